@@ -1,0 +1,70 @@
+"""The commands page, from the click commands of nexus.cli."""
+
+import inspect
+
+import click
+
+from nexus.cli import COMMANDS, program
+from pages import markdown
+
+_ABOUT = """\
+`nexus COMMAND --help` prints the same. Options of the program itself, such as `--home`, stand before the
+command."""
+
+_EXIT_CODES = """\
+Every command exits with 0 when it did what was asked, with 1 and a message when it could not, and with 2
+when an option or argument is unknown or missing. `nexus doctor` exits with 1 when it found an error that is
+not mended. `nexus sql` exits as `sqlite3` does."""
+
+
+def page() -> str:
+    parts = markdown.front("Commands", "src/nexus/cli", _ABOUT)
+    top = click.Context(program, info_name="nexus", **program.context_settings)
+    overview = [[f"[`{name}`](#nexus-{name})", line] for name, (_, line) in COMMANDS.items()]
+    parts += [*_body(program, top), markdown.table(["Command", ""], overview)]
+    parts += _below(program, top, "##")
+    parts += ["## Exit codes", _EXIT_CODES]
+    return markdown.join(parts)
+
+
+def _below(group: click.Group, context: click.Context, heading: str) -> list[str]:
+    parts: list[str] = []
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is None:
+            raise SystemExit(f"`{context.command_path} {name}` is listed and cannot be loaded")
+        below = click.Context(command, info_name=name, parent=context)
+        anchor = below.command_path.replace(" ", "-")
+        parts += [f"{heading} `{below.command_path}` {{ #{anchor} }}", *_body(command, below)]
+        if isinstance(command, click.Group):
+            parts += _below(command, below, f"{heading}#")
+    return parts
+
+
+def _body(command: click.Command, context: click.Context) -> list[str]:
+    if not command.help:
+        raise SystemExit(f"`{context.command_path}` has no help text")
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    options = [_option(p, context) for p in command.get_params(context) if isinstance(p, click.Option)]
+    return [
+        *_paragraphs(command.help),
+        markdown.fence(usage, "text"),
+        # Every command has --help; the page says so once.
+        markdown.table(["Option", "Meaning"], rows) if (rows := [row for row in options if row]) else "",
+        *_paragraphs(command.epilog or ""),
+    ]
+
+
+def _option(option: click.Option, context: click.Context) -> list[str]:
+    record = option.get_help_record(context)
+    wanted = record and (context.parent is None or "--help" not in option.opts)
+    return [markdown.code(record[0]), record[1]] if record and wanted else []
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Click's help as Markdown: a paragraph marked with \\b keeps its lines."""
+    found: list[str] = []
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        kept = paragraph.startswith("\b")
+        found.append(markdown.fence(paragraph.lstrip("\b\n"), "text") if kept else paragraph)
+    return found

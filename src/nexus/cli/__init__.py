@@ -1,0 +1,79 @@
+"""The `nexus` program. Each command's file is imported when that command is used, so help is quick.
+
+Click, not Typer: Typer's own import takes longer than the whole of `nexus --help` may.
+"""
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from nexus import __version__
+from nexus.errors import NexusError
+
+# Every command: the file and function that carry it out, and its line in the help.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("nexus.cli.init:init", "Make a home, or complete one."),
+    "status": ("nexus.cli.status:status", "A short picture of the home, to read or to paste."),
+    "doctor": ("nexus.cli.doctor:doctor", "Find what is wrong with the home, and mend it."),
+    "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
+    "backup": ("nexus.cli.backup:backup", "Copy a live home to a safe place."),
+    "restore": ("nexus.cli.backup:restore", "Bring a backup back."),
+    "export": ("nexus.cli.transfer:export", "Write a whole home to one JSONL file."),
+    "import": ("nexus.cli.transfer:import_", "Make a home from an exported file."),
+    "forget": ("nexus.cli.forget:forget", "Remove an entity, a thread or a time range for good."),
+}
+
+
+class _Commands(click.Group):
+    """A group that knows its commands by name and loads only the one that is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: Any = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="`nexus COMMAND --help` tells more about each. Start with `nexus init`.",
+)
+@click.option(
+    "--home",
+    metavar="PATH",
+    help="The home to work on. Default: $NEXUS_HOME, else ~/.nexus.",
+)
+@click.version_option(__version__, prog_name="nexus")
+@click.pass_context
+def program(ctx: click.Context, home: str | None) -> None:
+    """A personal agent with a memory that you can look inside."""
+    ctx.obj = home
+
+
+def main() -> None:
+    """Run the program; an error becomes two plain lines and exit code 1."""
+    try:
+        program.main(prog_name="nexus")
+    except NexusError as error:
+        _fail(error.message, error.hint)
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror or error}", "`nexus doctor` checks files, permissions and disk space.")
+
+
+def _fail(message: str, hint: str) -> None:
+    click.echo(f"nexus: {message}", err=True)
+    if hint:
+        click.echo(f"  {hint}", err=True)
+    sys.exit(1)

@@ -1,0 +1,244 @@
+"""What `nexus doctor` looks at. Each check yields findings; each finding says what to do."""
+
+import os
+import platform
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from nexus import __version__, config, ledgers
+from nexus.cli.place import size
+from nexus.errors import ConfigError
+from nexus.home import LEDGERS, PRIVATE_DIRECTORY, PRIVATE_FILE, Home
+from nexus.ledgers import attach, health, migrate
+
+Level = Literal["ok", "warning", "error"]
+
+_LITTLE_SPACE_BYTES = 1024**3
+_NO_SPACE_BYTES = 100 * 1024**2
+_OLDEST_SQLITE = (3, 37)
+_NETWORK_FILESYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One result of a check. `fix` mends it, where that can be done without a decision."""
+
+    check: str
+    level: Level
+    message: str
+    remedy: str = ""
+    fix: Callable[[], object] | None = None
+
+
+def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
+    """Every finding about a home, in the order in which a person would look."""
+    yield from _versions()
+    if not home.exists:
+        yield Finding(
+            check="home",
+            level="error",
+            message=f"There is no home at {home.root}",
+            remedy="Run `nexus init`.",
+        )
+        return
+    yield from _layout(home)
+    yield from _permissions(home)
+    yield from _configuration(home)
+    yield from _databases(home, thorough=thorough)
+    yield from _attach_files(home)
+    yield from _leftovers(home)
+    yield from _disk(home)
+    yield from _filesystem(home)
+
+
+def _versions() -> Iterator[Finding]:
+    import apsw
+
+    yield Finding(
+        check="versions",
+        level="ok",
+        message=(
+            f"nexus {__version__}, Python {platform.python_version()}, "
+            f"SQLite {apsw.sqlite_lib_version()}, {platform.system()} {platform.machine()}"
+        ),
+    )
+    program = shutil.which("sqlite3")
+    if program is None:
+        yield Finding(
+            check="programs",
+            level="warning",
+            message="The sqlite3 program is not installed; `nexus sql` uses its own shell, agents need it",
+            remedy="Install it, for example with `apt-get install sqlite3` or `brew install sqlite`.",
+        )
+        return
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    number = told.split(" ", 1)[0]
+    if tuple(int(part) for part in number.split(".")[:2] if part.isdigit()) < _OLDEST_SQLITE:
+        yield Finding(
+            check="programs",
+            level="warning",
+            message=f"The sqlite3 program is version {number}; it cannot read these databases",
+            remedy="Install version 3.37 or later.",
+        )
+    else:
+        yield Finding(check="programs", level="ok", message=f"sqlite3 {number}")
+
+
+def _layout(home: Home) -> Iterator[Finding]:
+    missing = [path for path in (*home.directories, home.config_file, home.lock_file) if not path.exists()]
+    for path in missing:
+        yield Finding(
+            check="layout",
+            level="error",
+            message=f"{path.relative_to(home.root)} is missing",
+            remedy="Run `nexus doctor --fix` or `nexus init` to make it.",
+            fix=home.create,
+        )
+    if not missing:
+        yield Finding(check="layout", level="ok", message=f"The home at {home.root} is complete")
+
+
+def _permissions(home: Home) -> Iterator[Finding]:
+    files = [home.config_file, home.lock_file, *home.data.iterdir()]
+    wanted = [(path, PRIVATE_DIRECTORY) for path in home.directories if path.is_dir()]
+    wanted += [(path, PRIVATE_FILE) for path in files if path.is_file()]
+    wrong = [(path, mode) for path, mode in wanted if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    foreign = [path for path, _ in wanted if path.stat().st_uid != os.getuid()]
+    for path, mode in wrong:
+        yield Finding(
+            check="permissions",
+            level="error",
+            message=f"{path} can be reached by other users ({stat.filemode(path.stat().st_mode)})",
+            remedy=f"Run `nexus doctor --fix` or `chmod {mode:o} '{path}'`.",
+            fix=lambda path=path, mode=mode: path.chmod(mode),
+        )
+    for path in foreign:
+        yield Finding(
+            check="permissions",
+            level="warning",
+            message=f"{path} belongs to another user (number {path.stat().st_uid})",
+            remedy=f"Run `sudo chown -R $(id -u) '{home.root}'`.",
+        )
+    if not wrong and not foreign:
+        yield Finding(check="permissions", level="ok", message="Only you can read it")
+
+
+def _configuration(home: Home) -> Iterator[Finding]:
+    try:
+        config.load(home.config_file)
+    except ConfigError as error:
+        yield Finding(check="config", level="error", message=error.message, remedy=error.hint)
+    else:
+        yield Finding(check="config", level="ok", message="config.toml can be read")
+
+
+def _databases(home: Home, *, thorough: bool) -> Iterator[Finding]:
+    for name in LEDGERS:
+        path = home.ledger(name)
+        problems = list(health.inspect(path, name, thorough=thorough))
+        yield from (_problem(home, problem) for problem in problems)
+        if not problems:
+            schema = migrate.latest(name)
+            yield Finding(
+                check="ledgers",
+                level="ok",
+                message=f"{name}: schema {schema}, intact, {size(path.stat().st_size)}",
+            )
+
+
+def _problem(home: Home, problem: health.Problem) -> Finding:
+    name, path = problem.ledger, home.ledger(problem.ledger)
+    restore = "Restore your newest backup with `nexus restore`."
+    match problem.kind:
+        case "missing":
+            remedy = f"{restore} Without one, `nexus doctor --fix` makes an empty one."
+            return _ledger_finding("error", problem, remedy, lambda: ledgers.create(home))
+        case "unreadable" | "damaged":
+            return _ledger_finding("error", problem, restore)
+        case "old-schema":
+            return _ledger_finding(
+                "warning", problem, "Run `nexus doctor --fix` to do it now.", lambda: _migrate(home, name)
+            )
+        case "drift":
+            remedy = "Run `nexus doctor --fix`: it makes missing indexes, triggers and views again."
+            return _ledger_finding("error", problem, remedy, lambda: health.repair_drift(path, name))
+        case "large-wal":
+            return _ledger_finding("warning", problem, "End the process that keeps a query open.")
+        case "unfinished-forget":
+            return _ledger_finding("warning", problem, "Run `nexus forget resume`.")
+
+
+def _ledger_finding(
+    level: Level, problem: health.Problem, remedy: str, fix: Callable[[], object] | None = None
+) -> Finding:
+    return Finding(check="ledgers", level=level, message=problem.message, remedy=remedy, fix=fix)
+
+
+def _migrate(home: Home, name: str) -> None:
+    from nexus.ledgers.connection import connect
+
+    connect(home.ledger(name), name, config.LedgersConfig(), writes=True).close()
+
+
+def _attach_files(home: Home) -> Iterator[Finding]:
+    for writes in (False, True):
+        file = attach.path(home, writes=writes)
+        if not file.is_file() or file.read_text(encoding="utf-8") != attach.script(home, writes=writes):
+            yield Finding(
+                check="attach",
+                level="warning",
+                message=f"{file.name} is missing or was made for another place",
+                remedy="Run `nexus doctor --fix`.",
+                fix=lambda: attach.ensure(home),
+            )
+
+
+def _leftovers(home: Home) -> Iterator[Finding]:
+    for path in (*home.root.glob(".*.new_*"), *home.data.glob(".*.new_*")):
+        yield Finding(
+            check="leftovers",
+            level="warning",
+            message=f"{path.name} is what an interrupted `nexus init` left",
+            remedy="Run `nexus doctor --fix` to delete it.",
+            fix=path.unlink,
+        )
+
+
+def _disk(home: Home) -> Iterator[Finding]:
+    free = shutil.disk_usage(home.root).free
+    used = sum(path.stat().st_size for path in home.data.iterdir() if path.is_file())
+    message = f"{size(free)} free, {size(used)} used by the ledgers"
+    if free < _NO_SPACE_BYTES:
+        remedy = "Free some space now: writes will soon be refused."
+        yield Finding(check="disk", level="error", message=message, remedy=remedy)
+    elif free < max(_LITTLE_SPACE_BYTES, used):
+        remedy = "Free some space: a backup or a forget needs as much again as the ledgers use."
+        yield Finding(check="disk", level="warning", message=message, remedy=remedy)
+    else:
+        yield Finding(check="disk", level="ok", message=message)
+
+
+def _filesystem(home: Home) -> Iterator[Finding]:
+    kind = _filesystem_of(home.data)
+    if kind in _NETWORK_FILESYSTEMS:
+        yield Finding(
+            check="filesystem",
+            level="error",
+            message=f"The home lies on a network file system ({kind}), where SQLite's locks do not hold",
+            remedy="Move it to a local disk: `nexus backup`, then `nexus --home LOCAL restore`.",
+        )
+
+
+def _filesystem_of(path: Path) -> str:
+    """The kind of file system that holds a path, or nothing where the system doesn't tell."""
+    try:
+        mounts = [line.split(" ") for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return ""
+    holding = [(mount[1], mount[2]) for mount in mounts if path.is_relative_to(mount[1])]
+    return max(holding, key=lambda pair: len(pair[0]))[1] if holding else ""

@@ -1,0 +1,75 @@
+"""`nexus doctor`: find what is wrong with the home, and mend it."""
+
+import json
+
+import click
+
+from nexus.cli.checks import Finding, examine
+from nexus.cli.place import chosen_home
+
+_SIGNS = {
+    "ok": click.style("ok     ", fg="green"),
+    "warning": click.style("warning", fg="yellow"),
+    "error": click.style("error  ", fg="red"),
+}
+
+
+@click.command()
+@click.option("--fix", is_flag=True, help="Mend what can be mended without a decision of yours.")
+@click.option("--deep", is_flag=True, help="Check every page of large databases too; may take minutes.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings for a program to read.")
+@click.pass_context
+def doctor(ctx: click.Context, fix: bool, deep: bool, as_json: bool) -> None:
+    """Look at files, permissions, schemas, integrity, disk space, versions and programs.
+
+    Each finding says what to do. The exit code is 0 when there is no error (warnings do not count).
+    """
+    home = chosen_home(ctx)
+    findings = list(examine(home, thorough=deep))
+    mended = [finding for finding in findings if fix and finding.fix and finding.level != "ok"]
+    for finding in mended:
+        assert finding.fix is not None
+        finding.fix()
+    if mended:
+        findings = list(examine(home, thorough=deep))
+    healthy = all(finding.level != "error" for finding in findings)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "home": str(home.root),
+                    "ok": healthy,
+                    "fixed": [f.message for f in mended],
+                    "findings": [_plain(f) for f in findings],
+                },
+                indent=2,
+            )
+        )
+    else:
+        _print(findings, mended)
+    ctx.exit(0 if healthy else 1)
+
+
+def _plain(finding: Finding) -> dict[str, object]:
+    return {
+        "check": finding.check,
+        "level": finding.level,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "fixable": finding.fix is not None,
+    }
+
+
+def _print(findings: list[Finding], mended: list[Finding]) -> None:
+    for finding in mended:
+        click.echo(f"{click.style('mended ', fg='cyan')}  {finding.check:<12} {finding.message}")
+    for finding in findings:
+        click.echo(f"{_SIGNS[finding.level]}  {finding.check:<12} {finding.message}")
+        if finding.remedy:
+            click.echo(f"{'':24}{finding.remedy}")
+    errors = sum(finding.level == "error" for finding in findings)
+    warnings = sum(finding.level == "warning" for finding in findings)
+    if errors or warnings:
+        click.echo(f"\n{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}.")
+    else:
+        click.echo("\nAll is well.")

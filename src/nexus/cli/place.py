@@ -1,0 +1,35 @@
+"""What every command needs first: which home is meant, and its settings."""
+
+from pathlib import Path
+from typing import cast
+
+import click
+
+from nexus import config
+from nexus.home import Home, locate
+
+
+def chosen_home(ctx: click.Context) -> Home:
+    """The home that `--home`, NEXUS_HOME or the default names. It may not exist yet."""
+    given = cast("str | None", ctx.obj)
+    return locate(Path(given) if given else None)
+
+
+def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
+    """An existing home and its settings, or an error that says what to do."""
+    home = chosen_home(ctx).require()
+    return home, config.load(home.config_file)
+
+
+def counted(count: int, what: str) -> str:
+    """`1 row`, `1,200 rows`."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def size(count: float) -> str:
+    """A number of bytes as people read it."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")

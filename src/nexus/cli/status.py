@@ -1,0 +1,57 @@
+"""`nexus status`: a short picture of the home, to read or to paste."""
+
+import asyncio
+import json
+from typing import Any, cast
+
+import apsw
+import click
+
+from nexus import __version__, config
+from nexus.cli.place import opened_home, size
+from nexus.home import Home, holders
+from nexus.ledgers import Ledgers, sql
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Show what the home holds: how much of what, since when, and how large."""
+    home, settings = opened_home(ctx)
+    picture = asyncio.run(_picture(home, settings))
+    if as_json:
+        click.echo(json.dumps(picture, indent=2))
+        return
+    click.echo(f"nexus {picture['version']} · {picture['home']} · {size(picture['bytes'])}")
+    for name, entry in picture["ledgers"].items():
+        counts = ", ".join(f"{count:,} {what}" for what, count in entry["counts"].items())
+        click.echo(f"  {name:<11}{size(entry['bytes']):>11}  {counts}")
+    if picture["last_event_at"]:
+        click.echo(f"  last event  {picture['last_event_at']}")
+    for holder in picture["used_by"]:
+        click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
+
+
+async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
+    async with Ledgers(home, settings.ledgers) as ledgers:
+        entries: dict[str, Any] = {}
+        for database in ledgers:
+            counts = await database.read(lambda connection, name=database.ledger: _counts(connection, name))
+            files = [database.path, database.path.with_name(database.path.name + "-wal")]
+            bytes_ = sum(file.stat().st_size for file in files if file.is_file())
+            entries[database.ledger] = {"bytes": bytes_, "counts": counts}
+        last = await ledgers.events.read(lambda c: c.execute(sql.queries("events")["last_occurred_at"]).get)
+    return {
+        "version": __version__,
+        "home": str(home.root),
+        "bytes": sum(entry["bytes"] for entry in entries.values()),
+        "ledgers": entries,
+        "last_event_at": last,
+        "used_by": [{"pid": holder.pid, "command": holder.command} for holder in holders(home)],
+    }
+
+
+def _counts(connection: apsw.Connection, ledger: str) -> dict[str, int]:
+    rows = connection.execute(sql.queries(ledger)["counts"])
+    return dict(cast("list[tuple[str, int]]", rows.fetchall()))

@@ -1,0 +1,64 @@
+"""`nexus export` and `nexus import`: a whole home in one file that people and programs can read."""
+
+import json
+from typing import Any
+
+import click
+
+from nexus.cli.place import chosen_home, counted
+from nexus.cli.progress import lines_shown
+from nexus.ledgers import transfer
+
+
+@click.command()
+@click.argument("file")
+@click.option("--without-embeddings", is_flag=True, help="Leave out the vectors, which can be made again.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
+@click.pass_context
+def export(ctx: click.Context, file: str, without_embeddings: bool, as_json: bool) -> None:
+    """Write the whole home to one JSONL FILE, while it may be in use.
+
+    A name that ends in .gz is compressed; `-` is standard output. Every row of every table is one line.
+    """
+    home = chosen_home(ctx)
+    with transfer.writing(file) as stream, lines_shown("Exporting") as progress:
+        done = transfer.write(home, stream, embeddings=not without_embeddings, progress=progress)
+    # The file itself may be on standard output, so the rest must not be.
+    aside = file == "-"
+    if as_json:
+        outcome = {"home": str(home.root), "file": file, **done.tally.end(), "left_out": list(done.left_out)}
+        _print_json(outcome, aside)
+        return
+    click.echo(f"Exported {home.root} to {file}: {_contents(done.tally)}.", err=aside)
+    for part in done.left_out:
+        click.echo(f"  left out: {part}", err=True)
+    if done.left_out:
+        click.echo("  An export holds what Nexus made; `nexus backup` keeps your own too.", err=True)
+    click.echo(f"Next: `nexus --home PATH import {file}` makes a home of it.", err=aside)
+
+
+@click.command("import")
+@click.argument("file")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
+@click.pass_context
+def import_(ctx: click.Context, file: str, as_json: bool) -> None:
+    """Make a new home of a FILE that `nexus export` wrote; `-` is standard input.
+
+    The file is checked as a whole before the home appears.
+    """
+    home = chosen_home(ctx)
+    with transfer.reading(file) as stream, lines_shown("Importing") as progress:
+        tally = transfer.read(stream, home, progress)
+    if as_json:
+        _print_json({"home": str(home.root), "file": file, **tally.end()})
+        return
+    click.echo(f"Made a home at {home.root}, as it was on {tally.header.created_at}: {_contents(tally)}.")
+    click.echo("Next: `nexus status` shows it.")
+
+
+def _contents(tally: transfer.Tally) -> str:
+    return f"{counted(tally.total_rows, 'row')} and {counted(tally.files, 'file')}"
+
+
+def _print_json(outcome: dict[str, Any], aside: bool = False) -> None:
+    click.echo(json.dumps(outcome, indent=2), err=aside)

@@ -1,0 +1,24 @@
+"""Time as the ledgers store it: ISO-8601 UTC text with milliseconds, which sorts as it reads."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+Clock = Callable[[], datetime]
+
+
+def now() -> datetime:
+    """The system's time, in UTC. Parts that depend on time take a `Clock` and default to this."""
+    return datetime.now(UTC)
+
+
+def timestamp(moment: datetime) -> str:
+    """`2026-02-13T10:00:00.000Z`. A moment without a zone is refused: its instant is unknown."""
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment!r} has no time zone, so its instant is unknown")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def parse(text: str) -> datetime:
+    """Read any ISO-8601 text; one without a zone is taken as UTC."""
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,78 @@
+"""Every error that Nexus raises on purpose.
+
+NexusError
+├── ConfigError              config.toml or a NEXUS_* variable cannot be used
+├── HomeError
+│   ├── HomeMissingError     there is no home at that path
+│   └── HomeBusyError        another process holds the home
+├── LedgerError
+│   ├── LedgerBusyError      another process kept the write lock past the busy timeout
+│   ├── LedgerFullError      the disk is full
+│   ├── LedgerCorruptError   the file is damaged or is not a ledger
+│   ├── LedgerClosedError    used after close
+│   └── SchemaError          the file's schema is newer than this program, or a migration failed
+├── CareError                a backup, restore, export, import or forget could not be done
+└── UsageError               an argument cannot be used as given
+
+A message says what happened; `hint` says what to do next.
+"""
+
+
+class NexusError(Exception):
+    """The root: catch this to catch everything that Nexus raises on purpose."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class ConfigError(NexusError):
+    """config.toml or a NEXUS_* variable cannot be used."""
+
+
+class HomeError(NexusError):
+    """Something about the home itself."""
+
+
+class HomeMissingError(HomeError):
+    """There is no home at that path."""
+
+
+class HomeBusyError(HomeError):
+    """Another process holds the home."""
+
+
+class LedgerError(NexusError):
+    """Something about one of the six databases."""
+
+
+class LedgerBusyError(LedgerError):
+    """Another process kept the write lock past the busy timeout."""
+
+
+class LedgerFullError(LedgerError):
+    """The disk is full: nothing of the refused write was kept."""
+
+
+class LedgerCorruptError(LedgerError):
+    """The file is damaged or is not a ledger."""
+
+
+class LedgerClosedError(LedgerError):
+    """The ledger was used after it was closed."""
+
+
+class SchemaError(LedgerError):
+    """The file's schema is newer than this program, or a migration failed and was undone."""
+
+
+class CareError(NexusError):
+    """A backup, restore, export, import or forget could not be done."""
+
+
+class UsageError(NexusError):
+    """An argument cannot be used as given."""

@@ -1,0 +1,196 @@
+"""Everything below ~/.nexus: where things are, how a home is made, and who holds it.
+
+A home is the unit of everything. Nothing in the program assumes that a process serves only one.
+"""
+
+import fcntl
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from nexus import config, ids
+from nexus.errors import HomeBusyError, HomeError, HomeMissingError
+
+LEDGERS: Final = ("events", "agents", "identity", "memory", "embeddings", "runtime")
+PRIVATE_DIRECTORY: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The paths of one home. Making this object touches nothing on disk."""
+
+    root: Path
+
+    @property
+    def config_file(self) -> Path:
+        return self.root / "config.toml"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state"
+
+    @property
+    def meeseeks(self) -> Path:
+        return self.state / "meeseeks"
+
+    @property
+    def scripts(self) -> Path:
+        return self.state / "hooks" / "scripts"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def lock_file(self) -> Path:
+        return self.root / "home.lock"
+
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Every directory of a home, parents first."""
+        return (
+            self.root,
+            self.data,
+            self.state,
+            self.meeseeks,
+            self.state / "hooks",
+            self.scripts,
+            self.logs,
+        )
+
+    def ledger(self, name: str) -> Path:
+        return self.data / f"{name}.db"
+
+    @property
+    def exists(self) -> bool:
+        return self.data.is_dir()
+
+    def require(self) -> Self:
+        """This home, or an error that says how to make it."""
+        if not self.exists:
+            raise HomeMissingError(
+                f"There is no Nexus home at {self.root}", hint="Run `nexus init` to make one."
+            )
+        return self
+
+    def create(self) -> list[Path]:
+        """Make what is missing, and return it. A home that is complete is left exactly as it is."""
+        try:
+            return self._create()
+        except OSError as error:
+            raise HomeError(
+                f"A home cannot be made at {self.root}: {error.strerror}",
+                hint="Choose another place with `--home PATH` or NEXUS_HOME.",
+            ) from error
+
+    def _create(self) -> list[Path]:
+        made: list[Path] = []
+        for directory in self.directories:
+            if not directory.is_dir():
+                directory.mkdir(mode=PRIVATE_DIRECTORY, parents=directory == self.root)
+                directory.chmod(PRIVATE_DIRECTORY)
+                made.append(directory)
+        for file, content in ((self.config_file, config.template()), (self.lock_file, "")):
+            if _write_new(file, content):
+                made.append(file)
+        return made
+
+
+def locate(given: Path | None = None, environ: Mapping[str, str] = os.environ) -> Home:
+    """The home that a person means: the given path, NEXUS_HOME, or ~/.nexus."""
+    chosen = given or Path(environ.get("NEXUS_HOME") or "~/.nexus")
+    return Home(chosen.expanduser().absolute())
+
+
+class HomeLock:
+    """Who holds a home. Any number of processes share it; restore and import need it alone.
+
+    It is an advisory lock of the operating system, so a killed process leaves nothing behind.
+    """
+
+    def __init__(self, home: Home, mode: Literal["shared", "alone"]) -> None:
+        self._home = home
+        self._mode = mode
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        descriptor = os.open(self._home.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        operation = fcntl.LOCK_SH if self._mode == "shared" else fcntl.LOCK_EX
+        try:
+            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            by = ", ".join(str(holder) for holder in holders(self._home)) or "another process"
+            raise HomeBusyError(
+                f"The home at {self._home.root} is in use by {by}",
+                hint="Wait for it or stop it, then try again.",
+            ) from None
+        self._descriptor = descriptor
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A process that has a home or one of its databases open."""
+
+    pid: int
+    command: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} ({self.command})"
+
+
+def holders(home: Home) -> list[Holder]:
+    """Which other processes use a home, `sqlite3` shells included; none where the system doesn't tell."""
+    files = [home.lock_file, *home.data.glob("*.db*")]
+    inodes = {str(file.stat().st_ino) for file in files if file.exists()}
+    try:
+        locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return []
+    # A line ends in `PID MAJOR:MINOR:INODE FIRST LAST`; one that waits has `->` in front.
+    pids = {int(lock[-4]) for lock in locks if lock[-3].rpartition(":")[2] in inodes}
+    return [Holder(pid, _command(pid)) for pid in sorted(pids - {os.getpid()}) if pid > 0]
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return "unknown"
+    return " ".join([Path(words[0]).name, *words[1:]]).strip()[:120]
+
+
+def _write_new(file: Path, content: str) -> bool:
+    """Make a file, complete or not at all. False where there is one already."""
+    if file.exists():
+        return False
+    building = file.with_name(f".{file.name}.{ids.new('new')}")
+    try:
+        descriptor = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(content)
+        file.hardlink_to(building)
+    except FileExistsError:
+        return False
+    finally:
+        building.unlink(missing_ok=True)
+    return True

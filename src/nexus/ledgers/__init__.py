@@ -1,0 +1,6 @@
+"""The six databases of a home: open, read, write, migrate, take care of."""
+
+from nexus.ledgers.database import Database
+from nexus.ledgers.ledgers import Ledgers, create
+
+__all__ = ["Database", "Ledgers", "create"]

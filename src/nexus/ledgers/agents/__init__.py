@@ -1,0 +1,1 @@
+"""The agents ledger: every agent session in full."""

@@ -1,0 +1,8 @@
+"""Backups: made of a live home, checked, and brought back."""
+
+from nexus.ledgers.backup.copy import make
+from nexus.ledgers.backup.manifest import Manifest
+from nexus.ledgers.backup.restore import Restored, restore
+from nexus.ledgers.backup.verification import check
+
+__all__ = ["Manifest", "Restored", "check", "make", "restore"]

@@ -1,0 +1,136 @@
+"""A consistent copy of a live home.
+
+These functions wait for the disk: in a program with an event loop they belong on a thread.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import apsw
+
+from nexus import __version__, clock, ids
+from nexus.errors import CareError, LedgerFullError
+from nexus.home import LEDGERS, PRIVATE_DIRECTORY, Home
+from nexus.ledgers import files
+from nexus.ledgers.backup import verification
+from nexus.ledgers.backup.manifest import File, Ledger, Manifest, Tree
+from nexus.ledgers.failures import translated
+from nexus.ledgers.snapshot import as_it_is, snapshots
+
+Progress = Callable[[int, int], None]
+
+# How much is copied between two reports of progress: 4 MiB.
+_PAGES_AT_A_TIME = 1024
+
+
+def make(home: Home, destination: Path, progress: Progress = lambda done, total: None) -> Manifest:
+    """Copy a home, which others may be writing to, into a new folder: complete, or not at all."""
+    destination = destination.expanduser().resolve()
+    _refuse_unusable(home.require(), destination)
+    building = destination.with_name(f".{destination.name}.unfinished-{ids.new('bak')}")
+    try:
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        building.mkdir(mode=PRIVATE_DIRECTORY)
+        try:
+            manifest = _fill(home, building, progress)
+            manifest.write(building)
+            files.sync_folders(building)
+            # Takes the place of an empty folder; one that was filled meanwhile is refused.
+            building.rename(destination)
+        except BaseException:
+            files.remove(building)
+            raise
+        files.sync_file(destination.parent)
+    except (OSError, LedgerFullError) as error:
+        raise CareError(
+            f"The backup to {destination} could not be made: {files.reason(error)}",
+            hint="Nothing of it was kept. Choose a folder that can be written, on a disk with enough space.",
+        ) from error
+    return manifest
+
+
+def _refuse_unusable(home: Home, destination: Path) -> None:
+    parent = destination if destination.is_dir() else destination.parent
+    example = parent / clock.now().strftime("nexus-%Y-%m-%d")
+    hint = f"Name one that does not exist yet: `nexus backup {example}`."
+    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
+        raise CareError(f"{destination} exists and is not an empty folder", hint=hint)
+    if destination.is_mount():
+        raise CareError(f"{destination} is a disk of its own, and a backup needs a folder", hint=hint)
+    for own in (home.data, home.state):
+        if destination.is_relative_to(own.resolve()):
+            raise CareError(
+                f"{destination} lies inside of what is copied",
+                hint="Name a folder outside of the home, best on another disk.",
+            )
+
+
+def _fill(home: Home, building: Path, progress: Progress) -> Manifest:
+    created_at = clock.timestamp(clock.now())
+    with snapshots(home, as_it_is) as sources:
+        total = sum(_size_bytes(source) for source in sources.values())
+        done = 0
+        for name, source in sources.items():
+            for more in _copy_ledger(source, building / f"data/{name}.db", name):
+                done += more
+                progress(done, total)
+        # After the ledgers, because these refer to files: an automation to its script.
+        tree = _copy_tree(home, building)
+    ledgers = {name: _described(building / f"data/{name}.db", name, home) for name in LEDGERS}
+    return Manifest(nexus_version=__version__, created_at=created_at, ledgers=ledgers, tree=tree)
+
+
+def _copy_ledger(source: apsw.Connection, target: Path, ledger: str) -> Iterator[int]:
+    """Copy one database through SQLite; tells how many bytes each step brought.
+
+    The source is inside a read transaction, so every step sees the same snapshot and no write by
+    another process makes SQLite start over.
+    """
+    files.new(target).close()
+    with translated(ledger, target):
+        copy = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            copy.execute("PRAGMA synchronous = OFF")
+            with copy.backup("main", source, "main") as work:
+                copied, page_bytes = 0, cast("int", source.pragma("page_size"))
+                while not work.done:
+                    work.step(_PAGES_AT_A_TIME)
+                    before, copied = copied, work.page_count - work.remaining
+                    yield (copied - before) * page_bytes
+        finally:
+            copy.close()
+    files.sync_file(target)
+
+
+def _described(copy: Path, ledger: str, home: Home) -> Ledger:
+    """What the manifest says about a copy; one that could not be restored is refused now."""
+    # Damage in the copy is damage in the home, so that is what the message must name.
+    with translated(ledger, home.ledger(ledger)):
+        version, rows = verification.examined(copy, ledger)
+    return Ledger(
+        schema_version=version, size_bytes=copy.stat().st_size, sha256=files.sha256(copy), rows=rows
+    )
+
+
+def _copy_tree(home: Home, building: Path) -> Tree:
+    tree = Tree()
+    for entry in files.entries(home):
+        # Agents work on meanwhile: a file that is gone by now is no longer part of the home.
+        with suppress(FileNotFoundError):
+            if entry.kind == "file":
+                size_bytes, sha256 = files.copy(home.root / entry.path, building / entry.path)
+                tree.files[entry.path] = File(size_bytes=size_bytes, sha256=sha256, mode=entry.mode)
+            elif entry.kind == "directory":
+                files.folder(building / entry.path)
+                tree.directories[entry.path] = entry.mode
+            elif entry.kind == "link":
+                tree.links[entry.path] = str((home.root / entry.path).readlink())
+            else:
+                tree.left_out.append(entry.path)
+    return tree
+
+
+def _size_bytes(connection: apsw.Connection) -> int:
+    return cast("int", connection.pragma("page_count")) * cast("int", connection.pragma("page_size"))

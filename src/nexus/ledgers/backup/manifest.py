@@ -1,0 +1,113 @@
+"""What a backup says about itself: its ledgers with their rows, its files, and the hash of each.
+
+It is written last, so a folder without one is a backup that was not finished.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
+
+from nexus.errors import CareError
+from nexus.home import LEDGERS
+from nexus.ledgers import files
+
+FORMAT: Final = "nexus-backup"
+FORMAT_VERSION: Final = 1
+NAME: Final = "manifest.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ledger:
+    """One database of a backup."""
+
+    schema_version: int
+    size_bytes: int
+    sha256: str
+    rows: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """One file of a backup that is not a ledger; `mode` is what it had in the home."""
+
+    size_bytes: int
+    sha256: str
+    mode: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tree:
+    """config.toml and state/. Links are kept here only, so that a backup holds plain files alone."""
+
+    files: dict[str, File] = field(default_factory=dict[str, File])
+    directories: dict[str, str] = field(default_factory=dict[str, str])
+    links: dict[str, str] = field(default_factory=dict[str, str])
+    left_out: list[str] = field(default_factory=list[str])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manifest:
+    """Everything that restoring needs to know before it trusts a backup."""
+
+    nexus_version: str
+    created_at: str
+    ledgers: dict[str, Ledger]
+    tree: Tree
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(part.size_bytes for part in (*self.ledgers.values(), *self.tree.files.values()))
+
+    @property
+    def rows(self) -> int:
+        return sum(sum(ledger.rows.values()) for ledger in self.ledgers.values())
+
+    def write(self, folder: Path) -> None:
+        content = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(self)}
+        with files.new(folder / NAME) as stream:
+            stream.write(json.dumps({**content, "sha256": _hash(content)}, indent=2).encode())
+            files.sync(stream)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The manifest of a backup, or an error that says why the folder cannot be used as one."""
+        try:
+            return cls._parsed(json.loads((folder / NAME).read_bytes()))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise CareError(
+                f"{folder} is not a finished backup: it has no {NAME}",
+                hint="One that was interrupted cannot be used; take another, or make a new one.",
+            ) from error
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise CareError(
+                f"{folder / NAME} is damaged", hint="This backup cannot be trusted; take another one."
+            ) from error
+
+    @classmethod
+    def _parsed(cls, content: dict[str, Any]) -> Self:
+        if content.pop("sha256") != _hash(content):
+            raise ValueError("these are not the bytes that were written")
+        if (content.pop("format"), content.pop("format_version")) != (FORMAT, FORMAT_VERSION):
+            raise CareError(
+                "The backup was made by a newer Nexus, in a form that this program does not know",
+                hint="Install that version or a later one.",
+            )
+        tree = content.pop("tree")
+        ledgers = {name: Ledger(**ledger) for name, ledger in content.pop("ledgers").items()}
+        kept = {path: File(**file) for path, file in tree.pop("files").items()}
+        manifest = cls(**content, ledgers=ledgers, tree=Tree(**tree, files=kept))
+        if set(ledgers) != set(LEDGERS):
+            raise ValueError("a home has six ledgers")
+        # A manifest may come from anywhere: nothing that it names may lie outside of a home.
+        for path in (*kept, *manifest.tree.directories, *manifest.tree.links):
+            files.checked(path)
+        for mode in (*(file.mode for file in kept.values()), *manifest.tree.directories.values()):
+            int(mode, 8)
+        return manifest
+
+
+def _hash(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,96 @@
+"""Bringing a backup back: checked before anything is touched, and again before it takes its place.
+
+These functions wait for the disk: in a program with an event loop they belong on a thread.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus.config import LedgersConfig
+from nexus.errors import CareError
+from nexus.home import LEDGERS, Home
+from nexus.ledgers import attach, events, files, staging
+from nexus.ledgers.backup import verification
+from nexus.ledgers.backup.copy import Progress
+from nexus.ledgers.backup.manifest import Manifest
+from nexus.ledgers.connection import connect
+from nexus.ledgers.failures import translated
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restored:
+    """What was brought back, and where the content that it replaced is kept."""
+
+    manifest: Manifest
+    kept: Path | None
+
+
+def restore(
+    source: Path, home: Home, *, replace: bool = False, progress: Progress = lambda done, total: None
+) -> Restored:
+    """Make a home's content what a backup holds. What was there is kept, and needs `replace`."""
+    if staging.occupied(home) and not replace:
+        raise CareError(
+            f"There is something at {home.root} already",
+            hint="Add `--replace` to keep that beside and put the backup in its place, "
+            "or restore to another place: `nexus --home PATH restore …`.",
+        )
+    source = source.expanduser().resolve()
+    manifest = verification.verified(source)
+    with staging.staged(home) as place:
+        _lay(source, manifest, place, progress)
+        _check_again(place, manifest)
+        _announce(place, manifest)
+        kept = staging.move_in(place, home)
+        attach.ensure(home)
+    return Restored(manifest=manifest, kept=kept)
+
+
+def _lay(source: Path, manifest: Manifest, place: Home, progress: Progress) -> None:
+    done = 0
+    parts = {f"data/{name}.db": ledger for name, ledger in manifest.ledgers.items()} | manifest.tree.files
+    for path, part in parts.items():
+        copied = files.copy(source / path, place.root / path)
+        if copied != (part.size_bytes, part.sha256):
+            raise CareError(
+                f"{source / path} changed while it was copied",
+                hint="Nothing was changed. See that nothing writes to the backup, then try again.",
+            )
+        done += part.size_bytes
+        progress(done, manifest.size_bytes)
+    for directory in manifest.tree.directories:
+        files.folder(place.root / directory)
+    # Links come last: no file can have been written through one.
+    for path, target in manifest.tree.links.items():
+        (place.root / path).symlink_to(target)
+    modes = {path: file.mode for path, file in manifest.tree.files.items()}
+    files.permit(place.root, modes | manifest.tree.directories)
+
+
+def _check_again(place: Home, manifest: Manifest) -> None:
+    problems = [
+        problem
+        for name in LEDGERS
+        for problem in verification.ledger_problems(place.ledger(name), name, manifest.ledgers[name])
+    ]
+    if problems:
+        raise CareError(
+            f"The restored data is not sound: {'; '.join(problems)}",
+            hint="Nothing was changed. The disk may be failing: check it before you go on.",
+        )
+
+
+def _announce(place: Home, manifest: Manifest) -> None:
+    path = place.ledger("events")
+    connection = connect(path, "events", LedgersConfig(), writes=True)
+    try:
+        with translated("events", path), connection:
+            events.publish(
+                connection,
+                "home.restored",
+                None,
+                {"backup_created_at": manifest.created_at, "rows": manifest.rows},
+            )
+    finally:
+        connection.close()
+    files.sync_file(path)

@@ -1,0 +1,81 @@
+"""The check that a backup is whole and that this program can use it."""
+
+from pathlib import Path
+from typing import cast
+
+import apsw
+
+from nexus.errors import CareError, LedgerCorruptError, NexusError
+from nexus.home import LEDGERS
+from nexus.ledgers import files, migrate, tables
+from nexus.ledgers.backup.manifest import File, Ledger, Manifest
+from nexus.ledgers.failures import translated
+
+_READ_ONLY = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+def check(folder: Path) -> tuple[Manifest, list[str]]:
+    """What a backup says about itself, and everything in which it differs from that."""
+    manifest = Manifest.read(folder)
+    problems: list[str] = []
+    for name in LEDGERS:
+        path, ledger = folder / f"data/{name}.db", manifest.ledgers[name]
+        problems += _bytes_differ(path, f"data/{name}.db", ledger) or ledger_problems(path, name, ledger)
+    for path, file in manifest.tree.files.items():
+        problems += _bytes_differ(folder / path, path, file)
+    return manifest, problems
+
+
+def verified(folder: Path) -> Manifest:
+    """The manifest of a backup that is whole and that this program can use, or an error."""
+    manifest, problems = check(folder)
+    if problems:
+        raise CareError(
+            f"The backup at {folder} cannot be used: {'; '.join(problems)}",
+            hint="Nothing was changed. Take another backup; `nexus backup --verify` checks one.",
+        )
+    return manifest
+
+
+def ledger_problems(path: Path, name: str, ledger: Ledger) -> list[str]:
+    """Whether a ledger's file is sound and holds what its backup said."""
+    recorded, newest = ledger.schema_version, migrate.latest(name)
+    if recorded > newest:
+        return [f"the {name} ledger has schema {recorded}, newer than this program's {newest}: update Nexus"]
+    try:
+        with translated(name, path):
+            found = examined(path, name)
+    except NexusError as error:
+        return [error.message]
+    if found != (ledger.schema_version, ledger.rows):
+        return [f"the {name} ledger does not hold the rows that were copied"]
+    return []
+
+
+def examined(path: Path, name: str) -> tuple[int, dict[str, int]]:
+    """The schema version and the rows of a ledger's file that is sound. It must have no WAL.
+
+    The file is opened as one that nobody changes: nothing is written beside it, so a backup can be
+    checked where it lies, on a disk that is write-protected too.
+    """
+    connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=_READ_ONLY)
+    try:
+        version = migrate.version(connection, name)
+        found = [cast("str", line) for (line,) in connection.execute("PRAGMA integrity_check(5)")]
+        if found != ["ok"]:
+            raise LedgerCorruptError(
+                f"The {name} ledger is damaged: {'; '.join(found)}",
+                hint="Run `nexus doctor`. The files can still be copied by hand while no program uses them.",
+            )
+        return version, tables.counts(connection)
+    finally:
+        connection.close()
+
+
+def _bytes_differ(path: Path, name: str, recorded: File | Ledger) -> list[str]:
+    if path.is_symlink() or not path.is_file():
+        return [f"{name} is missing"]
+    size_bytes = path.stat().st_size
+    if size_bytes != recorded.size_bytes:
+        return [f"{name} has {size_bytes} bytes instead of {recorded.size_bytes}"]
+    return [] if files.sha256(path) == recorded.sha256 else [f"{name} is not the file that was copied"]

@@ -1,0 +1,78 @@
+"""Opening one of the six files: which file, which schema, which pragmas.
+
+Only apsw's SQLite may open a ledger in this program. The operating system's file locks belong to the
+process, so a second SQLite library in it, closing the same file, would drop the first one's locks.
+"""
+
+import random
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import apsw
+
+from nexus.config import LedgersConfig
+from nexus.ledgers import migrate
+from nexus.ledgers.failures import translated
+
+_WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_LONGEST_WAIT_MS = 5
+# With names as URIs a second ledger can be attached read-only, beside a transaction on the first.
+_FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+
+
+def connect(path: Path, ledger: str, settings: LedgersConfig, *, writes: bool) -> apsw.Connection:
+    """An open connection at the newest schema. One that does not write refuses every change."""
+    with translated(ledger, path):
+        connection = apsw.Connection(str(path), flags=_FLAGS)
+        try:
+            connection.set_busy_handler(_Patience(settings.busy_timeout_ms))
+            version = migrate.version(connection, ledger)
+            _use_wal(connection)
+            if version != migrate.latest(ledger):
+                migrate.upgrade(connection, ledger)
+            # The vectors can be made again from the other ledgers, so they need no sync for each write.
+            synchronous = "normal" if ledger == "embeddings" else settings.synchronous
+            connection.execute(
+                f"""
+                PRAGMA foreign_keys = ON;
+                PRAGMA synchronous = {synchronous};
+                PRAGMA cache_size = -{settings.cache_kib};
+                PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES};
+                PRAGMA temp_store = MEMORY;
+                PRAGMA query_only = {"OFF" if writes else "ON"};
+                """
+            ).fetchall()  # a pragma that answers with a row would keep the ones after it from running
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+class _Patience:
+    """Waits for another process's lock, in short steps of uneven length.
+
+    The steps of SQLite's own timeout grow to 100 ms, and beside processes that write all the time a
+    step that long misses every gap between their transactions: one of four waited for seconds.
+    """
+
+    def __init__(self, timeout_ms: int) -> None:
+        self._timeout_s = timeout_ms / 1000
+        self._began = 0.0
+
+    def __call__(self, waits: int) -> bool:
+        now = time.monotonic()
+        if waits == 0:
+            self._began = now
+        if now - self._began >= self._timeout_s:
+            return False
+        time.sleep(min(waits + 1, _LONGEST_WAIT_MS) / 1000 * random.uniform(0.5, 1))  # noqa: S311 - no secret
+        return True
+
+
+def _use_wal(connection: apsw.Connection) -> None:
+    """A file that an older program left in another mode gets the one that lets readers and a writer be."""
+    if connection.pragma("journal_mode") != "wal":
+        # Changing it needs the file alone. Where that is not to be had, all works, and the next one tries.
+        with suppress(apsw.BusyError):
+            connection.pragma("journal_mode", "wal")

@@ -1,0 +1,241 @@
+"""One ledger, open: a single owner of writes, readers beside it, and an event loop that never waits.
+
+Work is a plain function of a connection. It runs on a thread of the executor that was handed in, so
+a host with hundreds of open homes shares a few threads; an idle database has none. Writes that wait
+for each other are committed together: each is acknowledged after the sync that made it durable, and
+one that fails takes back only its own changes.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from nexus.config import LedgersConfig
+from nexus.errors import LedgerClosedError
+from nexus.ledgers.connection import connect
+from nexus.ledgers.failures import translated
+
+T = TypeVar("T")
+Work = Callable[[apsw.Connection], T]
+_Job = tuple[Work[Any], "Future[Any]"]
+
+# How many waiting writes share one commit: enough to hide the sync, few enough to stay prompt.
+_COMMIT_TOGETHER = 64
+
+
+class Database:
+    """One ledger's file. Connections open at first use and close with it."""
+
+    def __init__(self, path: Path, ledger: str, settings: LedgersConfig, executor: Executor) -> None:
+        self.path = path
+        self.ledger = ledger
+        self._settings = settings
+        self._executor = executor
+        self._lock = threading.Lock()
+        self._closing = False
+        self._gone: Future[None] = Future()
+        self._writer: apsw.Connection | None = None
+        self._writes: deque[_Job] = deque()
+        self._writing = False
+        self._readers: list[apsw.Connection] = []
+        self._reads: deque[_Job] = deque()
+        self._reading = 0
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` in a transaction of its own; when this returns, its changes are durable."""
+        return await asyncio.wrap_future(self._submit(self._writes, work))
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on one consistent snapshot. It must return values, not open cursors."""
+        return await asyncio.wrap_future(self._submit(self._reads, work))
+
+    async def maintain(self, work: Work[T]) -> T:
+        """Run `work` alone on the writing connection, outside any transaction (VACUUM, checkpoint)."""
+        return await asyncio.wrap_future(self._submit(self._writes, _Outside(work)))
+
+    async def close(self) -> None:
+        """Finish what was accepted, then close every connection.
+
+        It is carried out also when its caller stops waiting; a second call waits for the same end.
+        """
+        with self._lock:
+            first, self._closing = not self._closing, True
+            idle = first and self._settled()
+        if idle and (self._writer or self._readers):
+            self._executor.submit(self._disconnect)
+        elif idle:
+            self._disconnect()
+        await asyncio.shield(asyncio.wrap_future(self._gone))
+
+    def _submit(self, queue: deque[_Job], work: Work[T]) -> "Future[T]":
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closing:
+                raise LedgerClosedError(f"The {self.ledger} ledger is closed")
+            queue.append((work, future))
+            self._dispatch()
+        return future
+
+    def _dispatch(self) -> None:
+        """Hand waiting work to threads: one for writing, a few for reading. Called with the lock held."""
+        if self._writes and not self._writing:
+            self._writing = True
+            self._executor.submit(self._write_some)
+        while self._reads and self._reading < max(1, self._settings.readers):
+            self._reading += 1
+            self._executor.submit(self._read_one, self._reads.popleft())
+
+    def _settled(self) -> bool:
+        """Whether a closing database has nothing left to do. Called with the lock held."""
+        return self._closing and not (self._writing or self._reading or self._writes or self._reads)
+
+    def _write_some(self) -> None:
+        with self._lock:
+            jobs = [self._writes.popleft() for _ in range(min(len(self._writes), _COMMIT_TOGETHER))]
+        try:
+            wanted = [job for job in jobs if job[1].set_running_or_notify_cancel()]
+            for run in _runs(wanted):
+                self._commit(run)
+        finally:
+            with self._lock:
+                self._writing = False
+                self._dispatch()
+                settled = self._settled()
+            if settled:
+                self._disconnect()
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        """One transaction for all of them; outcomes are told only once it is durable."""
+        outcomes: list[tuple[Any, BaseException | None]] = []
+        try:
+            with translated(self.ledger, self.path):
+                connection = self._writing_connection()
+                if isinstance(jobs[0][0], _Outside):
+                    outcomes.append((jobs[0][0](connection), None))
+                else:
+                    connection.execute("BEGIN IMMEDIATE")
+                    outcomes.extend(self._attempt(connection, work) for work, _ in jobs)
+                    connection.execute("COMMIT")
+        except BaseException as error:  # every caller must hear of it
+            self._roll_back()
+            outcomes = [(None, error)] * len(jobs)
+        for (_, future), (result, error) in zip(jobs, outcomes, strict=True):
+            if error is None:
+                future.set_result(result)
+            else:
+                _fail(future, error)
+
+    def _attempt(self, connection: apsw.Connection, work: Work[Any]) -> tuple[Any, BaseException | None]:
+        connection.execute("SAVEPOINT job")
+        try:
+            with translated(self.ledger, self.path):
+                result = work(connection)
+        except BaseException as error:
+            if not connection.in_transaction:
+                raise  # SQLite gave up the whole transaction (full disk, I/O error): nobody's change stands
+            connection.execute("ROLLBACK TO job; RELEASE job")
+            return None, error
+        connection.execute("RELEASE job")
+        return result, None
+
+    def _read_one(self, job: _Job) -> None:
+        work, future = job
+        connection: apsw.Connection | None = None
+        try:
+            if future.set_running_or_notify_cancel():
+                try:
+                    with translated(self.ledger, self.path):
+                        connection = self._reading_connection()
+                        result = _snapshot(connection, work)
+                except BaseException as error:  # the caller must hear of it
+                    _fail(future, error)
+                else:
+                    future.set_result(result)
+        finally:
+            with self._lock:
+                if connection is not None:
+                    self._readers.append(connection)
+                self._reading -= 1
+                self._dispatch()
+                settled = self._settled()
+            if settled:
+                self._disconnect()
+
+    def _writing_connection(self) -> apsw.Connection:
+        if self._writer is None:
+            self._writer = connect(self.path, self.ledger, self._settings, writes=True)
+        return self._writer
+
+    def _reading_connection(self) -> apsw.Connection:
+        with self._lock:
+            if self._readers:
+                return self._readers.pop()
+        return connect(self.path, self.ledger, self._settings, writes=False)
+
+    def _roll_back(self) -> None:
+        writer = self._writer
+        if writer is not None and writer.in_transaction:
+            try:
+                writer.execute("ROLLBACK")
+            except apsw.Error:
+                # Closing rolls back as well, and the next write begins with a sound connection.
+                self._writer = None
+                writer.close()
+
+    def _disconnect(self) -> None:
+        # Readers first: the last connection to close, the writing one, folds the WAL into the file.
+        connections = [*self._readers, *([self._writer] if self._writer else [])]
+        self._readers, self._writer = [], None
+        try:
+            with translated(self.ledger, self.path):
+                for connection in connections:
+                    connection.close()
+        except BaseException as error:  # whoever waits for the close must hear of it
+            self._gone.set_exception(error)
+        else:
+            self._gone.set_result(None)
+
+
+class _Outside:
+    """Work that must not run inside a transaction."""
+
+    def __init__(self, work: Work[Any]) -> None:
+        self._work = work
+
+    def __call__(self, connection: apsw.Connection) -> Any:
+        return self._work(connection)
+
+
+def _fail(future: "Future[Any]", error: BaseException) -> None:
+    if isinstance(error, StopIteration):
+        # A coroutine cannot be ended by it: asyncio would drop it, and the caller would wait for ever.
+        error, cause = RuntimeError("The work raised StopIteration"), error
+        error.__cause__ = cause
+    future.set_exception(error)
+
+
+def _runs(jobs: list[_Job]) -> list[list[_Job]]:
+    """Consecutive jobs that may share a transaction."""
+    runs: list[list[_Job]] = []
+    for job in jobs:
+        alone = isinstance(job[0], _Outside)
+        if alone or not runs or isinstance(runs[-1][0][0], _Outside):
+            runs.append([job])
+        else:
+            runs[-1].append(job)
+    return runs
+
+
+def _snapshot(connection: apsw.Connection, work: Work[T]) -> T:
+    connection.execute("BEGIN")
+    try:
+        return work(connection)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

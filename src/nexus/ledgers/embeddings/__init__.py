@@ -1,0 +1,1 @@
+"""The embeddings ledger: vectors, which can be made again."""

@@ -1,0 +1,2 @@
+-- name: counts
+SELECT 'vectors', count(*) FROM embeddings

@@ -1,0 +1,170 @@
+"""The events ledger: everything that was said, appended once and never changed."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, cast
+
+import apsw
+
+from nexus import clock, ids
+from nexus.ledgers import sql
+from nexus.ledgers.text import storable
+
+Direction = Literal["inbound", "outbound", "internal"]
+ParticipantRole = Literal["sender", "recipient", "cc", "observer"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Participant:
+    """Somebody who took part in an event, as the channel names them."""
+
+    role: ParticipantRole
+    identifier: str
+    display_name: str | None = None
+    contact_id: str | None = None
+    entity_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewEvent:
+    """Something that was said, before it is recorded. With `external_id` it is recorded once only."""
+
+    channel: str
+    content: str
+    direction: Direction = "inbound"
+    kind: str = "message"
+    thread_id: str | None = None
+    external_id: str | None = None
+    sender: str | None = None
+    content_type: str = "text/plain"
+    reply_to_event_id: str | None = None
+    request_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    occurred_at: datetime | None = None
+    participants: tuple[Participant, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """A recorded event."""
+
+    seq: int
+    id: str
+    thread_id: str | None
+    channel: str
+    direction: Direction
+    kind: str
+    external_id: str | None
+    sender: str | None
+    content: str
+    content_type: str
+    reply_to_event_id: str | None
+    request_id: str | None
+    metadata: dict[str, Any]
+    occurred_at: str
+    created_at: str
+
+
+def ensure_thread(
+    connection: apsw.Connection,
+    *,
+    channel: str,
+    external_id: str,
+    kind: str = "chat",
+    title: str | None = None,
+) -> str:
+    """The id of the channel's thread, made if it is new."""
+    queries = sql.queries("events")
+    connection.execute(
+        queries["ensure_thread"],
+        {"id": ids.new("thr"), "channel": channel, "external_id": external_id, "kind": kind, "title": title},
+    )
+    return cast("str", connection.execute(queries["thread_by_external_id"], (channel, external_id)).get)
+
+
+def append(
+    connection: apsw.Connection, events: Iterable[NewEvent], now: clock.Clock = clock.now
+) -> list[str]:
+    """Record events in order, with their participants; returns their ids.
+
+    One that its channel delivered before (same `external_id`) is not recorded again: the id that it
+    has is returned in its place.
+    """
+    queries = sql.queries("events")
+    recorded_at = clock.timestamp(now())
+    rows: list[tuple[str | None, ...]] = []
+    participants: list[tuple[str | None, ...]] = []
+    result: list[str] = []
+    in_this_call: dict[tuple[str, str], str] = {}
+    for event in events:
+        key = None if event.external_id is None else (event.channel, storable(event.external_id))
+        known = key and (in_this_call.get(key) or connection.execute(queries["recorded"], key).get)
+        if known:
+            result.append(cast("str", known))
+            continue
+        event_id = ids.new("evt")
+        if key:
+            in_this_call[key] = event_id
+        result.append(event_id)
+        rows.append(_row(event_id, event, recorded_at))
+        participants += [_participant_row(event_id, participant) for participant in event.participants]
+    connection.executemany(queries["append"], rows)
+    if participants:
+        connection.executemany(queries["add_participant"], participants)
+    return result
+
+
+def get(connection: apsw.Connection, event_id: str) -> Event | None:
+    """One event, whole."""
+    row = connection.execute(sql.queries("events")["get"], (event_id,)).fetchone()
+    if row is None:
+        return None
+    values: dict[str, Any] = dict(zip(Event.__slots__, row, strict=True))
+    return Event(**{**values, "metadata": json.loads(values["metadata"])})
+
+
+def publish(
+    connection: apsw.Connection, type_: str, subject: tuple[str, str] | None, payload: dict[str, Any]
+) -> None:
+    """Tell followers of the bus that something happened. The payload holds ids and counts, no content."""
+    subject_type, subject_id = subject or (None, None)
+    connection.execute(
+        sql.queries("events")["publish"],
+        (type_, subject_type, subject_id, json.dumps(payload, sort_keys=True)),
+    )
+
+
+def _row(event_id: str, event: NewEvent, recorded_at: str) -> tuple[str | None, ...]:
+    return (
+        event_id,
+        event.thread_id,
+        event.channel,
+        event.direction,
+        event.kind,
+        _optional(event.external_id),
+        _optional(event.sender),
+        storable(event.content),
+        event.content_type,
+        event.reply_to_event_id,
+        event.request_id,
+        json.dumps(event.metadata, sort_keys=True) if event.metadata else "{}",
+        clock.timestamp(event.occurred_at) if event.occurred_at else recorded_at,
+        recorded_at,
+    )
+
+
+def _participant_row(event_id: str, participant: Participant) -> tuple[str | None, ...]:
+    return (
+        event_id,
+        participant.role,
+        storable(participant.identifier),
+        _optional(participant.display_name),
+        participant.contact_id,
+        participant.entity_id,
+    )
+
+
+def _optional(text: str | None) -> str | None:
+    return None if text is None else storable(text)

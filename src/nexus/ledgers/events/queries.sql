@@ -1,0 +1,60 @@
+-- name: ensure_thread
+INSERT INTO threads (id, channel, external_id, kind, title)
+VALUES (:id, :channel, :external_id, :kind, :title)
+ON CONFLICT DO NOTHING
+
+-- name: thread_by_external_id
+SELECT id FROM threads WHERE channel = ? AND external_id = ?
+
+-- name: recorded
+SELECT id FROM events WHERE channel = ? AND external_id = ?
+
+-- name: append
+INSERT INTO events (
+  id, thread_id, channel, direction, kind, external_id, sender, content, content_type,
+  reply_to_event_id, request_id, metadata_json, occurred_at, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: add_participant
+INSERT INTO event_participants (event_id, role, identifier, display_name, contact_id, entity_id)
+VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: get
+SELECT seq, id, thread_id, channel, direction, kind, external_id, sender, content, content_type,
+       reply_to_event_id, request_id, metadata_json, occurred_at, created_at
+FROM events WHERE id = ?
+
+-- name: search
+-- bm25() in ORDER BY with LIMIT keeps only the best rows; `ORDER BY rank` would sort all of them.
+SELECT e.id, e.thread_id, e.channel, e.sender, e.content, e.occurred_at, -hits.score
+FROM (
+  SELECT rowid AS seq, bm25(events_fts) AS score FROM events_fts
+  WHERE events_fts MATCH ? ORDER BY score, seq DESC LIMIT ?
+) AS hits
+JOIN events AS e ON e.seq = hits.seq
+ORDER BY hits.score, hits.seq DESC
+
+-- name: search_newest
+SELECT e.id, e.thread_id, e.channel, e.sender, e.content, e.occurred_at, 0.0
+FROM (
+  SELECT rowid AS seq FROM events_fts WHERE events_fts MATCH ? ORDER BY rowid DESC LIMIT ?
+) AS hits
+JOIN events AS e ON e.seq = hits.seq
+ORDER BY hits.seq DESC
+
+-- name: newest_matches
+SELECT count(*), min(seq) FROM (
+  SELECT rowid AS seq FROM events_fts WHERE events_fts MATCH ? ORDER BY rowid DESC LIMIT ?
+)
+
+-- name: newest_seq
+SELECT max(seq) FROM events
+
+-- name: publish
+INSERT INTO bus_events (type, subject_type, subject_id, payload_json) VALUES (?, ?, ?, ?)
+
+-- name: counts
+SELECT 'events', count(*) FROM events UNION ALL SELECT 'threads', count(*) FROM threads
+
+-- name: last_occurred_at
+SELECT max(occurred_at) FROM events

@@ -1,0 +1,150 @@
+-- events.db: everything that was said, in and out, over every channel.
+-- What is in `events` is never changed and never deleted, except by `nexus forget`.
+
+CREATE TABLE schema_migrations (
+  -- Which migrations this file has seen; each row was committed together with what it did.
+  version     INTEGER PRIMARY KEY,
+  name        TEXT NOT NULL,
+  applied_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+
+CREATE TABLE threads (
+  -- Containers of events: a chat, an e-mail thread, a channel, a session.
+  id                TEXT PRIMARY KEY,                -- thr_…
+  channel           TEXT NOT NULL,                   -- cli, slack, imessage, email, …
+  external_id       TEXT,                            -- the channel's own id of the thread
+  kind              TEXT NOT NULL DEFAULT 'chat',    -- chat, email, channel, session, …
+  title             TEXT,
+  parent_thread_id  TEXT REFERENCES threads (id),
+  metadata_json     TEXT NOT NULL DEFAULT '{}',
+  created_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  updated_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE UNIQUE INDEX threads_external ON threads (channel, external_id) WHERE external_id IS NOT NULL;
+
+CREATE TABLE events (
+  -- One row for each message or document, in the order in which it was recorded. Append-only.
+  seq                INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of recording; never used twice
+  id                 TEXT NOT NULL UNIQUE,               -- evt_…
+  thread_id          TEXT REFERENCES threads (id),
+  channel            TEXT NOT NULL,
+  direction          TEXT NOT NULL CHECK (direction IN ('inbound', 'outbound', 'internal')),
+  kind               TEXT NOT NULL DEFAULT 'message',    -- message, document, reaction, …
+  external_id        TEXT,                               -- the channel's own id; recorded once
+  sender             TEXT,                               -- who said it, as the channel names them
+  content            TEXT NOT NULL,
+  content_type       TEXT NOT NULL DEFAULT 'text/plain',
+  reply_to_event_id  TEXT,
+  request_id         TEXT,                               -- runtime.requests: what produced it (outbound)
+  metadata_json      TEXT NOT NULL DEFAULT '{}',
+  occurred_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),  -- when it was said
+  created_at         TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))   -- when it was recorded
+) STRICT;
+CREATE UNIQUE INDEX events_external ON events (channel, external_id) WHERE external_id IS NOT NULL;
+CREATE INDEX events_thread ON events (thread_id, seq);
+CREATE INDEX events_occurred ON events (occurred_at);
+
+CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events
+BEGIN SELECT RAISE(ABORT, 'events is append-only: a recorded event is never changed'); END;
+
+CREATE TRIGGER events_are_not_deleted BEFORE DELETE ON events
+BEGIN SELECT RAISE(ABORT, 'events is append-only: use `nexus forget` to remove'); END;
+
+-- INSERT OR REPLACE would delete the old row without firing the trigger above.
+CREATE TRIGGER events_are_not_replaced BEFORE INSERT ON events
+WHEN EXISTS (SELECT 1 FROM events WHERE id = NEW.id OR seq = NEW.seq)
+  OR (NEW.external_id IS NOT NULL
+      AND EXISTS (SELECT 1 FROM events WHERE channel = NEW.channel AND external_id = NEW.external_id))
+BEGIN SELECT RAISE(ABORT, 'events is append-only: that event is recorded already'); END;
+
+-- The full-text index keeps no copy of the text: it reads events through this view.
+CREATE VIEW events_text AS SELECT seq, id AS event_id, sender, content FROM events;
+
+CREATE VIRTUAL TABLE events_fts USING fts5 (
+  event_id UNINDEXED, sender, content,
+  content = 'events_text', content_rowid = 'seq', tokenize = 'porter unicode61'
+);
+CREATE VIRTUAL TABLE events_terms USING fts5vocab (events_fts, row);
+
+CREATE TRIGGER events_are_indexed AFTER INSERT ON events
+BEGIN
+  INSERT INTO events_fts (rowid, event_id, sender, content)
+  VALUES (NEW.seq, NEW.id, NEW.sender, NEW.content);
+END;
+
+CREATE TRIGGER events_are_unindexed AFTER DELETE ON events
+BEGIN
+  INSERT INTO events_fts (events_fts, rowid, event_id, sender, content)
+  VALUES ('delete', OLD.seq, OLD.id, OLD.sender, OLD.content);
+END;
+
+CREATE TABLE event_participants (
+  -- Who was involved in an event.
+  event_id      TEXT NOT NULL REFERENCES events (id),
+  role          TEXT NOT NULL CHECK (role IN ('sender', 'recipient', 'cc', 'observer')),
+  identifier    TEXT NOT NULL,   -- as the channel gave it: a number, an address, a handle
+  display_name  TEXT,
+  contact_id    TEXT,            -- identity.contacts, once resolved
+  entity_id     TEXT,            -- identity.entities, once resolved
+  PRIMARY KEY (event_id, role, identifier)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_participants_entity ON event_participants (entity_id) WHERE entity_id IS NOT NULL;
+CREATE INDEX event_participants_identifier ON event_participants (identifier);
+
+CREATE TABLE event_state (
+  -- What may change about an event, kept apart so that the event itself never does.
+  event_id    TEXT PRIMARY KEY REFERENCES events (id),
+  read_at     TEXT,
+  flagged     INTEGER NOT NULL DEFAULT 0 CHECK (flagged IN (0, 1)),
+  archived    INTEGER NOT NULL DEFAULT 0 CHECK (archived IN (0, 1)),
+  status      TEXT NOT NULL DEFAULT 'recorded',  -- recorded, denied, answered, failed, …
+  updated_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX event_state_status ON event_state (status);
+
+CREATE TABLE event_tags (
+  -- Labels on events, with where each came from.
+  event_id    TEXT NOT NULL REFERENCES events (id),
+  tag         TEXT NOT NULL,
+  source      TEXT NOT NULL,   -- user, an automation's name, a channel
+  confidence  REAL NOT NULL DEFAULT 1.0,
+  created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  PRIMARY KEY (event_id, tag, source)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX event_tags_tag ON event_tags (tag);
+
+CREATE TABLE attachments (
+  -- Files that came with an event; the bytes lie in a file, not here.
+  id          TEXT PRIMARY KEY,   -- att_…
+  event_id    TEXT NOT NULL REFERENCES events (id),
+  filename    TEXT,
+  media_type  TEXT NOT NULL,
+  size_bytes  INTEGER,
+  sha256      TEXT,
+  path        TEXT,               -- below the home
+  created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX attachments_event ON attachments (event_id);
+
+CREATE TABLE document_heads (
+  -- Stable names for documents whose versions are events: skills, docs, memory, tools.
+  id             TEXT PRIMARY KEY,   -- doc_…
+  kind           TEXT NOT NULL,      -- skill, doc, memory, tool
+  name           TEXT NOT NULL,
+  head_event_id  TEXT NOT NULL REFERENCES events (id),
+  version        INTEGER NOT NULL DEFAULT 1,
+  created_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  updated_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  UNIQUE (kind, name)
+) STRICT;
+CREATE INDEX document_heads_event ON document_heads (head_event_id);
+
+CREATE TABLE bus_events (
+  -- A stream of what else happened to a home (imported, restored, forgotten, …), for followers with a cursor.
+  seq           INTEGER PRIMARY KEY AUTOINCREMENT,
+  type          TEXT NOT NULL,      -- home.imported, home.restored, entity.forgotten, …
+  subject_type  TEXT,
+  subject_id    TEXT,
+  payload_json  TEXT NOT NULL DEFAULT '{}',
+  created_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;

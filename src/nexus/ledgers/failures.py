@@ -1,0 +1,41 @@
+"""SQLite's errors in our words."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from nexus.errors import LedgerBusyError, LedgerCorruptError, LedgerError, LedgerFullError
+
+
+@contextmanager
+def translated(ledger: str, path: Path) -> Generator[None]:
+    """Raise SQLite's environmental errors as ours; a refused statement stays apsw's own error."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.ProtocolError) as error:
+        raise LedgerBusyError(
+            f"The {ledger} ledger is held by another process that does not finish its write",
+            hint="See who uses it with `nexus status`; wait, or raise `busy_timeout_ms` in config.toml.",
+        ) from error
+    except apsw.FullError as error:
+        raise LedgerFullError(
+            f"The disk is full: the {ledger} ledger could not keep this write",
+            hint=f"Free some space on the disk of {path.parent}; nothing that was acknowledged is lost.",
+        ) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise LedgerCorruptError(
+            f"The {ledger} ledger at {path} is damaged: {error}",
+            hint="Run `nexus doctor`, then `nexus restore` with your newest backup.",
+        ) from error
+    except apsw.CantOpenError as error:
+        raise LedgerError(
+            f"The {ledger} ledger at {path} cannot be opened: {error}",
+            hint="Run `nexus doctor --fix`: it checks that the file is there and may be read and written.",
+        ) from error
+    except (apsw.IOError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+        raise LedgerError(
+            f"The {ledger} ledger at {path} cannot be written: {error}",
+            hint="Run `nexus doctor`: it checks permissions and the disk.",
+        ) from error

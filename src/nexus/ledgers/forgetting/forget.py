@@ -1,0 +1,183 @@
+"""Forgetting, from the plan to the last byte. A crash at any moment loses nothing of the intent.
+
+No transaction spans two databases. The plan is written down first, in the runtime ledger; each ledger
+then follows it and is written anew, and only then does the plan go. `resume` finishes what was begun.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from nexus import ids
+from nexus.errors import CareError, LedgerBusyError, LedgerFullError
+from nexus.home import Home
+from nexus.ledgers.forgetting import planning, record, removal, scrubbing, traces
+from nexus.ledgers.forgetting.planning import Plan
+from nexus.ledgers.forgetting.record import Counts, Entry
+from nexus.ledgers.forgetting.sets import Sets, attached
+from nexus.ledgers.forgetting.targets import Target
+from nexus.ledgers.ledgers import Ledgers
+
+# What was derived goes first; the runtime ledger, which holds the plan, last.
+_ORDER: Final = ("memory", "embeddings", "agents", "events", "identity", "runtime")
+# Other processes may write about the target meanwhile: it is looked for again this often at most.
+_LATER_PASSES: Final = 3
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """What was forgotten, how long it took, and where the target is still named."""
+
+    forget_id: str
+    target: Target
+    counts: Counts
+    seconds: dict[str, float]
+    # Rows that name the target and stay, by `ledger.table.column`.
+    kept: dict[str, int] = field(default_factory=dict[str, int])
+    # Files of the home that name it, relative to the home.
+    named_in: list[Path] = field(default_factory=list[Path])
+
+
+async def find(ledgers: Ledgers, resolve: Callable[[apsw.Connection], Target]) -> Target:
+    """Look a target up with one of the functions of `targets`."""
+    await _bring_up_to_date(ledgers)
+
+    def look_up() -> Target:
+        with closing(attached(ledgers.home)) as connection:
+            return resolve(connection)
+
+    return await asyncio.to_thread(look_up)
+
+
+async def preview(ledgers: Ledgers, target: Target) -> Plan:
+    """What would go. Nothing is changed."""
+    async with _planned(ledgers, target) as (_, plan):
+        return plan
+
+
+async def forget(
+    ledgers: Ledgers, target: Target, *, actor: str, tell: Tell = lambda _: None
+) -> Report | None:
+    """Remove a target from every ledger for good. None where there is nothing to remove."""
+    began = time.perf_counter()
+    tell("Looking for everything that goes with it")
+    async with _planned(ledgers, target) as (sets, plan):
+        if plan.is_empty:
+            return None
+        entry = Entry(forget_id=ids.new("fgt"), target=target, counts=Counts().and_those_of(plan))
+        scrubbing.require_space(ledgers.home, _to_scrub(entry))
+        await ledgers.runtime.write(partial(entry.begin, sets=sets, actor=actor))
+    planned = time.perf_counter()
+    report = await _carry_out(ledgers, entry, tell)
+    named_in = await asyncio.to_thread(traces.files, ledgers.home, target.names)
+    seconds = {"plan": planned - began, **report.seconds}
+    return replace(report, seconds=seconds, kept=plan.kept, named_in=named_in)
+
+
+async def unfinished(ledgers: Ledgers) -> list[Entry]:
+    """Every forget that was begun and is not complete."""
+    return await ledgers.runtime.read(record.unfinished)
+
+
+async def resume(ledgers: Ledgers, *, tell: Tell = lambda _: None) -> list[Report]:
+    """Finish every forget that a crash or a busy database interrupted."""
+    await _bring_up_to_date(ledgers)
+    return [await _carry_out(ledgers, entry, tell) for entry in await unfinished(ledgers)]
+
+
+async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell) -> Report:
+    began = time.perf_counter()
+    try:
+        entry = await _remove(ledgers, entry, tell)
+        removed = time.perf_counter()
+        await ledgers.events.write(entry.publish)
+        await _scrub(ledgers, entry, tell)
+        await ledgers.runtime.write(entry.complete)
+    except (LedgerBusyError, LedgerFullError) as error:
+        raise CareError(
+            f"The {entry.target.kind} {entry.target.value} is not forgotten completely: {error.message}",
+            hint=f"{error.hint} Then run `nexus forget resume`.",
+        ) from error
+    seconds = {"remove": removed - began, "scrub": time.perf_counter() - removed}
+    return Report(forget_id=entry.forget_id, target=entry.target, counts=entry.counts, seconds=seconds)
+
+
+async def _remove(ledgers: Ledgers, entry: Entry, tell: Tell) -> Entry:
+    await _follow_plan(ledgers, entry, tell)
+    for _ in range(_LATER_PASSES):
+        tell("Looking for what was written meanwhile")
+        async with _planned(ledgers, entry.target, entry.forget_id) as (sets, plan):
+            if plan.is_empty:
+                break
+            entry = replace(entry, counts=entry.counts.and_those_of(plan))
+            await ledgers.runtime.write(partial(entry.extend, sets=sets))
+        await _follow_plan(ledgers, entry, tell)
+    return entry
+
+
+async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell) -> None:
+    kinds = await ledgers.runtime.read(entry.kinds)
+    for ledger in _ORDER:
+        tell(f"Removing from {ledger}")
+        await removal.remove(ledgers[ledger], ledgers.home, entry.forget_id, kinds)
+    files = await ledgers.runtime.read(entry.files)
+    await asyncio.to_thread(_delete_files, ledgers.home, files)
+
+
+async def _scrub(ledgers: Ledgers, entry: Entry, tell: Tell) -> None:
+    left: list[str] = []
+    for ledger in _to_scrub(entry):
+        tell(f"Writing {ledger} anew")
+        if ledger == "runtime":
+            await ledgers.runtime.write(entry.drop_items)
+        left.append(await scrubbing.scrub(ledgers[ledger]))
+    if any(left):
+        raise CareError(
+            f"Everything was removed, but its bytes may still stand in {', '.join(filter(None, left))}",
+            hint="Stop what holds it (`nexus status` shows who it is), then run `nexus forget resume`.",
+        )
+
+
+def _to_scrub(entry: Entry) -> list[str]:
+    """All ledgers: any may hold the words on pages that were freed before. Vectors hold none."""
+    touched = {path.partition(".")[0] for path in entry.counts.removed}
+    return [ledger for ledger in _ORDER if ledger != "embeddings" or ledger in touched]
+
+
+def _delete_files(home: Home, paths: list[str]) -> None:
+    for path in paths:
+        file = (home.root / path).resolve()
+        # A path is what a channel made of somebody's file name: it may not lead out, nor to our own files.
+        ours = {home.root.resolve(), home.data.resolve()}
+        if file.is_relative_to(home.root.resolve()) and file.parent not in ours:
+            with contextlib.suppress(FileNotFoundError):
+                file.unlink()
+
+
+@asynccontextmanager
+async def _planned(
+    ledgers: Ledgers, target: Target, forget_id: str | None = None
+) -> AsyncGenerator[tuple[Sets, Plan]]:
+    await _bring_up_to_date(ledgers)
+    connection = await asyncio.to_thread(attached, ledgers.home)
+    try:
+        sets = Sets(connection)
+        yield sets, await asyncio.to_thread(planning.make, sets, target, forget_id)
+    finally:
+        await asyncio.to_thread(connection.close)
+
+
+async def _bring_up_to_date(ledgers: Ledgers) -> None:
+    """The plan reads all ledgers in one connection, which knows today's schema only."""
+    for database in ledgers:
+        await database.read(lambda _: None)

@@ -1,0 +1,100 @@
+"""The keys of what will go, as temporary tables beside all six ledgers attached read-only.
+
+For each table `T` there are `gone_T`, all keys so far, `new_T`, those of the latest round, and `next_T`,
+those of the round that is being made; `emptied` holds columns that lose their text while the row stays.
+"""
+
+from collections.abc import Iterator
+from typing import cast
+from urllib.parse import quote
+
+import apsw
+
+from nexus.home import LEDGERS, Home
+from nexus.ledgers.failures import translated
+from nexus.ledgers.forgetting.tables import TOUCHED
+
+Bindings = dict[str, str | None]
+# Files that go are planned beside the rows, under this kind.
+FILES = "files"
+# The plan looks keys up all over the indexes.
+_CACHE_KIB = 65_536
+_URI = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+
+
+def attached(home: Home) -> apsw.Connection:
+    """A connection that reads all six ledgers and writes to none. The caller closes it."""
+    connection = apsw.Connection(":memory:", flags=_URI)
+    try:
+        for ledger in LEDGERS:
+            with translated(ledger, home.ledger(ledger)):
+                attach(connection, home, ledger, ledger)
+                connection.execute(f"PRAGMA {ledger}.cache_size = -{_CACHE_KIB}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def attach(connection: apsw.Connection, home: Home, ledger: str, name: str) -> None:
+    """Let a connection read another ledger under a name of its own."""
+    path = quote(str(home.ledger(ledger)), safe="/")
+    connection.execute(f"ATTACH DATABASE 'file:{path}?mode=ro' AS {name}")
+
+
+class Sets:
+    """What will go. Keys are added to the next round; `advance` makes it the latest."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self.new: set[str] = set()
+        for kind in (*TOUCHED, FILES):
+            for state in ("gone", "new", "next"):
+                connection.execute(
+                    f"CREATE TEMP TABLE {state}_{kind} (key TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID"
+                )
+        connection.execute(
+            "CREATE TEMP TABLE emptied "
+            "(kind TEXT NOT NULL, key TEXT NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID"
+        )
+
+    def add(self, kind: str, select: str, bindings: Bindings | None = None) -> bool:
+        """Let the keys that a query of one column gives go too. False where all were known."""
+        self.connection.execute(
+            f"WITH found (key) AS ({select}) INSERT OR IGNORE INTO next_{kind} "
+            f"SELECT key FROM found WHERE key IS NOT NULL AND key NOT IN gone_{kind}",
+            bindings or {},
+        )
+        return self.connection.changes() > 0
+
+    def empty(self, kind: str, column: str, select: str, bindings: Bindings | None = None) -> None:
+        """Let a column of the rows that a query gives lose its text."""
+        self.connection.execute(
+            f"WITH found (key) AS ({select}) "
+            f"INSERT OR IGNORE INTO emptied SELECT '{kind}.{column}', key FROM found",
+            bindings or {},
+        )
+
+    def advance(self) -> bool:
+        """Close the round. False where it brought nothing new."""
+        self.new = set()
+        for kind in (*TOUCHED, FILES):
+            self.connection.execute(f"DELETE FROM new_{kind}")
+            self.connection.execute(f"INSERT INTO new_{kind} SELECT key FROM next_{kind}")
+            if self.connection.changes():
+                self.new.add(kind)
+                self.connection.execute(f"INSERT OR IGNORE INTO gone_{kind} SELECT key FROM next_{kind}")
+                self.connection.execute(f"DELETE FROM next_{kind}")
+        return bool(self.new)
+
+    def count(self, kind: str) -> int:
+        """How many keys of a kind go."""
+        return cast("int", self.connection.execute(f"SELECT count(*) FROM gone_{kind}").get)
+
+    def items(self) -> Iterator[tuple[str, str]]:
+        """Every key with its kind: a table, `table.column` for what is emptied, or `files`."""
+        for kind in (*TOUCHED, FILES):
+            for (key,) in self.connection.execute(f"SELECT key FROM gone_{kind} ORDER BY key"):
+                yield kind, cast("str", key)
+        for kind, key in self.connection.execute("SELECT kind, key FROM emptied"):
+            yield cast("str", kind), cast("str", key)

@@ -1,0 +1,148 @@
+"""What forgetting does to the memory ledger: what was learned goes with what it was learned from."""
+
+from nexus.ledgers.forgetting.rules import Ref, Table, Text, Then, Time, typed
+
+_HAS_EVENT = "source_event_id IN (SELECT id FROM events.events)"
+_HAS_EVENTS = "EXISTS (SELECT 1 FROM memory.episode_events WHERE episode_id = episodes.id)"
+_HAS_FACTS = "EXISTS (SELECT 1 FROM memory.observation_facts WHERE observation_id = analysis_runs.id)"
+_HAS_SOURCES = "EXISTS (SELECT 1 FROM memory.mental_model_sources WHERE model_id = mental_models.id)"
+
+TABLES = (
+    Table("memory", "schema_migrations", kept="versions of the schema: no content"),
+    Table("memory", "episode_definitions", kept="settings of the program"),
+    Table("memory", "analysis_types", kept="settings of the program"),
+    Table(
+        "memory",
+        "episodes",
+        refs=(
+            Ref("thread_id", "threads"),
+            Ref("previous_version_id", "episodes"),
+            Ref("source_request_id", "requests", Then.CLEAR),
+        ),
+        texts=(Text("title"), Text("summary"), Text("metadata_json")),
+        time=Time(
+            "start_time",
+            "end_time",
+            unless=_HAS_EVENTS,
+        ),
+    ),
+    Table(
+        "memory",
+        "episode_events",
+        key=("episode_id", "event_id"),
+        refs=(Ref("episode_id", "episodes"), Ref("event_id", "events", Then.OWNER)),
+        owner="episode_id",
+    ),
+    Table(
+        "memory",
+        "episode_entity_mentions",
+        key=("episode_id", "entity_id"),
+        refs=(Ref("episode_id", "episodes"), Ref("entity_id", "entities", Then.NAMED)),
+        owner="episode_id",
+    ),
+    Table(
+        "memory",
+        "facts",
+        refs=(
+            Ref("source_entity_id", "entities"),
+            Ref("target_entity_id", "entities"),
+            Ref("source_event_id", "events"),
+            Ref("source_episode_id", "episodes", unless=_HAS_EVENT),
+            Ref("source_request_id", "requests", unless=f"{_HAS_EVENT} OR source_episode_id IS NOT NULL"),
+        ),
+        index="facts_fts",
+        indexed=("fact",),
+        texts=(Text("relation_type"), Text("metadata_json")),
+        time=Time(
+            "created_at",
+            unless=f"{_HAS_EVENT} OR source_episode_id IS NOT NULL",
+        ),
+    ),
+    Table(
+        "memory",
+        "fact_entities",
+        key=("fact_id", "entity_id"),
+        refs=(Ref("fact_id", "facts"), Ref("entity_id", "entities", Then.NAMED)),
+        owner="fact_id",
+    ),
+    Table(
+        "memory",
+        "episode_relationship_mentions",
+        key=("episode_id", "relationship_id"),
+        refs=(Ref("episode_id", "episodes"), Ref("relationship_id", "facts")),
+        texts=(Text("extracted_fact"),),
+    ),
+    Table(
+        "memory",
+        "causal_links",
+        refs=(
+            Ref("cause_fact_id", "facts"),
+            Ref("effect_fact_id", "facts"),
+            Ref("source_episode_id", "episodes", Then.CLEAR),
+        ),
+    ),
+    Table(
+        "memory",
+        "analysis_runs",
+        refs=(
+            Ref("subject_entity_id", "entities"),
+            Ref("previous_version_id", "analysis_runs"),
+            Ref("source_request_id", "requests", unless=_HAS_FACTS),
+        ),
+        texts=(Text("content"), Text("metadata_json"), Text("stale_reason", Then.CLEAR)),
+        time=Time("created_at", unless=_HAS_FACTS),
+    ),
+    Table(
+        "memory",
+        "observation_facts",
+        key=("observation_id", "fact_id"),
+        refs=(Ref("observation_id", "analysis_runs"), Ref("fact_id", "facts", Then.OWNER)),
+        owner="observation_id",
+    ),
+    Table(
+        "memory",
+        "facets",
+        key=("run_id", "name", "value"),
+        refs=(Ref("run_id", "analysis_runs"),),
+        texts=(Text("value", Then.OWNER),),
+        owner="run_id",
+    ),
+    Table(
+        "memory",
+        "mental_models",
+        refs=(
+            Ref("subject_entity_id", "entities"),
+            Ref("previous_version_id", "mental_models"),
+            Ref("source_request_id", "requests", unless=_HAS_SOURCES),
+        ),
+        texts=(Text("name"), Text("content"), Text("metadata_json"), Text("stale_reason", Then.CLEAR)),
+        time=Time("created_at", unless=_HAS_SOURCES),
+    ),
+    Table(
+        "memory",
+        "mental_model_sources",
+        key=("model_id", "source_type", "source_id"),
+        refs=(
+            Ref("model_id", "mental_models"),
+            *typed(
+                "source_id",
+                "source_type",
+                Then.OWNER,
+                fact="facts",
+                observation="analysis_runs",
+                mental_model="mental_models",
+            ),
+        ),
+        owner="model_id",
+    ),
+    Table(
+        "memory",
+        "processing_log",
+        key=("processor", "target_type", "target_id"),
+        refs=(
+            *typed("target_id", "target_type", event="events", fact="facts", episode="episodes"),
+            Ref("request_id", "requests", Then.CLEAR),
+        ),
+        texts=(Text("detail", Then.CLEAR),),
+    ),
+)

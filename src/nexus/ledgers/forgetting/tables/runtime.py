@@ -1,0 +1,65 @@
+"""What forgetting does to the runtime ledger: the work on what goes, goes; what it cost stays."""
+
+from nexus.ledgers.forgetting.rules import Ref, Table, Text, Then, Time
+
+_HAS_REQUEST = "request_id IN (SELECT id FROM runtime.requests)"
+
+TABLES = (
+    Table("runtime", "schema_migrations", kept="versions of the schema: no content"),
+    Table(
+        "runtime",
+        "automations",
+        refs=(
+            Ref("created_by_thread", "threads", Then.CLEAR),
+            Ref("created_by_session", "agent_sessions", Then.CLEAR),
+        ),
+        texts=(
+            Text("name", Then.TELL),
+            Text("description", Then.TELL),
+            Text("triggers_json", Then.TELL),
+            Text("config_json", Then.TELL),
+            Text("last_error", Then.CLEAR),
+            Text("disabled_reason", Then.CLEAR),
+        ),
+    ),
+    Table(
+        "runtime",
+        "requests",
+        refs=(
+            Ref("parent_request_id", "requests"),
+            Ref("root_request_id", "requests"),
+            Ref("event_id", "events"),
+            Ref("thread_id", "threads"),
+            Ref("principal_id", "entities"),
+        ),
+        texts=(Text("session_label"), Text("error", Then.CLEAR)),
+        time=Time("created_at", unless="event_id IN (SELECT id FROM events.events)"),
+    ),
+    Table(
+        "runtime",
+        "executions",
+        refs=(Ref("request_id", "requests"), Ref("root_request_id", "requests")),
+        texts=(Text("session_label"), Text("error", Then.CLEAR)),
+    ),
+    Table(
+        "runtime",
+        "invocations",
+        refs=(Ref("request_id", "requests"), Ref("root_request_id", "requests")),
+        texts=(Text("result_json", Then.CLEAR), Text("error", Then.CLEAR)),
+        time=Time("created_at", unless=_HAS_REQUEST),
+    ),
+    Table("runtime", "usage", kept="tokens and money: no content, and the bill stays right"),
+    Table(
+        "runtime",
+        "spans",
+        refs=(
+            Ref("request_id", "requests"),
+            Ref("root_request_id", "requests"),
+            Ref("parent_span_id", "spans", implied=True),
+        ),
+        texts=(Text("name"), Text("attributes_json", Then.CLEAR, blank="{}")),
+        time=Time("started_at", unless=_HAS_REQUEST),
+    ),
+    Table("runtime", "forgets", kept="the record of what was forgotten: ids and counts"),
+    Table("runtime", "forget_items", kept="empty but for a forget under way"),
+)

@@ -1,0 +1,132 @@
+"""What can be wrong with one ledger's file, told without changing it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, cast
+
+import apsw
+
+from nexus.errors import LedgerError
+from nexus.ledgers import migrate, sql
+from nexus.ledgers.failures import translated
+
+# Up to here the thorough check is quick enough to be run always.
+_THOROUGH_UP_TO_BYTES = 256 * 1024 * 1024
+_WAL_WARNING_BYTES = 512 * 1024 * 1024
+_BUSY_TIMEOUT_MS = 10_000
+
+ProblemKind = Literal[
+    "missing", "unreadable", "old-schema", "drift", "damaged", "large-wal", "unfinished-forget"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing that is wrong with a ledger."""
+
+    ledger: str
+    kind: ProblemKind
+    message: str
+
+
+def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Problem]:
+    """Look at a file from the outside in; stops where looking further makes no sense."""
+    if not path.is_file():
+        yield Problem(ledger=ledger, kind="missing", message=f"{path.name} is missing")
+        return
+    try:
+        with translated(ledger, path):
+            connection = _open(path)
+            try:
+                yield from _inspect_open(connection, path, ledger, thorough=thorough)
+            finally:
+                connection.close()
+    except LedgerError as error:
+        yield Problem(ledger=ledger, kind="unreadable", message=error.message)
+
+
+def repair_drift(path: Path, ledger: str) -> list[str]:
+    """Make the indexes, triggers and views that are missing; returns their names."""
+    connection = _open(path)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        present = _objects(connection)
+        missing = [name for name in _expected(ledger) if name not in present]
+        for name in missing:
+            kind, statement = _expected(ledger)[name]
+            if kind != "table":
+                connection.execute(statement)
+        connection.execute("COMMIT")
+        return [name for name in missing if _expected(ledger)[name][0] != "table"]
+    finally:
+        connection.close()
+
+
+def _open(path: Path) -> apsw.Connection:
+    # Not read-only: after a crash SQLite must be able to recover the WAL before anything can be read.
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+    return connection
+
+
+def _inspect_open(
+    connection: apsw.Connection, path: Path, ledger: str, *, thorough: bool
+) -> Iterator[Problem]:
+    found, known = migrate.version(connection, ledger), migrate.latest(ledger)
+    if found > known:
+        message = f"{path.name} has schema {found}, newer than this program's {known}"
+        yield Problem(ledger=ledger, kind="unreadable", message=message)
+        return
+    if found < known:
+        message = f"{path.name} has schema {found} of {known}; it is migrated when it is next used"
+        yield Problem(ledger=ledger, kind="old-schema", message=message)
+    else:
+        yield from _drift(connection, path, ledger)
+    yield from _damage(connection, path, ledger, thorough=thorough)
+    wal = path.with_name(path.name + "-wal")
+    if wal.is_file() and wal.stat().st_size > _WAL_WARNING_BYTES:
+        message = f"{wal.name} has grown to {wal.stat().st_size >> 20} MiB: some process reads without end"
+        yield Problem(ledger=ledger, kind="large-wal", message=message)
+    if ledger == "runtime" and found == known:
+        unfinished = connection.execute("SELECT count(*) FROM forgets WHERE completed_at IS NULL").get
+        if unfinished:
+            message = f"{unfinished} forget was begun and not finished"
+            yield Problem(ledger=ledger, kind="unfinished-forget", message=message)
+
+
+def _drift(connection: apsw.Connection, path: Path, ledger: str) -> Iterator[Problem]:
+    present = _objects(connection)
+    missing = [name for name in _expected(ledger) if name not in present]
+    if missing:
+        message = f"{path.name} lacks {', '.join(missing)}"
+        yield Problem(ledger=ledger, kind="drift", message=message)
+
+
+def _damage(connection: apsw.Connection, path: Path, ledger: str, *, thorough: bool) -> Iterator[Problem]:
+    pragma = "integrity_check" if thorough or path.stat().st_size <= _THOROUGH_UP_TO_BYTES else "quick_check"
+    for (line,) in connection.execute(f"PRAGMA {pragma}(5)"):
+        if line != "ok":
+            yield Problem(ledger=ledger, kind="damaged", message=f"{path.name}: {line}")
+    dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
+    if dangling:
+        tables = ", ".join(sorted({str(row[0]) for row in dangling}))
+        message = f"{path.name}: {len(dangling)} rows point at rows that are not there, in {tables}"
+        yield Problem(ledger=ledger, kind="damaged", message=message)
+
+
+def _objects(connection: apsw.Connection) -> dict[str, tuple[str, str]]:
+    rows = connection.execute("SELECT name, type, sql FROM sqlite_schema WHERE sql IS NOT NULL")
+    return {name: (kind, statement) for name, kind, statement in cast("Iterator[tuple[str, str, str]]", rows)}
+
+
+@cache
+def _expected(ledger: str) -> dict[str, tuple[str, str]]:
+    """Everything that the newest schema makes, by name."""
+    connection = apsw.Connection(":memory:")
+    try:
+        connection.execute(sql.text(ledger, "schema.sql"))
+        return _objects(connection)
+    finally:
+        connection.close()

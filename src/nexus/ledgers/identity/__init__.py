@@ -1,0 +1,1 @@
+"""The identity ledger: who and what there is."""

@@ -1,0 +1,95 @@
+"""Which words of a question a full-text index can afford.
+
+To rank, SQLite visits every row that matches, at about a microsecond each, and finds out how often
+each word occurs. So a question in everyday words would visit most of a large ledger, for words that
+tell its rows apart the least. Here the rare words choose the rows, words that are more frequent only
+weigh on their order, and the most frequent are left out.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from nexus.ledgers.text import match_all, match_any
+
+# What ranking may cost: rows that are visited, words that are looked for in each.
+_RANKED_ROWS = 8_000
+_RANKED_WORDS = 12
+# How many rows may be counted to learn how much weight the frequent words have.
+_SCANNED_ROWS = 60_000
+# A look at so many of a word's newest rows tells how frequent it is, near enough.
+_SAMPLED_ROWS = 500
+# A pasted document is no question: its first words stand for the rest.
+_MOST_WORDS = 64
+# Where all words are frequent, rows that hold so many of them are asked for.
+_TOGETHER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Frequency:
+    """In how many rows of an index a word occurs: exact up to what may be ranked, beyond it estimated."""
+
+    word: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One full-text query; where it is not ranked, the newest rows are the answer."""
+
+    match: str
+    ranked: bool
+
+
+Probe = Callable[[str, int], tuple[int, int]]
+"""For a word and a number of rows: how many of its newest rows there are, and the lowest's number."""
+
+
+def frequencies(words: Iterable[str], newest: int, probe: Probe) -> list[Frequency]:
+    """The words that occur in an index whose newest row is `newest`, rarest first."""
+    found = [Frequency(word, _rows(word, newest, probe)) for word in list(words)[:_MOST_WORDS]]
+    return sorted((each for each in found if each.rows), key=lambda each: each.rows)
+
+
+def plans(found: list[Frequency]) -> list[Plan]:
+    """What to ask an index for, in this order, until there are hits enough."""
+    if not found:
+        return []
+    chosen = _within(found[:_RANKED_WORDS], _RANKED_ROWS)
+    if not chosen:
+        return _of_frequent_words(found)
+    weighed = _within(found[len(chosen) :], _SCANNED_ROWS)
+    rows = match_any(chosen)
+    # The right side adds no row: it lets the frequent words count, where they stand in a chosen one.
+    return [Plan(f"({rows}) AND ({match_any(chosen + weighed)})" if weighed else rows, ranked=True)]
+
+
+def _of_frequent_words(found: list[Frequency]) -> list[Plan]:
+    rarest = Plan(match_any([found[0].word]), ranked=False)
+    if len(found) == 1:
+        return [rarest]
+    together = found[:_TOGETHER]
+    affordable = sum(each.rows for each in together) <= _SCANNED_ROWS
+    return [Plan(match_all([each.word for each in together]), ranked=affordable), rarest]
+
+
+def _within(found: list[Frequency], rows: int) -> list[str]:
+    words: list[str] = []
+    for each in found:
+        rows -= each.rows
+        if rows < 0:
+            break
+        words.append(each.word)
+    return words
+
+
+def _rows(word: str, newest: int, probe: Probe) -> int:
+    estimate = 0
+    for most in (_SAMPLED_ROWS, _RANKED_ROWS + 1):
+        count, lowest = probe(word, most)
+        if count < most:
+            return count
+        estimate = max(count, count * newest // (newest - lowest + 1))
+        # Too low an estimate would cost a slow search, so only a high one is believed unchecked.
+        if estimate > _RANKED_ROWS:
+            break
+    return estimate

@@ -1,0 +1,75 @@
+"""The six ledgers of one home, open together.
+
+Opening takes the home's shared lock and nothing else; each file is opened when it is first used.
+Closing leaves no thread, no connection and no lock behind.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+from nexus.config import LedgersConfig
+from nexus.home import LEDGERS, Home, HomeLock
+from nexus.ledgers import migrate
+from nexus.ledgers.database import Database
+
+# Six writers and a few readers: threads start when there is work for them.
+_THREADS_OF_ONE_HOME = 8
+
+
+class Ledgers:
+    """Use as `async with Ledgers(home, config.ledgers) as ledgers:`.
+
+    A host that serves many homes hands the same executor to all of them.
+    """
+
+    def __init__(self, home: Home, settings: LedgersConfig, executor: Executor | None = None) -> None:
+        self.home = home.require()
+        self._lock = HomeLock(home, "shared")
+        self._own_executor = (
+            ThreadPoolExecutor(_THREADS_OF_ONE_HOME, thread_name_prefix="ledgers")
+            if executor is None
+            else None
+        )
+        given = executor or self._own_executor
+        assert given is not None
+        self.events = Database(home.ledger("events"), "events", settings, given)
+        self.agents = Database(home.ledger("agents"), "agents", settings, given)
+        self.identity = Database(home.ledger("identity"), "identity", settings, given)
+        self.memory = Database(home.ledger("memory"), "memory", settings, given)
+        self.embeddings = Database(home.ledger("embeddings"), "embeddings", settings, given)
+        self.runtime = Database(home.ledger("runtime"), "runtime", settings, given)
+
+    def __iter__(self) -> Iterator[Database]:
+        return iter((self.events, self.agents, self.identity, self.memory, self.embeddings, self.runtime))
+
+    def __getitem__(self, name: str) -> Database:
+        return next(database for database in self if database.ledger == name)
+
+    async def __aenter__(self) -> Self:
+        self._lock.__enter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish accepted work, close every connection, stop every thread, give the lock back."""
+        try:
+            ends = await asyncio.gather(*(database.close() for database in self), return_exceptions=True)
+        finally:
+            if self._own_executor is not None:
+                self._own_executor.shutdown()
+            self._lock.release()
+        for end in ends:
+            if end is not None:
+                raise end
+
+
+def create(home: Home) -> list[str]:
+    """Make the ledgers that are missing; returns their names. Those that exist are not touched."""
+    return [name for name in LEDGERS if migrate.create(home.ledger(name), name)]

@@ -1,0 +1,59 @@
+"""The memory ledger: what was learned, appended and never overwritten."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import apsw
+
+from nexus import clock, ids
+from nexus.ledgers import sql
+from nexus.ledgers.text import storable
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewFact:
+    """A statement that was learned, before it is recorded."""
+
+    fact: str
+    source_entity_id: str | None = None
+    relation_type: str | None = None
+    target_entity_id: str | None = None
+    confidence: float = 1.0
+    source_type: str = "mentioned"
+    as_of: datetime | None = None
+    source_event_id: str | None = None
+    source_episode_id: str | None = None
+    source_request_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def append_facts(
+    connection: apsw.Connection, facts: Iterable[NewFact], now: clock.Clock = clock.now
+) -> list[str]:
+    """Record statements in order; returns their ids. Nothing is refused as a duplicate."""
+    recorded_at = clock.timestamp(now())
+    rows = [_row(ids.new("fact"), fact, recorded_at) for fact in facts]
+    connection.executemany(sql.queries("memory")["append_fact"], rows)
+    return [str(row[0]) for row in rows]
+
+
+def _row(fact_id: str, fact: NewFact, recorded_at: str) -> tuple[str | float | None, ...]:
+    return (
+        fact_id,
+        fact.source_entity_id,
+        fact.relation_type,
+        fact.target_entity_id,
+        storable(fact.fact),
+        fact.confidence,
+        fact.source_type,
+        clock.timestamp(fact.as_of) if fact.as_of else None,
+        recorded_at,
+        fact.source_event_id,
+        fact.source_episode_id,
+        fact.source_request_id,
+        json.dumps(fact.metadata, sort_keys=True) if fact.metadata else "{}",
+        recorded_at,
+    )

@@ -1,0 +1,274 @@
+-- memory.db: what was learned: facts, episodes, observations, mental models.
+-- A fact's text is never changed and never deleted, except by `nexus forget`.
+
+CREATE TABLE schema_migrations (
+  -- Which migrations this file has seen; each row was committed together with what it did.
+  version     INTEGER PRIMARY KEY,
+  name        TEXT NOT NULL,
+  applied_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+
+CREATE TABLE episode_definitions (
+  -- How events are cut into episodes: a named strategy with its settings.
+  id           TEXT PRIMARY KEY,   -- def_…
+  name         TEXT NOT NULL UNIQUE,
+  strategy     TEXT NOT NULL,
+  config_json  TEXT NOT NULL DEFAULT '{}',
+  created_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+
+CREATE TABLE episodes (
+  -- Stretches of conversation with a beginning and an end. A new version points at the one before it.
+  id                   TEXT PRIMARY KEY,   -- epi_…
+  definition_id        TEXT REFERENCES episode_definitions (id),
+  channel              TEXT NOT NULL,
+  thread_id            TEXT,               -- events.threads
+  title                TEXT,
+  summary              TEXT,
+  start_time           TEXT NOT NULL,
+  end_time             TEXT NOT NULL,
+  event_count          INTEGER NOT NULL DEFAULT 0,
+  token_count          INTEGER NOT NULL DEFAULT 0,
+  version              INTEGER NOT NULL DEFAULT 1,
+  previous_version_id  TEXT REFERENCES episodes (id),
+  source_request_id    TEXT,               -- runtime.requests: which run made it
+  metadata_json        TEXT NOT NULL DEFAULT '{}',
+  created_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX episodes_end ON episodes (end_time);
+CREATE INDEX episodes_thread ON episodes (thread_id, end_time);
+CREATE INDEX episodes_previous ON episodes (previous_version_id) WHERE previous_version_id IS NOT NULL;
+
+CREATE TABLE episode_events (
+  -- Which events belong to which episode.
+  episode_id  TEXT NOT NULL REFERENCES episodes (id),
+  event_id    TEXT NOT NULL,      -- events.events
+  position    INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (episode_id, event_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX episode_events_event ON episode_events (event_id);
+
+CREATE TABLE episode_entity_mentions (
+  -- Which episodes mention which entities, and how often.
+  episode_id     TEXT NOT NULL REFERENCES episodes (id),
+  entity_id      TEXT NOT NULL,   -- identity.entities
+  mention_count  INTEGER NOT NULL DEFAULT 1,
+  PRIMARY KEY (episode_id, entity_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX episode_entity_mentions_entity ON episode_entity_mentions (entity_id);
+
+CREATE TABLE facts (
+  -- The observation log: every statement that was learned, in order, none ever overwritten. Append-only.
+  seq                INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of recording; never used twice
+  id                 TEXT NOT NULL UNIQUE,               -- fact_…
+  source_entity_id   TEXT,                               -- identity.entities: whom or what it is about
+  relation_type      TEXT,                               -- WORKS_AT, LIKES, BIRTHDAY, …; any text
+  target_entity_id   TEXT,                               -- identity.entities, where it ties two
+  fact               TEXT NOT NULL,                      -- the statement, as a sentence
+  confidence         REAL NOT NULL DEFAULT 1.0 CHECK (confidence BETWEEN 0.0 AND 1.0),
+  source_type        TEXT NOT NULL DEFAULT 'mentioned',  -- self_disclosed, mentioned, observed, inferred
+  as_of              TEXT,                               -- when it was true, where that was said
+  valid_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  source_event_id    TEXT,                               -- events.events: the message that it came from
+  source_episode_id  TEXT REFERENCES episodes (id),
+  source_request_id  TEXT,                               -- runtime.requests: the run that wrote it
+  metadata_json      TEXT NOT NULL DEFAULT '{}',
+  created_at         TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX facts_source ON facts (source_entity_id, relation_type, created_at);
+CREATE INDEX facts_target ON facts (target_entity_id, created_at) WHERE target_entity_id IS NOT NULL;
+CREATE INDEX facts_event ON facts (source_event_id) WHERE source_event_id IS NOT NULL;
+CREATE INDEX facts_episode ON facts (source_episode_id) WHERE source_episode_id IS NOT NULL;
+CREATE INDEX facts_created ON facts (created_at);
+
+CREATE TRIGGER facts_are_not_changed BEFORE UPDATE ON facts
+BEGIN SELECT RAISE(ABORT, 'facts is append-only: write a new observation instead'); END;
+
+CREATE TRIGGER facts_are_not_deleted BEFORE DELETE ON facts
+BEGIN SELECT RAISE(ABORT, 'facts is append-only: use `nexus forget` to remove'); END;
+
+-- INSERT OR REPLACE would delete the old row without firing the trigger above.
+CREATE TRIGGER facts_are_not_replaced BEFORE INSERT ON facts
+WHEN EXISTS (SELECT 1 FROM facts WHERE id = NEW.id OR seq = NEW.seq)
+BEGIN SELECT RAISE(ABORT, 'facts is append-only: that fact is recorded already'); END;
+
+-- The full-text index keeps no copy of the text: it reads facts through this view.
+CREATE VIEW facts_text AS SELECT seq, id AS fact_id, fact FROM facts;
+
+CREATE VIRTUAL TABLE facts_fts USING fts5 (
+  fact_id UNINDEXED, fact,
+  content = 'facts_text', content_rowid = 'seq', tokenize = 'porter unicode61'
+);
+CREATE VIRTUAL TABLE facts_terms USING fts5vocab (facts_fts, row);
+
+CREATE TRIGGER facts_are_indexed AFTER INSERT ON facts
+BEGIN
+  INSERT INTO facts_fts (rowid, fact_id, fact) VALUES (NEW.seq, NEW.id, NEW.fact);
+END;
+
+CREATE TRIGGER facts_are_unindexed AFTER DELETE ON facts
+BEGIN
+  INSERT INTO facts_fts (facts_fts, rowid, fact_id, fact) VALUES ('delete', OLD.seq, OLD.id, OLD.fact);
+END;
+
+-- A ULID made in SQL, for rows written with nothing but `sqlite3`.
+CREATE VIEW ulids AS
+WITH
+  moment (ms) AS (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)),
+  digits (position, digit) AS (
+    SELECT 0, (ms >> 45) & 31 FROM moment
+    UNION ALL
+    SELECT position + 1,
+           CASE WHEN position < 9 THEN (ms >> (40 - 5 * position)) & 31 ELSE random() & 31 END
+    FROM digits, moment WHERE position < 25
+  )
+SELECT group_concat(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '') AS ulid FROM digits;
+
+-- The facts that say how an entity relates: the table that the specified queries read and write.
+CREATE VIEW relationships AS
+SELECT id, source_entity_id, target_entity_id, relation_type, fact, confidence, source_type,
+       as_of, valid_at, source_event_id, source_episode_id, source_request_id, metadata_json, created_at
+FROM facts
+WHERE source_entity_id IS NOT NULL AND relation_type IS NOT NULL;
+
+CREATE TRIGGER relationships_are_facts INSTEAD OF INSERT ON relationships
+BEGIN
+  SELECT RAISE(ABORT, 'a relationship needs source_entity_id and relation_type')
+  WHERE NEW.source_entity_id IS NULL OR NEW.relation_type IS NULL;
+  INSERT INTO facts (
+    id, source_entity_id, target_entity_id, relation_type, fact, confidence, source_type, as_of,
+    valid_at, source_event_id, source_episode_id, source_request_id, metadata_json, created_at)
+  SELECT
+    COALESCE(NEW.id, 'fact_' || (SELECT ulid FROM ulids)),
+    NEW.source_entity_id, NEW.target_entity_id, NEW.relation_type, NEW.fact,
+    COALESCE(NEW.confidence, 1.0), COALESCE(NEW.source_type, 'mentioned'), NEW.as_of,
+    COALESCE(NEW.valid_at, NEW.created_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    NEW.source_event_id, NEW.source_episode_id, NEW.source_request_id,
+    COALESCE(NEW.metadata_json, '{}'),
+    COALESCE(NEW.created_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'));
+END;
+
+CREATE TABLE fact_entities (
+  -- Further entities that a fact names, beside its source and target.
+  fact_id    TEXT NOT NULL REFERENCES facts (id),
+  entity_id  TEXT NOT NULL,   -- identity.entities
+  role       TEXT NOT NULL DEFAULT 'mentioned',
+  PRIMARY KEY (fact_id, entity_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX fact_entities_entity ON fact_entities (entity_id);
+
+CREATE TABLE episode_relationship_mentions (
+  -- Where a relationship was seen: its provenance across episodes.
+  episode_id       TEXT NOT NULL REFERENCES episodes (id),
+  relationship_id  TEXT NOT NULL REFERENCES facts (id),
+  source_type      TEXT,
+  extracted_fact   TEXT,     -- the words of this episode
+  confidence       REAL NOT NULL DEFAULT 1.0,
+  created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  PRIMARY KEY (episode_id, relationship_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX episode_relationship_mentions_relationship ON episode_relationship_mentions (relationship_id);
+
+CREATE TABLE causal_links (
+  -- One fact that led to another.
+  id                 TEXT PRIMARY KEY,   -- cau_…
+  cause_fact_id      TEXT NOT NULL REFERENCES facts (id),
+  effect_fact_id     TEXT NOT NULL REFERENCES facts (id),
+  relation           TEXT NOT NULL DEFAULT 'caused',   -- caused, enabled, prevented, …
+  confidence         REAL NOT NULL DEFAULT 1.0,
+  source_episode_id  TEXT REFERENCES episodes (id),
+  created_at         TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  CHECK (cause_fact_id <> effect_fact_id)
+) STRICT;
+CREATE INDEX causal_links_cause ON causal_links (cause_fact_id);
+CREATE INDEX causal_links_effect ON causal_links (effect_fact_id);
+
+CREATE TABLE analysis_types (
+  -- The kinds of analysis that are run over the memory; consolidation into observations is one.
+  id           TEXT PRIMARY KEY,   -- observation, …
+  description  TEXT NOT NULL,
+  config_json  TEXT NOT NULL DEFAULT '{}',
+  created_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+INSERT INTO analysis_types (id, description)
+VALUES ('observation', 'What a group of facts says together, with its changes over time.');
+
+CREATE TABLE analysis_runs (
+  -- What an analysis found. An observation is a run of type `observation`; a new version points at the one before it.
+  id                   TEXT PRIMARY KEY,   -- obs_… for observations, ana_… otherwise
+  type_id              TEXT NOT NULL REFERENCES analysis_types (id),
+  subject_entity_id    TEXT,               -- identity.entities
+  content              TEXT NOT NULL,
+  confidence           REAL NOT NULL DEFAULT 1.0,
+  version              INTEGER NOT NULL DEFAULT 1,
+  previous_version_id  TEXT REFERENCES analysis_runs (id),
+  stale_at             TEXT,               -- since when newer facts touch it
+  stale_reason         TEXT,
+  source_request_id    TEXT,               -- runtime.requests
+  metadata_json        TEXT NOT NULL DEFAULT '{}',
+  created_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX analysis_runs_subject ON analysis_runs (subject_entity_id) WHERE subject_entity_id IS NOT NULL;
+CREATE INDEX analysis_runs_previous ON analysis_runs (previous_version_id) WHERE previous_version_id IS NOT NULL;
+CREATE INDEX analysis_runs_stale ON analysis_runs (stale_at) WHERE stale_at IS NOT NULL;
+
+-- The analysis runs that are observations, in all their versions.
+CREATE VIEW observations AS SELECT * FROM analysis_runs WHERE type_id = 'observation';
+
+CREATE TABLE observation_facts (
+  -- Which facts support which observation.
+  observation_id  TEXT NOT NULL REFERENCES analysis_runs (id),
+  fact_id         TEXT NOT NULL REFERENCES facts (id),
+  PRIMARY KEY (observation_id, fact_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX observation_facts_fact ON observation_facts (fact_id);
+
+CREATE TABLE facets (
+  -- Structured values that an analysis run found, one row each.
+  run_id      TEXT NOT NULL REFERENCES analysis_runs (id),
+  name        TEXT NOT NULL,
+  value       TEXT NOT NULL,
+  confidence  REAL NOT NULL DEFAULT 1.0,
+  PRIMARY KEY (run_id, name, value)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE mental_models (
+  -- What reflection concluded about a subject. A new version points at the one before it.
+  id                   TEXT PRIMARY KEY,   -- mod_…
+  name                 TEXT NOT NULL,
+  subject_entity_id    TEXT,               -- identity.entities
+  content              TEXT NOT NULL,
+  version              INTEGER NOT NULL DEFAULT 1,
+  previous_version_id  TEXT REFERENCES mental_models (id),
+  stale_at             TEXT,
+  stale_reason         TEXT,
+  source_request_id    TEXT,               -- runtime.requests
+  metadata_json        TEXT NOT NULL DEFAULT '{}',
+  created_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX mental_models_name ON mental_models (name, version);
+CREATE INDEX mental_models_previous ON mental_models (previous_version_id) WHERE previous_version_id IS NOT NULL;
+
+CREATE TABLE mental_model_sources (
+  -- What a mental model rests on.
+  model_id     TEXT NOT NULL REFERENCES mental_models (id),
+  source_type  TEXT NOT NULL CHECK (source_type IN ('fact', 'observation', 'mental_model')),
+  source_id    TEXT NOT NULL,
+  PRIMARY KEY (model_id, source_type, source_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX mental_model_sources_source ON mental_model_sources (source_id);
+
+CREATE TABLE processing_log (
+  -- What has been done with each event, fact or episode, so that background work is done once.
+  processor    TEXT NOT NULL,   -- memory-writer, consolidation, episodes, …
+  target_type  TEXT NOT NULL,   -- event, fact, episode
+  target_id    TEXT NOT NULL,
+  status       TEXT NOT NULL CHECK (status IN ('done', 'failed', 'skipped', 'flagged')),
+  attempts     INTEGER NOT NULL DEFAULT 1,
+  detail       TEXT,
+  request_id   TEXT,            -- runtime.requests
+  created_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  updated_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  PRIMARY KEY (processor, target_type, target_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX processing_log_target ON processing_log (target_id);

@@ -1,0 +1,144 @@
+"""How a ledger's file gets its schema, and keeps up with the program.
+
+A new file is built beside its place and moved there when it is complete. An older file is migrated
+one numbered step at a time, each committed together with the record that it ran. So at every moment,
+also after a crash, a file is at exactly one version.
+"""
+
+import os
+from pathlib import Path
+
+import apsw
+
+from nexus import ids
+from nexus.errors import LedgerCorruptError, LedgerError, SchemaError
+from nexus.home import LEDGERS, PRIVATE_FILE
+from nexus.ledgers import sql
+from nexus.ledgers.failures import translated
+
+# "NXS" and the ledger's number: tells `file`, `nexus doctor` and us what a file is.
+APPLICATION_IDS = {name: 0x4E585300 + number for number, name in enumerate(LEDGERS, start=1)}
+_RECORD = "INSERT INTO schema_migrations (version, name) VALUES (?, ?)"
+
+
+def latest(ledger: str) -> int:
+    """The newest schema version that this program knows."""
+    return sql.migrations(ledger)[-1][0]
+
+
+def version(connection: apsw.Connection, ledger: str) -> int:
+    """The schema version of an open file; 0 for one that is empty or was made before migrations."""
+    application_id = connection.pragma("application_id")
+    if application_id == APPLICATION_IDS[ledger]:
+        return int(connection.pragma("user_version"))
+    other = next((name for name, number in APPLICATION_IDS.items() if number == application_id), None)
+    if other is not None:
+        raise LedgerCorruptError(
+            f"This is the {other} ledger in the place of the {ledger} ledger",
+            hint="Put the files of data/ back under their own names, or restore a backup.",
+        )
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if tables and not (ledger == "runtime" and "hooks" in tables):
+        raise LedgerCorruptError(
+            f"The {ledger} ledger's file is a database of another program",
+            hint="Move it away and run `nexus doctor --fix`, or restore a backup.",
+        )
+    return 0
+
+
+def create(path: Path, ledger: str) -> bool:
+    """Make a ledger's file, complete or not at all. False where there is one already."""
+    if path.exists():
+        return False
+    building = path.with_name(f".{path.name}.{ids.new('new')}")
+    try:
+        with translated(ledger, path):
+            os.close(os.open(building, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE))
+            build(building, ledger)
+            # A link never replaces: where two processes race, the first one's file stays.
+            path.hardlink_to(building)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise LedgerError(
+            f"The {ledger} ledger cannot be made at {path}: {error.strerror}",
+            hint=f"Check that {path.parent} can be written and that its disk has room.",
+        ) from error
+    finally:
+        building.unlink(missing_ok=True)
+    return True
+
+
+def build(path: Path, ledger: str, at_version: int | None = None) -> None:
+    """Lay the schema into an empty file: today's, or replayed up to an older version."""
+    connection = apsw.Connection(str(path))
+    try:
+        # Nobody can see this file yet: speed is free, and one sync at the end makes it durable.
+        connection.execute("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY")
+        with connection:
+            if at_version is None:
+                connection.execute(sql.text(ledger, "schema.sql"))
+                for number, name, _ in sql.migrations(ledger):
+                    _record(connection, ledger, number, name)
+            else:
+                for number, name, script in sql.migrations(ledger)[:at_version]:
+                    connection.execute(script)
+                    _record(connection, ledger, number, name)
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def upgrade(connection: apsw.Connection, ledger: str) -> list[str]:
+    """Bring an open file to the newest version. Returns the names of the steps that were taken."""
+    found, known = version(connection, ledger), latest(ledger)
+    if found > known:
+        raise SchemaError(
+            f"The {ledger} ledger has schema {found}, and this program knows up to {known}",
+            hint="It was written by a newer Nexus. Install that version or a later one.",
+        )
+    taken: list[str] = []
+    for number, name, script in sql.migrations(ledger):
+        if number > version(connection, ledger) and _step(connection, ledger, number, name, script):
+            taken.append(name)
+    return taken
+
+
+def _step(connection: apsw.Connection, ledger: str, number: int, name: str, script: str) -> bool:
+    # A step may rebuild a table that others refer to; what it leaves is checked as a whole below.
+    foreign_keys = connection.pragma("foreign_keys")
+    connection.pragma("foreign_keys", 0)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have taken this step while we waited for the lock.
+        if version(connection, ledger) >= number:
+            connection.execute("ROLLBACK")
+            return False
+        connection.execute(script)
+        broken = connection.execute("PRAGMA foreign_key_check").fetchall()
+        if broken:
+            raise SchemaError(
+                f"Migration {name} of the {ledger} ledger would leave dangling rows: {broken[:3]}"
+            )
+        _record(connection, ledger, number, name)
+        connection.execute("COMMIT")
+    except BaseException as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if isinstance(error, apsw.SQLError | apsw.ConstraintError | apsw.MismatchError):
+            raise SchemaError(
+                f"Migration {name} of the {ledger} ledger failed and was undone: {error}",
+                hint="Nothing was changed. Please report it, with this message.",
+            ) from error
+        raise
+    finally:
+        connection.pragma("foreign_keys", foreign_keys)
+    return True
+
+
+def _record(connection: apsw.Connection, ledger: str, number: int, name: str) -> None:
+    connection.execute(_RECORD, (number, name))
+    connection.pragma("user_version", number)
+    connection.pragma("application_id", APPLICATION_IDS[ledger])

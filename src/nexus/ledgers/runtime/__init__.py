@@ -1,0 +1,1 @@
+"""The runtime ledger: what the program did and what it cost."""

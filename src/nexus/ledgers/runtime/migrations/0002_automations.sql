@@ -1,0 +1,215 @@
+-- Hooks become automations, with every row kept; the rest of the runtime ledger comes with them.
+-- Times that were numbers (seconds or milliseconds since 1970) become text.
+
+CREATE TABLE automations (
+  -- Scripts that run at hook points. A new version is a new row; the one before it is `superseded`.
+  id                   TEXT PRIMARY KEY DEFAULT ('aut_' || upper(hex(randomblob(13)))),
+  name                 TEXT NOT NULL,
+  description          TEXT,
+  mode                 TEXT NOT NULL DEFAULT 'persistent',   -- persistent, or once
+  status               TEXT NOT NULL DEFAULT 'active',       -- active, disabled, superseded
+  script_path          TEXT,
+  script_hash          TEXT,                                 -- sha256 of the registered script
+  triggers_json        TEXT,                                 -- further conditions for firing
+  config_json          TEXT,                                 -- the script's own settings
+  created_by_agent     TEXT,
+  created_by_session   TEXT,
+  created_by_thread    TEXT,
+  version              INTEGER NOT NULL DEFAULT 1,
+  previous_version_id  TEXT REFERENCES automations (id),
+  created_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  updated_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  disabled_at          TEXT,
+  disabled_reason      TEXT,
+  last_triggered       TEXT,
+  trigger_count        INTEGER NOT NULL DEFAULT 0,
+  last_error           TEXT,
+  consecutive_errors   INTEGER NOT NULL DEFAULT 0,
+  circuit_state        TEXT NOT NULL DEFAULT 'closed',       -- closed, open, half_open
+  circuit_opened_at    TEXT,
+  hook_point           TEXT,                                 -- NULL means runAutomations
+  workspace_dir        TEXT,                                 -- NULL means no workspace
+  peer_workspaces      TEXT,                                 -- JSON array of workspace directories
+  self_improvement     INTEGER NOT NULL DEFAULT 0 CHECK (self_improvement IN (0, 1)),
+  timeout_ms           INTEGER,                              -- NULL means the hook point's
+  blocking             INTEGER NOT NULL DEFAULT 1 CHECK (blocking IN (0, 1)),
+  priority             INTEGER NOT NULL DEFAULT 100          -- lower runs earlier; then age
+) STRICT;
+CREATE INDEX idx_automations_hook_point ON automations (hook_point);
+CREATE INDEX automations_name ON automations (name, status);
+CREATE INDEX automations_previous ON automations (previous_version_id) WHERE previous_version_id IS NOT NULL;
+
+INSERT INTO automations (
+  id, name, description, mode, status, script_path, script_hash, triggers_json, config_json,
+  created_by_agent, created_by_session, created_by_thread, version, previous_version_id,
+  created_at, updated_at, disabled_at, disabled_reason, last_triggered, trigger_count,
+  last_error, consecutive_errors, circuit_state, circuit_opened_at)
+SELECT
+  COALESCE(CAST(id AS TEXT), 'aut_' || upper(hex(randomblob(13)))),
+  COALESCE(name, 'hook-' || rowid),
+  description, COALESCE(mode, 'persistent'), COALESCE(status, 'active'),
+  script_path, script_hash, triggers_json, config_json,
+  created_by_agent, created_by_session, created_by_thread,
+  COALESCE(CAST(version AS INTEGER), 1),
+  (SELECT CAST(previous.id AS TEXT) FROM hooks AS previous WHERE previous.id = hooks.previous_version_id),
+  COALESCE(
+  CASE
+    WHEN typeof(created_at) IN ('integer', 'real') AND created_at > 100000000000
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch')
+    WHEN typeof(created_at) IN ('integer', 'real')
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', created_at, 'unixepoch')
+    ELSE CAST(created_at AS TEXT)
+  END, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  COALESCE(
+  CASE
+    WHEN typeof(updated_at) IN ('integer', 'real') AND updated_at > 100000000000
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', updated_at / 1000.0, 'unixepoch')
+    WHEN typeof(updated_at) IN ('integer', 'real')
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', updated_at, 'unixepoch')
+    ELSE CAST(updated_at AS TEXT)
+  END, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  CASE
+    WHEN typeof(disabled_at) IN ('integer', 'real') AND disabled_at > 100000000000
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', disabled_at / 1000.0, 'unixepoch')
+    WHEN typeof(disabled_at) IN ('integer', 'real')
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', disabled_at, 'unixepoch')
+    ELSE CAST(disabled_at AS TEXT)
+  END,
+  disabled_reason,
+  CASE
+    WHEN typeof(last_triggered) IN ('integer', 'real') AND last_triggered > 100000000000
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', last_triggered / 1000.0, 'unixepoch')
+    WHEN typeof(last_triggered) IN ('integer', 'real')
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', last_triggered, 'unixepoch')
+    ELSE CAST(last_triggered AS TEXT)
+  END,
+  COALESCE(CAST(trigger_count AS INTEGER), 0),
+  last_error, COALESCE(CAST(consecutive_errors AS INTEGER), 0), COALESCE(circuit_state, 'closed'),
+  CASE
+    WHEN typeof(circuit_opened_at) IN ('integer', 'real') AND circuit_opened_at > 100000000000
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', circuit_opened_at / 1000.0, 'unixepoch')
+    WHEN typeof(circuit_opened_at) IN ('integer', 'real')
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', circuit_opened_at, 'unixepoch')
+    ELSE CAST(circuit_opened_at AS TEXT)
+  END
+FROM hooks;
+DROP TABLE hooks;
+
+CREATE TABLE requests (
+  -- One row for each message, worker or schedule that was worked on. Cost and trace go by root_request_id.
+  id                  TEXT PRIMARY KEY,   -- req_…
+  parent_request_id   TEXT REFERENCES requests (id),
+  root_request_id     TEXT NOT NULL,      -- itself, where it is the root
+  event_id            TEXT,               -- events.events: what asked for it
+  thread_id           TEXT,               -- events.threads
+  channel             TEXT,
+  session_label       TEXT,
+  principal_id        TEXT,               -- identity.entities: on whose behalf
+  stage               TEXT,               -- the last stage that it entered
+  status              TEXT NOT NULL DEFAULT 'running'
+                      CHECK (status IN ('running', 'done', 'denied', 'failed', 'cancelled')),
+  error               TEXT,
+  created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  ended_at            TEXT
+) STRICT;
+CREATE INDEX requests_root ON requests (root_request_id);
+CREATE INDEX requests_parent ON requests (parent_request_id) WHERE parent_request_id IS NOT NULL;
+CREATE INDEX requests_event ON requests (event_id) WHERE event_id IS NOT NULL;
+CREATE INDEX requests_created ON requests (created_at);
+
+CREATE TABLE executions (
+  -- One row for each agent run that went through the session queue.
+  id               TEXT PRIMARY KEY,   -- exe_…
+  request_id       TEXT NOT NULL REFERENCES requests (id),
+  root_request_id  TEXT NOT NULL,
+  session_label    TEXT NOT NULL,
+  lane             TEXT NOT NULL DEFAULT 'chat',
+  role             TEXT,               -- manager, worker, fast, writer, …
+  status           TEXT NOT NULL DEFAULT 'queued'
+                   CHECK (status IN ('queued', 'running', 'done', 'failed', 'cancelled')),
+  error            TEXT,
+  enqueued_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  started_at       TEXT,
+  ended_at         TEXT
+) STRICT;
+CREATE INDEX executions_request ON executions (request_id);
+CREATE INDEX executions_root ON executions (root_request_id);
+CREATE INDEX executions_session ON executions (session_label, enqueued_at);
+CREATE INDEX executions_unfinished ON executions (status) WHERE status IN ('queued', 'running');
+
+CREATE TABLE invocations (
+  -- One row for each time that an automation ran at a hook point.
+  id                  TEXT PRIMARY KEY,   -- inv_…
+  automation_id       TEXT NOT NULL REFERENCES automations (id),
+  automation_version  INTEGER NOT NULL,
+  hook_point          TEXT NOT NULL,
+  request_id          TEXT,
+  root_request_id     TEXT,
+  blocking            INTEGER NOT NULL CHECK (blocking IN (0, 1)),
+  status              TEXT NOT NULL DEFAULT 'queued'
+                      CHECK (status IN ('queued', 'running', 'done', 'failed', 'timeout', 'skipped')),
+  result_json         TEXT,               -- what it returned
+  error               TEXT,
+  duration_ms         REAL,
+  created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  started_at          TEXT,
+  ended_at            TEXT
+) STRICT;
+CREATE INDEX invocations_automation ON invocations (automation_id, created_at);
+CREATE INDEX invocations_request ON invocations (request_id) WHERE request_id IS NOT NULL;
+CREATE INDEX invocations_root ON invocations (root_request_id) WHERE root_request_id IS NOT NULL;
+
+CREATE TABLE usage (
+  -- Tokens and money, one row for each model call. It holds no content and outlives what is forgotten.
+  id                  TEXT PRIMARY KEY,   -- use_…
+  request_id          TEXT NOT NULL,
+  root_request_id     TEXT NOT NULL,
+  execution_id        TEXT,
+  invocation_id       TEXT,
+  role                TEXT,
+  provider            TEXT NOT NULL,
+  model               TEXT NOT NULL,
+  input_tokens        INTEGER NOT NULL DEFAULT 0,   -- fresh ones: neither read from nor written to a cache
+  cache_read_tokens   INTEGER NOT NULL DEFAULT 0,
+  cache_write_tokens  INTEGER NOT NULL DEFAULT 0,
+  output_tokens       INTEGER NOT NULL DEFAULT 0,
+  cost_microusd       INTEGER,                      -- NULL where the price is not known
+  created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX usage_root ON usage (root_request_id);
+CREATE INDEX usage_created ON usage (created_at);
+
+CREATE TABLE spans (
+  -- The trace: stages, hooks, executions, model and tool calls, each with when and how long.
+  id               TEXT PRIMARY KEY,   -- spn_…
+  parent_span_id   TEXT,
+  request_id       TEXT NOT NULL,
+  root_request_id  TEXT NOT NULL,
+  kind             TEXT NOT NULL,      -- stage, hook, automation, execution, model, tool, …
+  name             TEXT NOT NULL,
+  started_at       TEXT NOT NULL,
+  duration_ms      REAL,
+  outcome          TEXT,               -- ok, error, timeout, cancelled, …
+  attributes_json  TEXT NOT NULL DEFAULT '{}'
+) STRICT;
+CREATE INDEX spans_root ON spans (root_request_id, started_at);
+CREATE INDEX spans_request ON spans (request_id);
+
+CREATE TABLE forgets (
+  -- What was forgotten, when and how much of it. It holds ids and counts, never content.
+  id            TEXT PRIMARY KEY,   -- fgt_…
+  target_kind   TEXT NOT NULL CHECK (target_kind IN ('entity', 'thread', 'range')),
+  target        TEXT NOT NULL,      -- the id, or the range as START/END
+  counts_json   TEXT NOT NULL DEFAULT '{}',   -- how much went: rows by table, emptied columns, files
+  actor         TEXT NOT NULL,
+  created_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  completed_at  TEXT                -- NULL while it is under way: it is resumed after a crash
+) STRICT;
+
+CREATE TABLE forget_items (
+  -- The plan of a forget under way, so that a crash cannot lose it; empty once it is complete.
+  forget_id  TEXT NOT NULL REFERENCES forgets (id),
+  kind       TEXT NOT NULL,   -- a table, a table.column that is only emptied, or files
+  item_id    TEXT NOT NULL,   -- a row's key (a JSON array where it has several columns), or a path
+  PRIMARY KEY (forget_id, kind, item_id)
+) STRICT, WITHOUT ROWID;

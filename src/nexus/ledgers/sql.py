@@ -1,0 +1,34 @@
+"""SQL lives in .sql files; this reads them.
+
+A query file holds named statements: a line `-- name: append_event` starts each one.
+"""
+
+from functools import cache
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+
+
+@cache
+def text(ledger: str, file: str) -> str:
+    """The text of `ledgers/<ledger>/<file>`."""
+    return (_HERE / ledger / file).read_text(encoding="utf-8")
+
+
+@cache
+def queries(ledger: str) -> dict[str, str]:
+    """The named statements of `ledgers/<ledger>/queries.sql`."""
+    found: dict[str, str] = {}
+    for part in text(ledger, "queries.sql").split("-- name:")[1:]:
+        name, _, statement = part.partition("\n")
+        found[name.strip()] = statement.strip()
+    return found
+
+
+@cache
+def migrations(ledger: str) -> tuple[tuple[int, str, str], ...]:
+    """Every migration of a ledger in order: its number, its name, its statements."""
+    names = sorted(file.name for file in (_HERE / ledger / "migrations").glob("*.sql"))
+    return tuple(
+        (int(name[:4]), name.removesuffix(".sql"), text(ledger, f"migrations/{name}")) for name in names
+    )

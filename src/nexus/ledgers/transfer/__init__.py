@@ -1,0 +1,8 @@
+"""A whole home in one file: written, and read into a new home."""
+
+from nexus.ledgers.transfer.export import Exported, write
+from nexus.ledgers.transfer.format import Tally
+from nexus.ledgers.transfer.intake import read
+from nexus.ledgers.transfer.streams import reading, writing
+
+__all__ = ["Exported", "Tally", "read", "reading", "write", "writing"]

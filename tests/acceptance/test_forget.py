@@ -1,0 +1,44 @@
+"""Forgetting leaves no byte of what goes, and takes nothing else, in a home of 100,000 events."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acceptance.forgotten import ARGUMENTS, assert_forgotten, assert_guarded, built, dangling
+from acceptance.marked_home import MarkedHome
+from acceptance.program import nexus
+from nexus.home import Home
+
+
+@pytest.fixture(scope="module")
+def marked(tmp_path_factory: pytest.TempPathFactory) -> MarkedHome:
+    """100,000 events and 20,000 facts, of which each target has 2,000 events. Every test has a copy."""
+    return built(tmp_path_factory.mktemp("large"), 100_000, 2_000)
+
+
+@pytest.fixture
+def copied(marked: MarkedHome, tmp_path: Path) -> Iterator[Home]:
+    root = tmp_path / "copied"
+    shutil.copytree(marked.home.root, root)
+    yield Home(root)
+    shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("case", ["entity", "thread", "range"])
+def test_forgetting_leaves_no_byte_of_the_target_and_takes_nothing_else(
+    case: str, marked: MarkedHome, copied: Home
+) -> None:
+    dangling_before = dangling(copied)
+    done = nexus(copied.root, "forget", case, *ARGUMENTS[case], "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert report["removed"] == +marked.tally[case]
+    assert report["files"] > 0
+    assert report["named_in"] == []
+    assert_forgotten(copied, marked, case)
+    assert_guarded(copied)
+    assert dangling(copied) == dangling_before

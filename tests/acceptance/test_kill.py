@@ -1,0 +1,218 @@
+"""A process that is killed at any moment loses nothing that it acknowledged and leaves nothing half done."""
+
+import asyncio
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import apsw
+import pytest
+
+from acceptance.program import NEXUS, nexus
+from acceptance.writing import BATCH
+from migration.old_hooks import OLD_ROWS, old_database
+from nexus import config
+from nexus.home import LEDGERS, Home
+from nexus.ledgers import Ledgers, migrate
+
+# Together: 50 moments.
+_KILLS_WHILE_WRITING = 20
+_KILLS_FROM_THE_START = 10
+_KILLS_OF_INIT = 10
+_KILLS_OF_MIGRATION = 10
+
+_WRITING = [sys.executable, str(Path(__file__).with_name("writing.py"))]
+_FOREVER = "600"
+_TEXT = {"events": "SELECT content FROM events", "memory": "SELECT fact FROM facts",
+         "runtime": "SELECT name FROM spans"}  # fmt: skip
+_INDEXES = {"events": "events_fts", "memory": "facts_fts"}
+_OLD_HOOKS = 20_000
+
+
+class Victim:
+    """A process that is going to be killed; what it printed before is what it acknowledged."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
+
+    def first_line(self) -> bytes:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def kill_after(self, seconds: float) -> list[str]:
+        try:
+            time.sleep(seconds)
+        finally:
+            self._process.send_signal(signal.SIGKILL)
+            written, _ = self._process.communicate(timeout=30)
+        assert self._process.returncode in {-signal.SIGKILL, 0}
+        return written.decode().split()
+
+
+def writer(home: Home, name: str) -> Victim:
+    return Victim([*_WRITING, str(home.root), name, _FOREVER])
+
+
+def check_ledgers(home: Home) -> None:
+    """Every file that is there is sound and at one version of its schema, records included."""
+    for name in LEDGERS:
+        if home.ledger(name).exists():
+            connection = apsw.Connection(str(home.ledger(name)), flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                check_ledger(connection, name)
+            finally:
+                connection.close()
+
+
+def check_ledger(connection: apsw.Connection, name: str) -> None:
+    assert connection.execute("PRAGMA integrity_check").get == "ok"
+    assert migrate.version(connection, name) == migrate.latest(name)
+    records = connection.execute("SELECT version, name FROM schema_migrations ORDER BY version").fetchall()
+    steps = [
+        migration.stem for migration in sorted(Path(migrate.__file__).parent.glob(f"{name}/migrations/*"))
+    ]
+    assert records == [(int(step[:4]), step) for step in steps]
+    if index := _INDEXES.get(name):
+        connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
+
+
+def check_writes(home: Home, acknowledged: list[str]) -> None:
+    """Each acknowledged batch is there once, and none is there in part."""
+    found: Counter[str] = Counter()
+    for name, query in _TEXT.items():
+        if home.ledger(name).exists():
+            connection = apsw.Connection(str(home.ledger(name)), flags=apsw.SQLITE_OPEN_READWRITE)
+            texts = [str(row[0]) for row in connection.execute(query)]
+            connection.close()
+            assert len(texts) == len(set(texts))
+            found.update(text.rpartition(" ")[0] for text in texts)
+    assert set(found.values()) <= {BATCH}
+    assert set(acknowledged) <= found.keys()
+    assert len(acknowledged) == len(set(acknowledged))
+
+
+async def open_and_write(home: Home) -> None:
+    async with Ledgers(home, config.load(home.config_file).ledgers) as opened:
+        await asyncio.gather(*(database.write(lambda c: c.total_changes()) for database in opened))
+
+
+async def test_nothing_acknowledged_is_lost_when_a_writer_is_killed(tmp_path: Path) -> None:
+    home, acknowledged = Home(tmp_path / "home"), list[str]()
+    for number in range(_KILLS_WHILE_WRITING):
+        victim = writer(home, str(number))
+        acknowledged.append(victim.first_line().decode().strip())
+        acknowledged += victim.kill_after(random.uniform(0, 0.25))
+        check_ledgers(home)
+        check_writes(home, acknowledged)
+    assert {key.split("/")[0] for key in acknowledged} == set(_TEXT)
+    await open_and_write(home)
+
+
+async def test_a_home_whose_maker_was_killed_at_any_moment_can_be_used(tmp_path: Path) -> None:
+    usual = _duration([*_WRITING, str(tmp_path / "usual"), "usual", "0"])
+    for number in range(_KILLS_FROM_THE_START):
+        home = Home(tmp_path / str(number))
+        acknowledged = writer(home, "first").kill_after(random.uniform(0.2, 1.3) * usual)
+        if home.exists:
+            check_ledgers(home)
+            check_writes(home, acknowledged)
+        victim = writer(home, "second")
+        acknowledged.append(victim.first_line().decode().strip())
+        acknowledged += victim.kill_after(0)
+        check_ledgers(home)
+        check_writes(home, acknowledged)
+        await open_and_write(home)
+
+
+async def test_a_killed_init_is_completed_by_the_next(tmp_path: Path) -> None:
+    usual = _duration([str(NEXUS), "--home", str(tmp_path / "usual"), "init"])
+    for number in range(_KILLS_OF_INIT):
+        home = Home(tmp_path / str(number))
+        Victim([str(NEXUS), "--home", str(home.root), "init"]).kill_after(random.uniform(0.3, 1.0) * usual)
+        check_ledgers(home)
+        again = nexus(home.root, "init")
+        assert (again.returncode, again.stderr) == (0, "")
+        check_ledgers(home)
+        assert all(home.ledger(name).exists() for name in LEDGERS)
+        assert home.config_file.read_text() == config.template()
+        await open_and_write(home)
+
+
+_MIGRATE = """
+import asyncio, sys
+from pathlib import Path
+from nexus.config import LedgersConfig
+from nexus.home import Home
+from nexus.ledgers import Ledgers
+
+async def main():
+    async with Ledgers(Home(Path(sys.argv[1])), LedgersConfig()) as opened:
+        print(await opened.runtime.read(lambda c: c.execute("SELECT count(*) FROM automations").get))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def old_home(home: Home) -> Home:
+    """A home whose runtime ledger is still the old hooks database, large enough to take a while."""
+    home.ledger("runtime").unlink()
+    rows = [(f"{row[0]}-{number}", *row[1:]) for number in range(_OLD_HOOKS // 2) for row in OLD_ROWS[:2]]
+    old_database(home.ledger("runtime"), rows)
+    return home
+
+
+async def test_a_killed_migration_happened_or_did_not(old_home: Home, tmp_path: Path) -> None:
+    def copy(name: str) -> Home:
+        return Home(shutil.copytree(old_home.root, tmp_path / name))
+
+    usual = _duration([sys.executable, "-c", _MIGRATE, str(copy("usual").root)])
+    states: Counter[int] = Counter()
+    for number in range(_KILLS_OF_MIGRATION):
+        home = copy(str(number))
+        Victim([sys.executable, "-c", _MIGRATE, str(home.root)]).kill_after(random.uniform(0.4, 1.0) * usual)
+        states[_check_migrating(home.ledger("runtime"))] += 1
+        await open_and_write(home)
+        check_ledgers(home)
+        assert _check_migrating(home.ledger("runtime")) == migrate.latest("runtime")
+        assert _journal_mode(home.ledger("runtime")) == "wal"
+        shutil.rmtree(home.root)
+    assert states.total() == _KILLS_OF_MIGRATION
+
+
+def _check_migrating(path: Path) -> int:
+    """The version that a file is at, having checked that it is wholly there."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        assert connection.execute("PRAGMA integrity_check").get == "ok"
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+        version = migrate.version(connection, "runtime")
+        records = connection.execute("SELECT version FROM schema_migrations").fetchall() if version else []
+        assert records == [(number,) for number in range(1, version + 1)]
+        assert ("schema_migrations" in tables) == (version >= 1)
+        assert {"hooks", "automations"} & tables == {"hooks" if version < 2 else "automations"}
+        rows = "SELECT count(*) FROM hooks" if version < 2 else "SELECT count(*) FROM automations"
+        assert connection.execute(rows).get == _OLD_HOOKS
+        return version
+    finally:
+        connection.close()
+
+
+def _journal_mode(path: Path) -> object:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        return connection.pragma("journal_mode")
+    finally:
+        connection.close()
+
+
+def _duration(command: list[str]) -> float:
+    """How long the whole command takes here and now, in seconds."""
+    started = time.monotonic()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    return time.monotonic() - started

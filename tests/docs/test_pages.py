@@ -1,0 +1,133 @@
+"""What the pages must hold, and that they hold together."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from nexus.home import LEDGERS
+from nexus.ledgers import migrate
+
+_ROOT = Path(__file__).parents[2]
+_DOCS = _ROOT / "docs"
+_WORDS = """
+home, ledger, event, request, stage, hook point, automation, invocation, execution, session, workspace, peer,
+role, skill, entity, alias, fact, relationship, episode, observation, mental model, recall, injection
+"""
+_DESCRIBE = """
+import pathlib, sys
+from pages import tables
+tables.describe(pathlib.Path(sys.argv[1]), sys.argv[2])
+"""
+_REMOTE = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built pages."""
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    # Not --quiet: it drops warnings before --strict can count them.
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(words, cwd=_ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def _reference(*options: str) -> "subprocess.CompletedProcess[str]":
+    words = [sys.executable, str(_ROOT / "scripts" / "reference.py"), *options]
+    return subprocess.run(words, capture_output=True, text=True)
+
+
+def test_the_generated_reference_is_current() -> None:
+    done = _reference("--check")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_stale_page_is_named_with_what_differs_and_what_to_run(tmp_path: Path) -> None:
+    assert _reference("--folder", str(tmp_path)).returncode == 0
+    page = tmp_path / "settings.md"
+    page.write_text(page.read_text(encoding="utf-8").replace("30000", "29000"), encoding="utf-8")
+    (tmp_path / "errors.md").unlink()
+    done = _reference("--folder", str(tmp_path), "--check")
+    assert done.returncode == 1
+    assert f"{page} is stale" in done.stderr
+    assert "+| `int` | `30000` | `NEXUS_LEDGERS_BUSY_TIMEOUT_MS` |" in done.stderr
+    assert f"{tmp_path / 'errors.md'} is stale" in done.stderr
+    assert "schema.md" not in done.stderr
+    assert "python scripts/reference.py" in done.stderr
+    assert "29000" in page.read_text(encoding="utf-8")
+
+
+def _describe(path: Path, ledger: str) -> "subprocess.CompletedProcess[str]":
+    words = [sys.executable, "-c", _DESCRIBE, str(path), ledger]
+    return subprocess.run(words, cwd=_ROOT / "scripts", capture_output=True, text=True)
+
+
+def test_a_table_without_a_purpose_stops_the_generator(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    migrate.build(path, "events")
+    assert _describe(path, "events").returncode == 0
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE mystery (\n  id TEXT PRIMARY KEY -- mys_…\n) STRICT")
+    connection.close()
+    done = _describe(path, "events")
+    assert done.returncode == 1
+    assert "events.mystery has no purpose" in done.stderr
+
+
+def test_generating_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        assert _reference("--folder", str(folder)).returncode == 0
+    names = sorted(page.name for page in first.iterdir())
+    assert names == ["commands.md", "errors.md", "schema.md", "settings.md"]
+    assert all((first / name).read_bytes() == (second / name).read_bytes() for name in names)
+
+
+@pytest.mark.parametrize("ledger", LEDGERS)
+def test_every_table_and_view_is_on_the_schema_page(tmp_path: Path, ledger: str) -> None:
+    migrate.build(tmp_path / "ledger.db", ledger)
+    connection = apsw.Connection(str(tmp_path / "ledger.db"))
+    rows = connection.execute("PRAGMA main.table_list").fetchall()
+    connection.close()
+    names = {str(row[1]) for row in rows if row[2] != "shadow" and not str(row[1]).startswith("sqlite_")}
+    page = (_DOCS / "reference" / "schema.md").read_text(encoding="utf-8")
+    described = set(re.findall(rf"^### `(\w+)` {{ #(?:{ledger}-)?\1 }}$", page, re.MULTILINE))
+    assert names <= described
+    assert len(names) > 1
+
+
+def test_every_word_of_the_glossary_is_defined_by_one_sentence() -> None:
+    text = (_DOCS / "glossary.md").read_text(encoding="utf-8")
+    defined = dict(re.findall(r"^## (.+)\n\n((?:.+\n)+)", text, re.MULTILINE))
+    assert sorted(word.lower() for word in defined) == sorted(re.split(r",\s+", _WORDS.strip()))
+    for word, definition in defined.items():
+        sentence = definition.replace("*Planned.*", "").strip().replace("\n", " ")
+        assert re.fullmatch(r"[A-Z][^.]*(\.[^ ][^.]*)*\.", sentence), word
+
+
+def test_links_of_the_files_beside_the_docs_lead_somewhere() -> None:
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        text = (_ROOT / name).read_text(encoding="utf-8")
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
+            assert (_ROOT / target).exists(), f"{name}: {target}"
+
+
+def test_the_site_asks_nothing_of_other_hosts(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    found = [
+        f"{page.name}: {tag}" for page in pages for tag in _REMOTE.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_every_page_can_be_searched_and_reached(site: Path) -> None:
+    index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
+    for page in _DOCS.rglob("*.md"):
+        address = str(page.relative_to(_DOCS).with_suffix(".html"))
+        assert (site / address).is_file(), address
+        assert f'"location":"{address}' in index, address

@@ -1,0 +1,62 @@
+"""The six ledgers together: opening costs nothing that closing does not give back."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from nexus import ledgers
+from nexus.config import LedgersConfig
+from nexus.errors import HomeBusyError, HomeMissingError, LedgerClosedError
+from nexus.home import LEDGERS, Home, HomeLock
+from nexus.ledgers import Ledgers
+
+
+async def test_a_home_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HomeMissingError):
+        Ledgers(Home(tmp_path / "nowhere"), LedgersConfig())
+
+
+async def test_every_ledger_is_reached_by_its_name(opened: Ledgers) -> None:
+    assert [database.ledger for database in opened] == list(LEDGERS)
+    assert opened["memory"] is opened.memory
+
+
+async def test_opening_a_home_opens_no_file_and_starts_no_thread(home: Home) -> None:
+    before = set(threading.enumerate())
+    async with Ledgers(home, LedgersConfig()):
+        assert set(threading.enumerate()) == before
+        assert not list(home.data.glob("*-wal"))
+
+
+async def test_closing_a_home_leaves_no_thread_no_log_and_no_lock(home: Home) -> None:
+    before = set(threading.enumerate())
+    async with Ledgers(home, LedgersConfig()) as opened:
+        await asyncio.gather(*(database.write(lambda c: c.total_changes()) for database in opened))
+        await asyncio.gather(*(database.read(lambda c: c.total_changes()) for database in opened))
+        with pytest.raises(HomeBusyError), HomeLock(home, "alone"):
+            pass
+    assert set(threading.enumerate()) == before
+    assert not list(home.data.glob("*-wal"))
+    with HomeLock(home, "alone"):
+        pass
+    with pytest.raises(LedgerClosedError):
+        await opened.events.read(lambda c: c.total_changes())
+
+
+async def test_many_homes_share_a_few_threads(tmp_path: Path) -> None:
+    homes = [Home(tmp_path / str(number)) for number in range(12)]
+    for home in homes:
+        home.create()
+        ledgers.create(home)
+    before = threading.active_count()
+    with ThreadPoolExecutor(3) as executor:
+        opened = [Ledgers(home, LedgersConfig(), executor) for home in homes]
+        writes = (each.events.write(lambda c: c.execute("SELECT 1").get) for each in opened)
+        assert await asyncio.gather(*writes) == [1] * len(homes)
+        assert threading.active_count() - before <= 3
+        await asyncio.gather(*(each.close() for each in opened))
+        # The threads belong to the host: closing homes does not stop them.
+        assert executor.submit(len, homes).result() == len(homes)

@@ -1,0 +1,117 @@
+"""Settings: the file, the environment, and what is said of mistakes."""
+
+import tomllib
+from dataclasses import FrozenInstanceError, asdict
+from pathlib import Path
+
+import pytest
+
+from nexus import config
+from nexus.config import Config
+from nexus.errors import ConfigError
+
+
+def _written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "config.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_without_a_file_everything_is_at_its_default(tmp_path: Path) -> None:
+    assert config.load(tmp_path / "config.toml", {}) == Config()
+
+
+def test_the_template_parses_and_equals_the_defaults(tmp_path: Path) -> None:
+    assert config.load(_written(tmp_path, config.template()), {}) == Config()
+
+
+def test_the_template_shows_every_setting_at_its_default() -> None:
+    shown = "\n".join(
+        line.removeprefix("# ") for line in config.template().splitlines() if " = " in line or "[" in line
+    )
+    sections = {section: {e.key: e.default for e in entries} for section, _, entries in config.settings()}
+    assert tomllib.loads(shown) == sections
+
+
+def test_every_setting_is_described() -> None:
+    described = {
+        (section, entry.key) for section, about, entries in config.settings() for entry in entries if about
+    }
+    assert described == {(name, key) for name, section in asdict(Config()).items() for key in section}
+    assert all(entry.doc.endswith(".") for _, _, entries in config.settings() for entry in entries)
+
+
+def test_a_value_of_the_file_counts(tmp_path: Path) -> None:
+    loaded = config.load(_written(tmp_path, '[ledgers]\nbusy_timeout_ms = 5\nsynchronous = "normal"\n'), {})
+    assert loaded.ledgers.busy_timeout_ms == 5
+    assert loaded.ledgers.synchronous == "normal"
+    assert loaded.ledgers.readers == Config().ledgers.readers
+
+
+def test_a_variable_of_the_environment_wins_over_the_file(tmp_path: Path) -> None:
+    file = _written(tmp_path, "[ledgers]\nbusy_timeout_ms = 5\n")
+    assert config.load(file, {"NEXUS_LEDGERS_BUSY_TIMEOUT_MS": "7"}).ledgers.busy_timeout_ms == 7
+
+
+def test_the_configuration_cannot_be_changed_after_it_was_read() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Config().ledgers.readers = 9  # pyright: ignore[reportAttributeAccessIssue]  the refusal is what is tested
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("[ledgers]\nbusy_timeout = 5", "`busy_timeout` is not a setting in [ledgers]", "`busy_timeout_ms`"),
+        ("[ledger]\nreaders = 5", "`ledger` is not a section", "`ledgers`"),
+        ("[ledgers]\nzzz = 5", "`zzz` is not a setting", "Known: busy_timeout_ms, synchronous"),
+        ("[ledgers]\nreaders = 'four'", "[ledgers] readers must be of type int, not 'four'", ""),
+        ("[ledgers]\nreaders = true", "[ledgers] readers must be of type int, not True", ""),
+        ("[ledgers]\nreaders = 2.5", "[ledgers] readers must be of type int, not 2.5", ""),
+        ("[ledgers]\nreaders = 0", "[ledgers] readers must be at least 1, and is 0", ""),
+        ("[ledgers]\nbusy_timeout_ms = -1", "busy_timeout_ms must be at least 0, and is -1", ""),
+        ("[ledgers]\nsynchronous = 'off'", "synchronous must be one of full, normal, not 'off'", ""),
+        ("ledgers = 5", "[ledgers] must be a section, not a value", ""),
+        ("[ledgers\n", "is not valid TOML", "delete the file"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named_with_what_to_do(
+    tmp_path: Path, text: str, message: str, hint: str
+) -> None:
+    file = _written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        config.load(file, {})
+    assert message in caught.value.message
+    assert str(file) in caught.value.message
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "message"),
+    [
+        ("NEXUS_LEDGERS_READERS", "many", "NEXUS_LEDGERS_READERS must be a number, not 'many'"),
+        ("NEXUS_LEDGERS_READERS", "0", "NEXUS_LEDGERS_READERS must be at least 1, and is 0"),
+        (
+            "NEXUS_LEDGERS_SYNCHRONOUS",
+            "off",
+            "NEXUS_LEDGERS_SYNCHRONOUS must be one of full, normal, not 'off'",
+        ),
+    ],
+)
+def test_a_mistake_in_a_variable_is_named(tmp_path: Path, variable: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(tmp_path / "config.toml", {variable: text})
+    assert caught.value.message == message
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        config.load(file, {})
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.mkdir()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        config.load(file, {})
