@@ -11,6 +11,8 @@ NexusError
 │   ├── LedgerCorruptError   the file is damaged or is not a ledger
 │   ├── LedgerClosedError    used after close
 │   └── SchemaError          the file's schema is newer than this program, or a migration failed
+├── ToolError                a tool could not do what it was asked; the agent is told why
+│   └── SandboxError         there is no sandbox, or it cannot be set up as asked: nothing was run
 ├── CareError                a backup, restore, export, import or forget could not be done
 └── UsageError               an argument cannot be used as given
 
@@ -68,6 +70,14 @@ class LedgerClosedError(LedgerError):
 
 class SchemaError(LedgerError):
     """The file's schema is newer than this program, or a migration failed and was undone."""
+
+
+class ToolError(NexusError):
+    """A tool could not do what it was asked; the agent is told why."""
+
+
+class SandboxError(ToolError):
+    """There is no sandbox, or it cannot be set up as asked. Nothing was run."""
 
 
 class CareError(NexusError):

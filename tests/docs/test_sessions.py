@@ -3,7 +3,7 @@
 A ```console block holds commands (`$ …`) and their output. The blocks of a page are one session in one
 fresh home. `…` on a line of its own stands for any lines. What differs from run to run (sizes, times,
 ids, versions) is compared by shape. A block after `<!-- fails -->` must end with a command that fails.
-A ```python block is a program that must end without an error.
+A ```python block is a program that must end without an error; a ```py block is a fragment of one.
 """
 
 import os

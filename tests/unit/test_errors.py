@@ -27,7 +27,9 @@ def test_the_exported_errors_are_these() -> None:
         "LedgerError",
         "LedgerFullError",
         "NexusError",
+        "SandboxError",
         "SchemaError",
+        "ToolError",
         "UsageError",
     ]
 

@@ -1,5 +1,6 @@
 """What `nexus doctor` looks at. Each check yields findings; each finding says what to do."""
 
+import asyncio
 import os
 import platform
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from nexus import __version__, config, ledgers
+from nexus.broker.tools import sandbox
 from nexus.cli.place import size
 from nexus.errors import ConfigError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, PRIVATE_FILE, Home
@@ -38,6 +40,7 @@ class Finding:
 def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     """Every finding about a home, in the order in which a person would look."""
     yield from _versions()
+    yield from _sandbox()
     if not home.exists:
         yield Finding(
             check="home",
@@ -87,6 +90,14 @@ def _versions() -> Iterator[Finding]:
         )
     else:
         yield Finding(check="programs", level="ok", message=f"sqlite3 {number}")
+
+
+def _sandbox() -> Iterator[Finding]:
+    trouble = asyncio.run(sandbox.availability())
+    if trouble is None:
+        yield Finding(check="sandbox", level="ok", message="Agents' tools can be shut in")
+    else:
+        yield Finding(check="sandbox", level="warning", message=trouble.reason, remedy=trouble.hint)
 
 
 def _layout(home: Home) -> Iterator[Finding]:

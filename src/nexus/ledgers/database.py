@@ -3,7 +3,8 @@
 Work is a plain function of a connection. It runs on a thread of the executor that was handed in, so
 a host with hundreds of open homes shares a few threads; an idle database has none. Writes that wait
 for each other are committed together: each is acknowledged after the sync that made it durable, and
-one that fails takes back only its own changes.
+one that fails takes back only its own changes. Where another process has just changed the schema (a
+migration, a forget), SQLite may refuse a statement once, and the work is run again from its start.
 """
 
 import asyncio
@@ -135,7 +136,11 @@ class Database:
         connection.execute("SAVEPOINT job")
         try:
             with translated(self.ledger, self.path):
-                result = work(connection)
+                try:
+                    result = work(connection)
+                except apsw.SchemaChangeError:
+                    connection.execute("ROLLBACK TO job")
+                    result = work(connection)
         except BaseException as error:
             if not connection.in_transaction:
                 raise  # SQLite gave up the whole transaction (full disk, I/O error): nobody's change stands
@@ -235,6 +240,8 @@ def _runs(jobs: list[_Job]) -> list[list[_Job]]:
 def _snapshot(connection: apsw.Connection, work: Work[T]) -> T:
     connection.execute("BEGIN")
     try:
+        return work(connection)
+    except apsw.SchemaChangeError:
         return work(connection)
     finally:
         if connection.in_transaction:

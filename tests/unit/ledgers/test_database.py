@@ -21,7 +21,7 @@ from nexus.errors import (
     LedgerError,
     LedgerFullError,
 )
-from nexus.ledgers import migrate
+from nexus.ledgers import Ledgers, migrate
 from nexus.ledgers.database import Database
 
 _LONG_S = 20.0  # A wait that only a hang reaches.
@@ -422,3 +422,19 @@ async def test_a_second_writer_waits_behind_the_first_of_another_process(tmp_pat
             await asyncio.wait_for(writing, _LONG_S)
             assert await asyncio.to_thread(holder.wait) == 0
         assert await database.read(published) == ["theirs", "ours"]
+
+
+async def test_work_that_meets_a_changed_schema_is_run_again_from_its_start(opened: Ledgers) -> None:
+    attempts: list[str] = []
+
+    def work(connection: apsw.Connection) -> str:
+        attempts.append("run")
+        if connection.pragma("query_only") == 0:
+            connection.execute(f"INSERT INTO threads (id, channel) VALUES ('t{len(attempts)}', 'cli')")
+        if len(attempts) % 2:
+            raise apsw.SchemaChangeError("the schema has changed")
+        return f"{connection.execute('SELECT group_concat(id) FROM threads').get}"
+
+    assert await opened.events.write(work) == "t2"
+    assert await opened.events.read(work) == "t2"
+    assert len(attempts) == 4

@@ -1,0 +1,1 @@
+"""Turns an assembled context into a finished turn: session queue, agent loop, tools."""

@@ -1,0 +1,77 @@
+"""The `bash` tool: a command in the sandbox, and what came of it as text."""
+
+from dataclasses import replace
+
+from nexus.broker.tools.sandbox import Limits, Outcome, Reason
+from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
+from nexus.errors import ToolError
+
+# One argument of a program may have 128 KiB on Linux.
+_LONGEST_COMMAND_BYTES = 120 * 1024
+_SHOWN_CHARACTERS = 30_000
+
+
+async def _run(arguments: Arguments, context: Context) -> str:
+    command: str = arguments["command"]
+    if len(command.encode()) > _LONGEST_COMMAND_BYTES:
+        raise ToolError(
+            f"The command is longer than {_LONGEST_COMMAND_BYTES} bytes",
+            hint="Write it to a file with the `write` tool, and run the file.",
+        )
+    limits = context.sandbox.limits
+    timeout_ms = min(arguments.get("timeout_ms", limits.timeout_ms), limits.timeout_ms)
+    limits = replace(limits, timeout_ms=timeout_ms)
+    argv = ["bash", "-c", command]
+    return _told(await context.sandbox.run(argv, directory=context.directory, limits=limits), limits)
+
+
+def _told(outcome: Outcome, limits: Limits) -> str:
+    parts = [_clipped(outcome.stdout)]
+    if outcome.stderr:
+        parts.append(f"[standard error]\n{_clipped(outcome.stderr)}")
+    if outcome.killed_by:
+        parts.append(f"[ended: {_reason(outcome.killed_by, limits)}]")
+    elif outcome.exit_code:
+        parts.append(f"[exit code {outcome.exit_code}]")
+    return "\n".join(part for part in parts if part) or "[no output]"
+
+
+def _clipped(output: bytes) -> str:
+    """The beginning and the end: what a command did, and how it ended."""
+    text = output.decode(errors="replace").rstrip("\n")
+    left_out = len(text) - _SHOWN_CHARACTERS
+    if left_out <= 0:
+        return text
+    half = _SHOWN_CHARACTERS // 2
+    return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[-half:]}"
+
+
+def _reason(reason: Reason, limits: Limits) -> str:
+    match reason:
+        case "timeout":
+            return f"it took longer than {limits.timeout_ms} ms"
+        case "output":
+            return f"it printed more than {limits.output_bytes} bytes; print less, or into a file"
+        case "memory":
+            return f"it used more memory than the {limits.memory_bytes} bytes allowed, or the host ran short"
+        case "processes":
+            return f"it started more than {limits.processes} processes and threads"
+        case "cpu":
+            return f"a process computed for more than {limits.cpu_seconds} s"
+        case "unwatched":
+            return "what it uses could no longer be measured"
+
+
+BASH = Tool(
+    name="bash",
+    description=(
+        "Run a bash command. It sees the granted directories at their usual paths, the programs below "
+        "/usr and a /tmp of its own that is emptied afterwards. Nothing keeps running after it ends."
+    ),
+    parameters=parameters(
+        "command",
+        command={"type": "string", "description": "What to run, as for `bash -c`."},
+        timeout_ms={"type": "integer", "minimum": 1, "description": "End it after this time."},
+    ),
+    run=_run,
+)

@@ -1,0 +1,213 @@
+"""One sandbox that runs: started, fed, listened to, and ended with all that it started."""
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Self
+
+from nexus.broker.tools import bubblewrap, watchdog
+from nexus.broker.tools.watchdog import Limits, Reason, Watchdog
+from nexus.errors import SandboxError
+
+_CHUNK_BYTES = 64 * 1024
+_LEFTOVER_SECONDS = 5
+
+
+class _Status:
+    """What bubblewrap tells about itself: one JSON object a line."""
+
+    def __init__(self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
+        self._reader = reader
+        self._transport = transport
+
+    @classmethod
+    async def of(cls, descriptor: int) -> Self:
+        reader = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb")
+        )
+        return cls(reader, transport)
+
+    async def next(self) -> dict[str, int]:
+        """The next object, or an empty one where there is none."""
+        line = await self._reader.readline()
+        return json.loads(line) if line else {}
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class Child:
+    """The first process of a sandbox. When it dies, the kernel kills every other one."""
+
+    def __init__(self, process: Process, status: _Status, limits: Limits) -> None:
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+        self.printed_bytes = 0
+        self.exit_code: int | None = None
+        self.killed_by: Reason | None = None
+        self._process = process
+        self._status = status
+        self._limits = limits
+        self._lock = threading.Lock()  # the watchdog's thread may kill while the loop closes
+        self._first = -1  # a descriptor, because a number could by now mean another process
+        self._watchdog: Watchdog | None = None
+        self._streams: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def start(
+        cls, argv: Sequence[str], spec: bubblewrap.Spec, limits: Limits, *, stdin: bytes | None
+    ) -> Self:
+        """Start a program under its limits. Cancelled in the midst of it, it leaves nothing running."""
+        starting = asyncio.ensure_future(cls._start(argv, spec, limits, stdin))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with suppress(SandboxError):
+                await (await starting).close()
+            raise
+
+    @classmethod
+    async def _start(
+        cls, argv: Sequence[str], spec: bubblewrap.Spec, limits: Limits, stdin: bytes | None
+    ) -> Self:
+        program = bubblewrap.program()
+        told, status = os.pipe()
+        block, go = os.pipe()
+        with _closed(go):
+            try:
+                with _closed(status, block), bubblewrap.prepared(spec, status, block) as (held, opened):
+                    feeds = stdin is not None
+                    process = await _spawn(program, held, [*opened, status, block], argv, feeds=feeds)
+            except BaseException:
+                os.close(told)
+                raise
+            child = cls(process, await _Status.of(told), limits)
+            try:
+                await child._take_hold(go)
+            except BaseException:
+                await child.close()  # before `go` is closed, which would let it run without limits
+                raise
+        child._listen(stdin)
+        return child
+
+    async def _take_hold(self, go: int) -> None:
+        """Set the limits while the sandbox waits, then let it go on."""
+        first = (await self._status.next()).get("child-pid")
+        if first is None:
+            return  # it gave up at once, and says why on its standard error
+        try:
+            self._first = os.pidfd_open(first)
+            watchdog.apply(first, self._limits)
+        except ProcessLookupError:
+            return
+        except OSError as error:
+            raise SandboxError(f"The limits of the sandbox cannot be set: {error}") from error
+        self._watchdog = Watchdog(first, self._limits, self.kill)
+        self._watchdog.start()
+        with suppress(BrokenPipeError):
+            os.write(go, b"\n")
+
+    def _listen(self, stdin: bytes | None) -> None:
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        jobs = [
+            self._drain(self._process.stdout, self.stdout),
+            self._drain(self._process.stderr, self.stderr),
+        ]
+        if stdin is not None:
+            jobs.append(self._feed(stdin))
+        self._streams = [asyncio.ensure_future(job) for job in jobs]
+
+    async def ended(self) -> None:
+        """Return when the program is over; what it started may still have to be ended."""
+        await self._process.wait()
+
+    def kill(self, reason: Reason) -> None:
+        """End the sandbox. The first reason is the one that counts. Any thread may call this."""
+        self.killed_by = self.killed_by or reason
+        self._signal()
+
+    async def close(self) -> None:
+        """Make sure that nothing is left: no process, no thread, no descriptor."""
+        self._signal()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        closing = asyncio.ensure_future(self._finish())
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await closing
+            raise
+
+    async def _finish(self) -> None:
+        await self._process.wait()
+        # Ends with the sandbox, unless it handed its output to a process outside through a socket.
+        if self._streams:
+            _, late = await asyncio.wait(self._streams, timeout=_LEFTOVER_SECONDS)
+            for task in late:
+                task.cancel()
+        self.exit_code = (await self._status.next()).get("exit-code")
+        self._status.close()
+        if self.exit_code == 128 + signal.SIGXCPU:
+            self.killed_by = self.killed_by or "cpu"
+        with self._lock:
+            if self._first >= 0:
+                os.close(self._first)
+                self._first = -1
+
+    def _signal(self) -> None:
+        with self._lock, suppress(ProcessLookupError):
+            if self._first >= 0:
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+            elif self._process.returncode is None:
+                self._process.kill()
+
+    async def _drain(self, stream: asyncio.StreamReader, kept: bytearray) -> None:
+        while chunk := await stream.read(_CHUNK_BYTES):
+            room = self._limits.output_bytes - self.printed_bytes
+            self.printed_bytes += len(chunk)
+            kept += chunk[: max(room, 0)]
+            if self.printed_bytes > self._limits.output_bytes:
+                self.kill("output")
+
+    async def _feed(self, data: bytes) -> None:
+        stream = self._process.stdin
+        assert stream is not None
+        with suppress(BrokenPipeError, ConnectionResetError):
+            stream.write(data)
+            await stream.drain()
+        stream.close()
+
+
+async def _spawn(program: str, held: int, passed: list[int], argv: Sequence[str], *, feeds: bool) -> Process:
+    # An empty environment: /proc/1/environ inside shows bubblewrap's own, whatever the program is given.
+    try:
+        return await asyncio.create_subprocess_exec(
+            *(program, "--args", str(held), "--", *argv),
+            stdin=PIPE if feeds else DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+            pass_fds=passed,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise SandboxError(
+            f"The program cannot be started: {error}", hint="Shorten its arguments; use a file for long text."
+        ) from error
+
+
+@contextmanager
+def _closed(*descriptors: int) -> Generator[None]:
+    try:
+        yield
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)

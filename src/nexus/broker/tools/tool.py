@@ -1,0 +1,79 @@
+"""What a tool is, independent of the library that runs the agent loop."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus.broker.tools.sandbox import Sandbox
+from nexus.errors import ToolError
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """On whose behalf a tool runs: what may be touched, and where relative paths start."""
+
+    sandbox: Sandbox
+    directory: Path
+
+    @property
+    def granted(self) -> str:
+        return ", ".join(map(str, self.sandbox.grants)) or "nothing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """One thing that an agent may do. `run` answers with text for the model, or raises ToolError."""
+
+    name: str
+    description: str
+    # JSON Schema of an object: what the model is shown, and what `call` holds it to.
+    parameters: Mapping[str, Any]
+    run: Callable[[Arguments, Context], Awaitable[str]]
+
+    async def call(self, arguments: Arguments, context: Context) -> str:
+        """Run with arguments that came from a model: checked first, because a model may send anything."""
+        check(self.parameters, arguments)
+        return await self.run(arguments, context)
+
+
+_TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool}
+
+
+def parameters(*required: str, **properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of a tool's arguments, which are texts, whole numbers and yes or no."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def check(schema: Mapping[str, Any], arguments: Arguments) -> None:
+    """Refuse arguments that do not fit, saying which and why."""
+    properties: Mapping[str, Mapping[str, Any]] = schema["properties"]
+    known = ", ".join(properties)
+    for name in schema["required"]:
+        if name not in arguments:
+            raise ToolError(f"The argument `{name}` is missing", hint=f"Arguments: {known}.")
+    for name, value in arguments.items():
+        if name not in properties:
+            raise ToolError(f"There is no argument `{name}`", hint=f"Arguments: {known}.")
+        _check_value(name, value, properties[name])
+
+
+def _check_value(name: str, value: object, rule: Mapping[str, Any]) -> None:
+    if type(value) is not _TYPES[rule["type"]]:
+        raise ToolError(f"`{name}` must be of type {rule['type']}, not {value!r:.80}")
+    if isinstance(value, str):
+        if "\0" in value and not rule.get("binary"):
+            raise ToolError(f"`{name}` contains a zero byte")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ToolError(f"`{name}` is not valid Unicode text") from None
+    if isinstance(value, int) and value < rule.get("minimum", value):
+        raise ToolError(f"`{name}` must be at least {rule['minimum']}, and is {value}")

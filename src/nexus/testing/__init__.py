@@ -1,0 +1,56 @@
+"""Public parts for testing automations: a model server that says what the test scripted."""
+
+from nexus.testing.model_server import failures
+from nexus.testing.model_server.caching import Caching
+from nexus.testing.model_server.failures import (
+    BrokenEvent,
+    Cut,
+    Drip,
+    ErrorEvent,
+    Hold,
+    HttpError,
+    RetryAfter,
+    Silence,
+    Stall,
+)
+from nexus.testing.model_server.gate import Gate
+from nexus.testing.model_server.prompt import Prompt, shared_prefix_tokens
+from nexus.testing.model_server.record import Answer, Exchange
+from nexus.testing.model_server.request import ModelRequest
+from nexus.testing.model_server.script import Rule, Step, echo
+from nexus.testing.model_server.server import ModelServer
+from nexus.testing.model_server.tokens import tokens_in
+from nexus.testing.model_server.turn import Pace, TokenLogprob, ToolCall, Turn
+from nexus.testing.model_server.usage import Price, Totals, Usage
+
+__all__ = [
+    "Answer",
+    "BrokenEvent",
+    "Caching",
+    "Cut",
+    "Drip",
+    "ErrorEvent",
+    "Exchange",
+    "Gate",
+    "Hold",
+    "HttpError",
+    "ModelRequest",
+    "ModelServer",
+    "Pace",
+    "Price",
+    "Prompt",
+    "RetryAfter",
+    "Rule",
+    "Silence",
+    "Stall",
+    "Step",
+    "TokenLogprob",
+    "ToolCall",
+    "Totals",
+    "Turn",
+    "Usage",
+    "echo",
+    "failures",
+    "shared_prefix_tokens",
+    "tokens_in",
+]

@@ -1,0 +1,44 @@
+"""A request's prompt as the bytes that a provider would read, in the order in which it caches them."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from nexus.testing.model_server.tokens import BYTES_PER_TOKEN, tokens_in
+
+Level = Literal["tools", "system", "messages"]
+Lifetime = Literal["5m", "1h"]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One block of the prompt: a tool, a piece of the system prompt or of a message."""
+
+    level: Level
+    data: bytes
+    cache: Lifetime | None = None
+    """Set where the client put a cache point after this block."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Tools, then system, then messages; cache points are marks on segments and no part of the bytes."""
+
+    segments: tuple[Segment, ...] = ()
+    settings: bytes = b""
+    """What invalidates cached messages without being part of the prompt, such as `tool_choice`."""
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(segment.data for segment in self.segments)
+
+    @property
+    def tokens(self) -> int:
+        return tokens_in(sum(len(segment.data) for segment in self.segments))
+
+
+def shared_prefix_tokens(earlier: Prompt, later: Prompt) -> int:
+    """How many whole tokens of `later` lie inside a prefix that is byte-identical in `earlier`."""
+    pairs = zip(earlier.data, later.data, strict=False)
+    shorter = min(len(earlier.data), len(later.data))
+    shared_bytes = next((index for index, (a, b) in enumerate(pairs) if a != b), shorter)
+    return later.tokens if shared_bytes == len(later.data) else shared_bytes // BYTES_PER_TOKEN

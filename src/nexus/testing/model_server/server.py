@@ -1,0 +1,227 @@
+"""The model server as a test uses it."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Self
+
+from starlette.types import Scope
+
+from nexus import clock as clocks
+from nexus.errors import UsageError
+from nexus.testing.model_server.answering import described
+from nexus.testing.model_server.app import build
+from nexus.testing.model_server.caching import Caching
+from nexus.testing.model_server.gate import Gate
+from nexus.testing.model_server.listener import Listener
+from nexus.testing.model_server.record import Exchange, total
+from nexus.testing.model_server.request import ModelRequest, WireName
+from nexus.testing.model_server.script import Matcher, Rule, Step, matcher
+from nexus.testing.model_server.script_file import load
+from nexus.testing.model_server.state import Settings, State
+from nexus.testing.model_server.usage import Price, Totals
+
+HOST = "127.0.0.1"
+POLL_S = 0.005
+
+
+class ModelServer:
+    """A model on loopback HTTP that says what the test scripted, in the Anthropic and the OpenAI format.
+
+    It runs in a thread of its own, as `with ModelServer() as server:` or `async with …`. Stopped and
+    started again, it has the same port.
+    """
+
+    def __init__(
+        self,
+        *,
+        keys: Collection[str] = (),
+        models: Collection[str] = (),
+        caching: Caching | None = None,
+        prices: Mapping[str, Price] | None = None,
+        clock: clocks.Clock = clocks.now,
+        port: int = 0,
+    ) -> None:
+        """`keys` and `models` restrict what is accepted; empty, they accept everything."""
+        self._state = State(
+            Settings(keys=keys, models=models, caching=caching or Caching(), prices=prices or {}, clock=clock)
+        )
+        self._app = build(self._state, self._close_connection)
+        self._port = port
+        self._listener: Listener | None = None
+
+    # Running
+
+    def start(self) -> None:
+        """Serve; returns when requests are answered."""
+        self._launch().ready.result()
+
+    def stop(self) -> None:
+        """End every connection and the thread."""
+        listener = self._release()
+        if listener is not None:
+            listener.ended.result()
+            listener.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.wrap_future(self._launch().ready)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        listener = self._release()
+        if listener is not None:
+            await asyncio.wrap_future(listener.ended)
+            listener.join()
+
+    # Addresses
+
+    @property
+    def url(self) -> str:
+        """The server's root, which is the base URL of an Anthropic client."""
+        if self._port == 0:
+            raise UsageError(
+                "the model server has no address yet", hint="Start it first: with ModelServer() …"
+            )
+        return f"http://{HOST}:{self._port}"
+
+    @property
+    def openai_url(self) -> str:
+        """The base URL of an OpenAI client."""
+        return f"{self.url}/v1"
+
+    def environment(self, key: str = "test-key") -> dict[str, str]:
+        """The variables that point the official clients of a child process at this server."""
+        return {
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": key,
+            "OPENAI_BASE_URL": self.openai_url,
+            "OPENAI_API_KEY": key,
+        }
+
+    # Script
+
+    def script(self, *steps: Step) -> Self:
+        """Add steps for requests that no rule answers; each request takes the next one."""
+        self._state.script.common().script(*steps)
+        return self
+
+    def always(self, step: Step) -> Self:
+        """Answer so whenever nothing else is scripted, for example `always(echo)`."""
+        self._state.script.common().always(step)
+        return self
+
+    def when(
+        self,
+        match: Matcher | None = None,
+        *,
+        model: str | None = None,
+        last_user: str | None = None,
+        system: str | None = None,
+        tool: str | None = None,
+        wire: WireName | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Rule:
+        """A rule for the requests that match on every given point; earlier rules are asked first.
+
+        `last_user` and `system` match a part of the text, the others match exactly.
+        """
+        points = matcher(
+            model=model, last_user=last_user, system=system, tool=tool, wire=wire, headers=headers
+        )
+        return self._state.script.rule(lambda request: points(request) and (match is None or match(request)))
+
+    def load_script(self, document: object) -> Self:
+        """Add a script in its JSON form."""
+        load(document, self._state.script)
+        return self
+
+    def gate(self, name: str) -> Gate:
+        """The gate at which `Hold` faults of that name wait."""
+        return self._state.gates.named(name)
+
+    # Records
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """Every turn that was asked for, with its answer, in order of arrival."""
+        return self._state.turns()
+
+    @property
+    def requests(self) -> list[ModelRequest]:
+        """Every turn that was asked for."""
+        return [exchange.request for exchange in self.exchanges]
+
+    @property
+    def records(self) -> list[Exchange]:
+        """Everything that was asked for, also token counts, lists of models and unknown paths."""
+        return self._state.records.all()
+
+    def totals(self, where: Callable[[Exchange], bool] | None = None) -> Totals:
+        """The bill: tokens, and money by the prices that the server was given."""
+        return total(self.exchanges, self._state.settings.prices, where)
+
+    def assert_exhausted(self) -> None:
+        """Fail when a step was never asked for, or a request had no step."""
+        remaining = self._state.script.remaining()
+        unscripted = [described(e.request) for e in self.exchanges if not e.scripted]
+        if remaining or unscripted:
+            left = [f"never asked for: {step!r}" for step in remaining]
+            missed = [f"not scripted: {request}" for request in unscripted]
+            raise AssertionError("the script does not fit what was asked\n" + "\n".join([*left, *missed]))
+
+    def wait_until(self, condition: Callable[[], object], timeout_ms: int = 10_000) -> None:
+        """Wait in this thread until the condition holds, for example on `server.exchanges`."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while not condition():
+            _check_deadline(deadline, timeout_ms)
+            time.sleep(POLL_S)
+
+    async def until(self, condition: Callable[[], object], timeout_ms: int = 10_000) -> None:
+        """`wait_until` for a test whose own loop must go on."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while not condition():
+            _check_deadline(deadline, timeout_ms)
+            await asyncio.sleep(POLL_S)
+
+    def reset(self) -> None:
+        """Forget script, records, gates and cached prefixes."""
+        self._state.reset()
+
+    def forget_prefixes(self) -> None:
+        """Empty the prompt cache alone."""
+        self._state.prefixes.clear()
+
+    def _launch(self) -> Listener:
+        if self._listener is not None:
+            raise UsageError("the model server runs already", hint="Stop it before starting it again.")
+        listener = self._listener = Listener(HOST, self._port)
+        self._port = listener.port
+        listener.launch(self._app)
+        return listener
+
+    def _release(self) -> Listener | None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.request_stop()
+        return listener
+
+    def _close_connection(self, scope: Scope) -> None:
+        if self._listener is not None:
+            self._listener.close_connection(scope)
+
+
+def _check_deadline(deadline: float, timeout_ms: int) -> None:
+    if time.monotonic() > deadline:
+        raise TimeoutError(f"the condition did not hold within {timeout_ms} ms")
