@@ -40,10 +40,30 @@ class LedgersConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """The durable engine: queues, jobs and schedules."""
+
+    database: str = _setting(
+        "", "The url of a Postgres database that several hosts share. Empty: `data/engine.db` in the home."
+    )
+    host_limit: int = _setting(64, "The most executions that one process runs at a time.", least=1)
+    lease_ms: int = _setting(
+        10_000, "How long a process that has stopped answering keeps its work.", least=1_000
+    )
+    synchronous: Literal["full", "normal"] = _setting(
+        "full",
+        "`full`: acknowledged work survives a power cut. `normal`: it survives a crash of the program, and "
+        "the last moments before a power cut may be lost.",
+    )
+    retention_days: int = _setting(30, "How long finished work stays visible. Dead letters stay.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """All settings of one home."""
 
     ledgers: LedgersConfig = LedgersConfig()
+    engine: EngineConfig = EngineConfig()
 
 
 @dataclass(frozen=True, kw_only=True)

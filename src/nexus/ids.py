@@ -1,4 +1,8 @@
-"""Prefixed ULIDs: `evt_01JCQ…`. They sort by the time they were made, also within one millisecond."""
+"""Prefixed ULIDs: `evt_01JCQ…`. They sort by the time they were made, to the microsecond.
+
+A plain ULID tells milliseconds, and two processes can make ids within one. The ten bits after the
+milliseconds hold the microseconds; what they make is still a valid ULID.
+"""
 
 import os
 import threading
@@ -6,7 +10,7 @@ import time
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
-_RANDOM_BITS = 80
+_RANDOM_BITS = 70
 
 
 class Ulids:
@@ -26,11 +30,12 @@ class Ulids:
         self._last = 0
 
     def next(self) -> str:
-        fresh = (time.time_ns() // 1_000_000) << _RANDOM_BITS
+        milliseconds, microseconds = divmod(time.time_ns() // 1_000, 1_000)
+        fresh = ((milliseconds << 10) | microseconds) << _RANDOM_BITS
         with self._lock:
             # Half of the random range stays free, so that increments cannot spill into the time.
             if fresh > self._last:
-                self._last = fresh | (int.from_bytes(os.urandom(10)) >> 1)
+                self._last = fresh | (int.from_bytes(os.urandom(9)) >> 3)
             else:
                 self._last += 1
             value = self._last

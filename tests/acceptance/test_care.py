@@ -1,6 +1,7 @@
 """`nexus backup`, `restore`, `export` and `import`, as a person uses them on a home at work."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -229,6 +230,30 @@ def test_a_file_that_is_cut_short_is_told(furnished: Home, tmp_path: Path) -> No
     assert done.returncode == 1
     assert done.stderr.startswith("nexus: The file is cut short")
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("command", ["backup PLACE/copy", "export PLACE/out", "--home PLACE/h restore copy",
+                                     "--home PLACE/h import out"])  # fmt: skip
+def test_what_cannot_be_written_to_the_end_leaves_nothing(
+    furnished: Home, tmp_path: Path, command: str
+) -> None:
+    nexus(furnished.root, "backup", str(tmp_path / "copy"))
+    nexus(furnished.root, "export", str(tmp_path / "out"))
+    (tmp_path / "place").mkdir()
+    words = command.replace("PLACE", str(tmp_path / "place"))
+    # A limit on a file's size stands for a full disk: any user can set one.
+    limited = f"ulimit -f 32; exec {NEXUS} {words}"
+    done = subprocess.run(
+        ["bash", "-c", limited],
+        cwd=tmp_path,
+        env={**os.environ, "NEXUS_HOME": str(furnished.root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("nexus: ")
+    assert list((tmp_path / "place").iterdir()) == []
 
 
 def test_a_name_that_is_wrong_is_told(furnished: Home, tmp_path: Path) -> None:

@@ -81,3 +81,13 @@ def test_a_forked_child_does_not_make_its_parents_ids() -> None:
 
     assert len(theirs) == 200
     assert not mine & theirs
+
+
+def test_two_makers_in_one_millisecond_sort_by_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = ids.Ulids(), ids.Ulids()
+    for microsecond in range(100, 900, 7):
+        moment = 1_700_000_000_000_000_000 + microsecond * 1_000
+        monkeypatch.setattr(time, "time_ns", lambda moment=moment: moment)
+        first = one.next()
+        monkeypatch.setattr(time, "time_ns", lambda moment=moment: moment + 1_000)
+        assert first < other.next()

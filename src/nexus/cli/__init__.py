@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("nexus.cli.status:status", "A short picture of the home, to read or to paste."),
     "doctor": ("nexus.cli.doctor:doctor", "Find what is wrong with the home, and mend it."),
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
+    "engine": ("nexus.cli.engine:engine", "See and steer the work that waits, runs and failed."),
     "backup": ("nexus.cli.backup:backup", "Copy a live home to a safe place."),
     "restore": ("nexus.cli.backup:restore", "Bring a backup back."),
     "export": ("nexus.cli.transfer:export", "Write a whole home to one JSONL file."),

@@ -140,9 +140,9 @@ CREATE TABLE document_heads (
 CREATE INDEX document_heads_event ON document_heads (head_event_id);
 
 CREATE TABLE bus_events (
-  -- A stream of what else happened to a home (imported, restored, forgotten, …), for followers with a cursor.
+  -- A stream of what else happened to a home (restored, forgotten, …), for followers with a cursor.
   seq           INTEGER PRIMARY KEY AUTOINCREMENT,
-  type          TEXT NOT NULL,      -- home.imported, home.restored, entity.forgotten, …
+  type          TEXT NOT NULL,      -- home.restored, entity.forgotten, …
   subject_type  TEXT,
   subject_id    TEXT,
   payload_json  TEXT NOT NULL DEFAULT '{}',

@@ -68,15 +68,20 @@ CREATE INDEX requests_event ON requests (event_id) WHERE event_id IS NOT NULL;
 CREATE INDEX requests_created ON requests (created_at);
 
 CREATE TABLE executions (
-  -- One row for each agent run that went through the session queue.
-  id               TEXT PRIMARY KEY,   -- exe_…
+  -- One row for each agent run that went through the session queue, with what it got and what came of it.
+  id               TEXT PRIMARY KEY,   -- exe_…; the engine knows it under the same id
   request_id       TEXT NOT NULL REFERENCES requests (id),
   root_request_id  TEXT NOT NULL,
   session_label    TEXT NOT NULL,
   lane             TEXT NOT NULL DEFAULT 'chat',
-  role             TEXT,               -- manager, worker, fast, writer, …
+  work             TEXT NOT NULL DEFAULT '',           -- which registered body runs it
+  mode             TEXT NOT NULL DEFAULT 'followup'    -- what happens while its session is busy
+                   CHECK (mode IN ('followup', 'collect', 'steer', 'interrupt')),
+  input_json       TEXT NOT NULL DEFAULT 'null',
+  taken_by         TEXT REFERENCES executions (id),    -- the run that answered for this one too
   status           TEXT NOT NULL DEFAULT 'queued'
-                   CHECK (status IN ('queued', 'running', 'done', 'failed', 'cancelled')),
+                   CHECK (status IN ('queued', 'running', 'done', 'failed', 'timeout', 'cancelled')),
+  result_json      TEXT,
   error            TEXT,
   enqueued_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   started_at       TEXT,
@@ -85,7 +90,8 @@ CREATE TABLE executions (
 CREATE INDEX executions_request ON executions (request_id);
 CREATE INDEX executions_root ON executions (root_request_id);
 CREATE INDEX executions_session ON executions (session_label, enqueued_at);
-CREATE INDEX executions_unfinished ON executions (status) WHERE status IN ('queued', 'running');
+CREATE INDEX executions_unfinished ON executions (session_label, id) WHERE status IN ('queued', 'running');
+CREATE INDEX executions_taken ON executions (taken_by) WHERE taken_by IS NOT NULL;
 
 CREATE TABLE invocations (
   -- One row for each time that an automation ran at a hook point.

@@ -38,8 +38,17 @@ TABLES = (
     Table(
         "runtime",
         "executions",
-        refs=(Ref("request_id", "requests"), Ref("root_request_id", "requests")),
-        texts=(Text("session_label"), Text("error", Then.CLEAR)),
+        refs=(
+            Ref("request_id", "requests"),
+            Ref("root_request_id", "requests"),
+            Ref("taken_by", "executions", Then.CLEAR),
+        ),
+        texts=(
+            Text("session_label"),
+            Text("input_json", Then.CLEAR, blank="null"),
+            Text("result_json", Then.CLEAR),
+            Text("error", Then.CLEAR),
+        ),
     ),
     Table(
         "runtime",

@@ -1,0 +1,70 @@
+"""A run that was asked for, in the hand of whoever asked."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any
+
+from nexus.engine import Engine
+from nexus.engine.errors import (
+    EndedError,
+    UnknownExecutionError,
+    WorkCancelledError,
+    WorkFailedError,
+    WorkTimeoutError,
+)
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import executions
+from nexus.ledgers.runtime.executions import Execution, Status
+
+Homes = Callable[[str], AbstractAsyncContextManager[Ledgers]]
+"""The ledgers of a home by its id, for as long as they are needed."""
+
+_ERRORS: dict[Status, type[EndedError]] = {
+    "failed": WorkFailedError,
+    "timeout": WorkTimeoutError,
+    "cancelled": WorkCancelledError,
+}
+
+
+class ExecutionHandle:
+    """Ask for the result, look at the state, cancel. Dropping it changes nothing."""
+
+    def __init__(self, engine: Engine, homes: Homes, home: str, execution_id: str) -> None:
+        self._engine = engine
+        self._homes = homes
+        self._home = home
+        self.id = execution_id
+
+    async def result(self) -> Any:
+        """The result once there is one; that of the run that answered for this one, where one did."""
+        await self._engine.finished(self.id)
+        execution = await self.state()
+        if execution.taken_by is not None:
+            return await ExecutionHandle(self._engine, self._homes, self._home, execution.taken_by).result()
+        if execution.status == "done":
+            return execution.result
+        raise _ERRORS.get(execution.status, EndedError)(
+            f"The run {self.id} ended as {execution.status}: {execution.error or 'no reason given'}",
+            hint=f"See `nexus engine show {self.id}`.",
+        )
+
+    async def state(self) -> Execution:
+        """The run as it stands."""
+        async with self._homes(self._home) as ledgers:
+            found = await ledgers.runtime.read(partial(executions.get, execution_id=self.id))
+        if found is None:
+            raise UnknownExecutionError(f"There is no run {self.id}", hint="It may have been forgotten.")
+        return found
+
+    async def cancel(self) -> bool:
+        """Cancel it while it waits; while it runs, ask it to stop. False: it had ended already.
+
+        Its session goes on only after its code has stopped.
+        """
+        if not await self._engine.cancel(self.id):
+            return False
+        if (await self._engine.show(self.id)).state == "cancelled":
+            async with self._homes(self._home) as ledgers:
+                await ledgers.runtime.write(partial(executions.end, execution_id=self.id, status="cancelled"))
+        return True

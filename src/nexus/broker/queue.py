@@ -1,0 +1,195 @@
+"""The session queue: every agent run goes through here, in order and one at a time for each session.
+
+A run is recorded in the home's runtime ledger, then handed to the engine under the same id; the engine's
+database holds ids only. Every message is a run of its own. Where one run answers for others as well
+(collected or steered into it), those end as taken by it, so none is lost if it fails.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from nexus import clock, ids
+from nexus.broker.handle import ExecutionHandle, Homes
+from nexus.engine import Context, Engine
+from nexus.engine.errors import UnknownExecutionError, UnknownWorkError
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import executions
+from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
+
+T = TypeVar("T")
+
+# Which lane a session runs in, by how its label begins. It follows from the label alone, because order
+# and exclusion hold within a lane: a session in two lanes could run twice at once.
+LANES = (("meeseeks:", "background"), ("worker:", "workers"), ("", "chat"))
+_WORK = "broker.execution"
+_DEBOUNCE_MS = 1_500
+
+
+def lane_of(session_label: str) -> str:
+    """The lane of a session."""
+    return next(lane for prefix, lane in LANES if session_label.startswith(prefix))
+
+
+@dataclass(kw_only=True)
+class Turn:
+    """One run, as its own code sees it."""
+
+    execution: Execution
+    inputs: list[Any]
+    """Its own input, and those that were collected into it, in order."""
+    context: Context
+    ledgers: Ledgers
+    _steered_so_far: int = field(default=0, init=False)
+
+    async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a part of the work once; after a crash its recorded result is used instead."""
+        return await self.context.step(name, function, *arguments)
+
+    async def steered(self) -> list[Any]:
+        """What was said into this run since the last call. Ask between two calls of the model."""
+        inputs = await self.step("steered", self._steered, self._steered_so_far)
+        self._steered_so_far += len(inputs)
+        return inputs
+
+    async def _steered(self, after: int) -> list[Any]:
+        taken = await self.ledgers.runtime.write(partial(executions.take, taker=self.execution, mode="steer"))
+        return taken[after:]
+
+
+Body = Callable[[Turn], Awaitable[Any]]
+"""What a run does. It returns what JSON can hold."""
+
+
+class SessionQueue:
+    """The runs of every home that this process serves, on one engine."""
+
+    def __init__(self, engine: Engine, homes: Homes, *, debounce_ms: int = _DEBOUNCE_MS) -> None:
+        self._engine = engine
+        self._homes = homes
+        self._debounce_s = debounce_ms / 1000
+        self._bodies: dict[str, Body] = {}
+        self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        engine.register(_WORK, self._run)
+
+    def register(self, work: str, body: Body) -> None:
+        """Make a kind of run known. Names are stored: they must outlive an upgrade."""
+        self._bodies[work] = body
+
+    async def start_execution(
+        self,
+        work: str,
+        input_: Any,
+        *,
+        session_label: str,
+        request_id: str,
+        home: str = "",
+        mode: Mode = "followup",
+        timeout_ms: int | None = None,
+    ) -> ExecutionHandle:
+        """Ask for a run and return its handle at once.
+
+        While its session is busy, a `followup` waits; a `collect` joins what is said within the
+        debounce into one run; a `steer` is offered to the run under way, and waits if that doesn't
+        take it; an `interrupt` cancels what runs and waits in the session.
+        """
+        if work not in self._bodies:
+            raise UnknownWorkError(
+                f"No run is registered as `{work}`", hint=f"Known: {', '.join(self._bodies)}."
+            )
+        lock = self._starting.setdefault(f"{home}/{session_label}", asyncio.Lock())
+        # Under the lock the ledger and the engine see the runs of a session in the same order.
+        async with lock, self._homes(home) as ledgers:
+            new = NewExecution(
+                id=ids.new("exe"),
+                request_id=request_id,
+                session_label=session_label,
+                lane=lane_of(session_label),
+                work=work,
+                mode=mode,
+                input=input_,
+            )
+            await ledgers.runtime.write(partial(executions.enqueue, execution=new))
+            await self._hand_over(home, new.id, session_label, timeout_ms)
+            if mode == "interrupt":
+                await self._clear_way(home, ledgers, new)
+        return ExecutionHandle(self._engine, self._homes, home, new.id)
+
+    def handle(self, execution_id: str, *, home: str = "") -> ExecutionHandle:
+        """The handle of a run that was asked for before, here or elsewhere."""
+        return ExecutionHandle(self._engine, self._homes, home, execution_id)
+
+    async def recover(self, home: str = "") -> int:
+        """After a crash: hand over what was recorded and never reached the engine, and record ends that
+        were not. Returns how many runs that were. Call it when a home is opened to be served."""
+        async with self._homes(home) as ledgers:
+            count = 0
+            for id_, label, _, _ in await ledgers.runtime.read(executions.unfinished):
+                try:
+                    known = await self._engine.show(id_)
+                except UnknownExecutionError:
+                    await self._hand_over(home, id_, label, None)
+                    count += 1
+                    continue
+                if known.state == "failed" or known.state == "timeout" or known.state == "cancelled":
+                    end = partial(executions.end, execution_id=id_, status=known.state, error=known.error)
+                    count += await ledgers.runtime.write(end)
+            return count
+
+    async def _hand_over(self, home: str, id_: str, session_label: str, timeout_ms: int | None) -> None:
+        await self._engine.start(
+            _WORK,
+            {"home": home},
+            key=f"{home}/{session_label}" if home else session_label,
+            lane=lane_of(session_label),
+            timeout_ms=timeout_ms,
+            execution_id=id_,
+        )
+
+    async def _clear_way(self, home: str, ledgers: Ledgers, new: NewExecution) -> None:
+        earlier = await ledgers.runtime.read(
+            partial(executions.unfinished_before, session_label=new.session_label, execution_id=new.id)
+        )
+        # From the back, so that none that waits begins because the one before it was cancelled.
+        for id_ in reversed(earlier):
+            await self.handle(id_, home=home).cancel()
+
+    async def _run(self, context: Context, payload: Any) -> None:
+        """The engine's body for every run. What came of it is in the ledger."""
+        async with self._homes(payload["home"]) as ledgers:
+            execution = await ledgers.runtime.write(partial(executions.begin, execution_id=context.id))
+            if execution is None or execution.status in FINAL:
+                return
+            finish = partial(executions.end, execution_id=context.id)
+            if execution.taken_by is not None:
+                await ledgers.runtime.write(partial(finish, status="done"))
+                return
+            try:
+                inputs = [execution.input, *await self._collected(context, execution, ledgers)]
+                turn = Turn(execution=execution, inputs=inputs, context=context, ledgers=ledgers)
+                result = await self._bodies[execution.work](turn)
+                await ledgers.runtime.write(partial(finish, status="done", result=result))
+            except asyncio.CancelledError:
+                reason = context.entry.reason
+                if reason == "cancelled" or reason == "timeout":
+                    await asyncio.shield(ledgers.runtime.write(partial(finish, status=reason)))
+                raise
+            except Exception as error:
+                message = f"{type(error).__name__}: {error}"
+                await ledgers.runtime.write(partial(finish, status="failed", error=message))
+                raise
+
+    async def _collected(self, context: Context, execution: Execution, ledgers: Ledgers) -> list[Any]:
+        """Wait until the debounce is over, then take what was said meanwhile."""
+        if execution.mode != "collect":
+            return []
+        waited_s = (clock.now() - clock.parse(execution.enqueued_at)).total_seconds()
+        await asyncio.sleep(max(0.0, self._debounce_s - waited_s))
+
+        async def take() -> list[Any]:
+            return await ledgers.runtime.write(partial(executions.take, taker=execution, mode="collect"))
+
+        return await context.step("collected", take)

@@ -1,0 +1,222 @@
+"""`nexus engine`: what waits, what runs where and since when, what failed and why."""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import click
+
+from nexus.cli.place import opened_home
+from nexus.engine import Settings, State, leases, letters, records, schedules, tables
+from nexus.engine.cancels import Cancels
+from nexus.engine.database import Database
+from nexus.engine.errors import UnknownExecutionError
+from nexus.engine.records import FINAL, Execution
+from nexus.errors import UsageError
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+_limit = click.option("--limit", default=20, show_default=True, help="The most to show.")
+
+
+@click.group()
+def engine() -> None:
+    """See and steer the work that waits, runs and failed."""
+
+
+@engine.command()
+@_json
+@click.pass_context
+def status(ctx: click.Context, as_json: bool) -> None:
+    """Show the processes that serve, what waits and runs, the schedules, and how much was given up."""
+    with _opened(ctx) as database:
+        picture: dict[str, Any] = {
+            "database": database.engine.url.render_as_string(hide_password=True),
+            "executors": leases.live(database),
+            "queues": records.queues(database),
+            "schedules": schedules.listed(database),
+            "dead_letters": letters.count(database),
+        }
+    if as_json:
+        _print_json(picture)
+        return
+    click.echo(f"engine at {picture['database']}")
+    for executor in picture["executors"]:
+        click.echo(
+            f"  serves     {executor['executor_id']}  process {executor['pid']} on {executor['host']}, "
+            f"since {executor['started_at']}, version {executor['version']}"
+        )
+    if not picture["executors"]:
+        click.echo("  nobody serves it: what waits goes on waiting")
+    _print_queues(picture["queues"])
+    for schedule in picture["schedules"]:
+        paused = " (paused)" if schedule["paused"] else ""
+        click.echo(f"  schedule   {schedule['name']}: {schedule['cron']}, next {schedule['next_at']}{paused}")
+    if picture["dead_letters"]:
+        click.echo(f"  {picture['dead_letters']} dead letters: see `nexus engine dead-letters`")
+
+
+@engine.command()
+@_json
+@click.pass_context
+def queues(ctx: click.Context, as_json: bool) -> None:
+    """Show each lane: what waits, over how many keys, since when, and what runs."""
+    with _opened(ctx) as database:
+        found = records.queues(database)
+    if as_json:
+        _print_json(found)
+    elif found:
+        _print_queues(found)
+    else:
+        click.echo("Nothing waits and nothing runs.")
+
+
+@engine.command()
+@click.option("--state", type=click.Choice(get_args(State)), help="Only those in this state.")
+@click.option("--lane", help="Only those of this lane.")
+@click.option("--key", help="Only those of this key, such as a session's label.")
+@_limit
+@_json
+@click.pass_context
+def executions(
+    ctx: click.Context, state: str | None, lane: str | None, key: str | None, limit: int, as_json: bool
+) -> None:
+    """List executions, the newest first."""
+    with _opened(ctx) as database:
+        found = records.recent(database, state=cast("State | None", state), lane=lane, key=key, limit=limit)
+    if as_json:
+        _print_json([asdict(execution) for execution in found])
+        return
+    for execution in found:
+        _print_line(execution)
+    if not found:
+        click.echo("There are none.")
+
+
+@engine.command()
+@click.argument("execution_id")
+@_json
+@click.pass_context
+def show(ctx: click.Context, execution_id: str, as_json: bool) -> None:
+    """Show one execution: its state, its recorded steps, its result or its error."""
+    with _opened(ctx) as database:
+        execution = _found(database, execution_id)
+        steps = records.steps(database, execution_id)
+    if as_json:
+        _print_json({**asdict(execution), "steps": steps})
+        return
+    for name, value in asdict(execution).items():
+        if value not in {None, ""} and name != "trace":
+            click.echo(f"{name:<12} {value}")
+    for step in steps:
+        failed = "  failed" if step["failed"] else ""
+        click.echo(
+            f"step {step['number']:<7} {step['name']}  {step['started_at']} to {step['ended_at']}{failed}"
+        )
+    if execution.trace:
+        click.echo(execution.trace)
+
+
+@engine.command()
+@click.argument("execution_id")
+@_json
+@click.pass_context
+def retry(ctx: click.Context, execution_id: str, as_json: bool) -> None:
+    """Run what has ended once more, as a new execution at the end of its queue."""
+    with _opened(ctx) as database:
+        new = letters.retry(database, execution_id)
+    if as_json:
+        _print_json({"retried": execution_id, "execution": new})
+    else:
+        click.echo(f"{execution_id} will run again as {new}")
+
+
+@engine.command()
+@click.argument("execution_id")
+@_json
+@click.pass_context
+def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
+    """Cancel what waits; ask what runs to stop."""
+    with _opened(ctx) as database:
+        outcome = _cancel(database, execution_id)
+    if as_json:
+        _print_json({"execution": execution_id, "outcome": outcome})
+    else:
+        click.echo(f"{execution_id}: {outcome}")
+
+
+@engine.command("dead-letters")
+@_limit
+@_json
+@click.pass_context
+def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
+    """List the jobs that failed at every attempt. `nexus engine retry ID` runs one again."""
+    with _opened(ctx) as database:
+        found = letters.dead(database, limit)
+    if as_json:
+        _print_json([asdict(letter) for letter in found])
+        return
+    for letter in found:
+        click.echo(
+            f"{letter.execution_id}  {letter.work} {letter.key}, {letter.attempts} attempts, {letter.died_at}"
+        )
+        click.echo(f"    {letter.error}")
+    if not found:
+        click.echo("There are none.")
+
+
+@contextmanager
+def _opened(ctx: click.Context) -> Generator[Database]:
+    """The engine's database. Looking at it starts nothing and makes nothing."""
+    home, config = opened_home(ctx)
+    settings = Settings.of_home(home, config.engine)
+    if not settings.is_postgres and not Path(settings.database).is_file():
+        raise UsageError(
+            f"No work has been started in the home at {home.root} yet",
+            hint="The engine's database is made when a process first serves the home.",
+        )
+    database = Database(settings)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _found(database: Database, execution_id: str) -> Execution:
+    execution = records.get(database, execution_id)
+    if execution is None:
+        raise UnknownExecutionError(
+            f"There is no execution {execution_id}", hint="List them with `nexus engine executions`."
+        )
+    return execution
+
+
+def _cancel(database: Database, execution_id: str) -> str:
+    if tables.cancel_waiting(database, execution_id):
+        return "cancelled before it began"
+    if _found(database, execution_id).state in FINAL:
+        return "it had ended already"
+    Cancels(database).ask(execution_id)
+    return "asked to stop; its session goes on once its code has stopped"
+
+
+def _print_queues(found: list[dict[str, Any]]) -> None:
+    for lane in found:
+        since = f", oldest since {lane['oldest_waits_since']}" if lane["queued"] else ""
+        click.echo(
+            f"  {lane['lane']:<10} {lane['running']} running, {lane['queued']} waiting over "
+            f"{lane['waiting_keys']} keys, {lane['delayed']} for later{since}"
+        )
+
+
+def _print_line(execution: Execution) -> None:
+    since = execution.ended_at or execution.started_at or execution.enqueued_at
+    where = f"{execution.lane:<10} {execution.work}  {execution.key}"
+    error = f"  {execution.error}" if execution.error else ""
+    click.echo(f"{execution.id}  {execution.state:<9} {where}  {since}{error}")
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, default=str))

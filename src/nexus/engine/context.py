@@ -1,0 +1,60 @@
+"""What a piece of work is handed: who it is, and how its steps are recorded."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from nexus.engine import interior
+from nexus.engine.leases import Leases
+from nexus.engine.running import Entry
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """One execution, as its own code sees it."""
+
+    id: str
+    work: str
+    lane: str
+    key: str
+    attempt: int
+    """1 for a first attempt; a job's retry counts up."""
+    leases: Leases
+    entry: Entry
+
+    async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a part of the work once. After a crash its recorded result is used instead.
+
+        An executor that has lost its lease starts no further step, and one that was already running
+        when the lease was lost cannot record its result.
+        """
+        if self.leases.valid and self.entry.reason != "fenced":
+            try:
+                return await interior.step(name, function, *arguments)
+            except interior.NotOwnerError:
+                pass
+        self.entry.stop("fenced")
+        raise asyncio.CancelledError
+
+    async def thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run blocking code. It cannot be stopped, so a cancellation waits here until it has ended."""
+        task = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            while not task.done():
+                try:
+                    await asyncio.shield(task)
+                except asyncio.CancelledError:
+                    continue
+                except Exception:  # noqa: S110 - the caller is being cancelled and hears that instead
+                    pass
+            raise
+
+
+Work = Callable[[Context, Any], Awaitable[Any]]
+"""A piece of work: a coroutine function of its context and payload. It returns what JSON can hold, or
+anything that can be pickled."""

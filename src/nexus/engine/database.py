@@ -1,0 +1,111 @@
+"""The engine's database: an SQLite file in WAL mode, or a Postgres. One set of statements serves both."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from nexus import clock
+from nexus.engine.settings import Settings
+
+SCHEMA = "dbos"
+APPLICATION = "nexus"
+_BUSY_TIMEOUT_MS = 30_000
+# More connections to one SQLite file only wait for each other's write lock, and wait unfairly.
+_SQLITE_CONNECTIONS = 2
+_POSTGRES_CONNECTIONS = 10
+
+
+class Database:
+    """Connections to the engine's database, and how its statements are spelled there."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.is_postgres = settings.is_postgres
+        self.path = None if self.is_postgres else Path(settings.database)
+        self.url = _postgres_url(str(settings.database)) if self.is_postgres else f"sqlite:///{self.path}"
+        self.engine = self._open(_POSTGRES_CONNECTIONS if self.is_postgres else _SQLITE_CONNECTIONS)
+
+    def alone(self) -> sa.Engine:
+        """One connection apart from the pool, for what must not wait behind other work."""
+        return self._open(1)
+
+    @contextmanager
+    def read(self) -> Generator[sa.Connection]:
+        with self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self, engine: sa.Engine | None = None) -> Generator[sa.Connection]:
+        """A transaction that holds the write lock from its first statement on."""
+        with (engine or self.engine).begin() as connection:
+            if not self.is_postgres:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            yield connection
+
+    def sql(self, statement: str) -> sa.TextClause:
+        """The statement with `{t}` as the schema's prefix and `{now}` as the database's clock in ms."""
+        return sa.text(statement.format(t=self.prefix, now=self.now))
+
+    @property
+    def prefix(self) -> str:
+        return f"{SCHEMA}." if self.is_postgres else ""
+
+    @property
+    def now(self) -> str:
+        if self.is_postgres:
+            return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+        return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    @property
+    def _postgres_options(self) -> dict[str, str | int]:
+        return {
+            # A frozen process must not keep row locks for longer than it keeps its work.
+            "idle_in_transaction_session_timeout": self._settings.lease_ms,
+            # Compiling a plan costs more than any statement of ours.
+            "jit": "off",
+            # DBOS's indexes are for certain states only: a plan for any state cannot use them.
+            "plan_cache_mode": "force_custom_plan",
+        }
+
+    def _open(self, connections: int) -> sa.Engine:
+        if self.is_postgres:
+            options = " ".join(f"-c {name}={value}" for name, value in self._postgres_options.items())
+            return sa.create_engine(
+                self.url,
+                pool_size=connections,
+                max_overflow=0,
+                pool_timeout=60,
+                connect_args={"options": options, "connect_timeout": 10, "application_name": APPLICATION},
+            )
+        assert self.path is not None
+        engine = sa.create_engine(self.url, pool_size=connections, max_overflow=0, pool_timeout=60)
+        synchronous = self._settings.synchronous
+
+        def prepare(connection: Any, _record: Any) -> None:
+            connection.isolation_level = "IMMEDIATE"
+            connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            connection.execute("PRAGMA foreign_keys = ON")
+
+        event.listen(engine, "connect", prepare)
+        return engine
+
+
+def moment(milliseconds: int) -> str:
+    """A moment of the database, as the ledgers write it."""
+    return clock.timestamp(datetime.fromtimestamp(milliseconds / 1000, UTC))
+
+
+def _postgres_url(url: str) -> str:
+    """SQLAlchemy's name of the driver, whatever way the url begins."""
+    _, _, rest = url.partition("://")
+    return f"postgresql+psycopg://{rest}"

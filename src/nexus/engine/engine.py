@@ -1,0 +1,294 @@
+"""The engine: durable work, in order and one at a time for each key, on SQLite or Postgres.
+
+engine = Engine(Settings(database=home.data / "engine.db"))
+engine.register("greet", greet)
+async with engine:
+    handle = await engine.start("greet", {"name": "Ada"}, key="session-1", lane="chat")
+    print(await handle.result())
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from nexus.engine import records, serializer, tables
+from nexus.engine.cancels import Cancels
+from nexus.engine.context import Context, Work
+from nexus.engine.database import Database
+from nexus.engine.enqueue import Enqueuer
+from nexus.engine.errors import EngineStateError, UnknownExecutionError, UnknownWorkError
+from nexus.engine.handle import Handle
+from nexus.engine.interior import Interior
+from nexus.engine.leases import Leases
+from nexus.engine.prepare import prepared
+from nexus.engine.records import FINAL, Execution
+from nexus.engine.running import Entry, Running
+from nexus.engine.serializer import End
+from nexus.engine.settings import Settings
+from nexus.engine.sweep import Sweeper
+from nexus.engine.tables import NewExecution
+from nexus.engine.upkeep import Upkeep
+from nexus.engine.wake import Wake
+
+_FIRST_LOOK_S = 0.02
+_LONGEST_LOOK_S = 0.5
+
+
+Ended = Callable[[Context, End | None], Awaitable[None]]
+"""Told how an execution ended; None: with a result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Parts:
+    """What exists only while the engine serves."""
+
+    leases: Leases
+    interior: Interior
+    wake: Wake
+    sweeper: Sweeper
+    upkeep: Upkeep
+
+
+class Engine:
+    """Start work, wait for it, cancel it. One for each process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._works: dict[str, Work] = {}
+        self._ends: dict[str, Ended] = {}
+        self._database: Database | None = None
+        self._enqueuer: Enqueuer | None = None
+        self._parts: _Parts | None = None
+        self._running = Running()
+        self._waiters: dict[str, asyncio.Event] = {}
+
+    def register(self, name: str, work: Work, *, ended: Ended | None = None) -> None:
+        """Make a piece of work known under a name. Names are stored: they must outlive an upgrade.
+
+        `ended` is called when its code has stopped, before the end is recorded; after a crash it may be
+        called again for the same execution.
+        """
+        self._works[name] = work
+        if ended is not None:
+            self._ends[name] = ended
+
+    async def open(self, *, serve: bool = True) -> None:
+        """Begin. With `serve=False` this process starts and watches work, and runs none."""
+        if self._database is not None:
+            raise EngineStateError("The engine has been started already")
+        database = await asyncio.to_thread(prepared, self.settings)
+        self._database = database
+        self._enqueuer = Enqueuer(database, self.announce)
+        if serve:
+            self._parts = await self._serve(database)
+
+    async def close(self) -> None:
+        """Finish what runs if it ends in time; the rest goes back to its queue, and nothing is lost."""
+        if self._database is None:
+            return
+        assert self._enqueuer is not None
+        await self._enqueuer.close()
+        if self._parts is not None:
+            await self._stop_serving(self._parts)
+            self._parts = None
+        await asyncio.to_thread(self._database.close)
+        self._database = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(
+        self,
+        work: str,
+        payload: Any,
+        *,
+        key: str,
+        lane: str,
+        timeout_ms: int | None = None,
+        execution_id: str | None = None,
+    ) -> Handle:
+        """Record an execution and return its handle at once; it runs when its turn comes.
+
+        Executions of one key run in the order of these calls, one at a time. A caller that may call
+        twice for the same thing gives an id: the second call then finds the first one's execution.
+        """
+        self.settings.lane(lane)
+        if self._parts is not None and work not in self._works:
+            known = ", ".join(self._works)
+            raise UnknownWorkError(f"No work is registered as `{work}`", hint=f"Known: {known}.")
+        new = tables.new_execution(
+            work,
+            payload,
+            key=key,
+            lane=lane,
+            version=self.settings.version,
+            timeout_ms=timeout_ms,
+            id_=execution_id,
+        )
+        await self.record([new])
+        return Handle(self, new.id)
+
+    def handle(self, execution_id: str) -> Handle:
+        """The handle of an execution that was started before, here or elsewhere."""
+        return Handle(self, execution_id)
+
+    async def show(self, execution_id: str) -> Execution:
+        """One execution as it stands."""
+        found = await asyncio.to_thread(records.get, self.database, execution_id)
+        if found is None:
+            raise UnknownExecutionError(
+                f"There is no execution {execution_id}", hint="List them with `nexus engine executions`."
+            )
+        return found
+
+    async def finished(self, execution_id: str) -> Execution:
+        """The execution, once it has ended."""
+        event = self._waiters.setdefault(execution_id, asyncio.Event())
+        look_s = _FIRST_LOOK_S
+        try:
+            while (execution := await self.show(execution_id)).state not in FINAL:
+                try:
+                    await asyncio.wait_for(event.wait(), look_s)
+                except TimeoutError:
+                    look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
+            return execution
+        finally:
+            self._waiters.pop(execution_id, None)
+
+    async def cancel(self, execution_id: str) -> bool:
+        """Cancel what waits; ask what runs to stop. False: it had ended already."""
+        if await asyncio.to_thread(tables.cancel_waiting, self.database, execution_id):
+            self._ended(execution_id)
+            return True
+        entry = self._running.get(execution_id)
+        if entry is not None:
+            entry.stop("cancelled")
+            return True
+        if (await self.show(execution_id)).state in FINAL:
+            return False
+        await asyncio.to_thread(Cancels(self.database).ask, execution_id)
+        self.announce()
+        return True
+
+    # For the rooms of this package that start work in their own way (jobs, schedules).
+
+    @property
+    def database(self) -> Database:
+        if self._database is None:
+            raise EngineStateError("The engine is not running", hint="Call `open()` first.")
+        return self._database
+
+    @property
+    def serving(self) -> bool:
+        return self._parts is not None
+
+    async def record(self, executions: Sequence[NewExecution]) -> None:
+        if self._enqueuer is None or self._database is None:
+            raise EngineStateError("The engine is not running", hint="Call `open()` first.")
+        await self._enqueuer.add(executions)
+
+    def announce(self) -> None:
+        """Work was recorded in this process by other means than `record`."""
+        if self._parts is not None:
+            self._parts.wake.set()
+
+    async def _serve(self, database: Database) -> _Parts:
+        loop = asyncio.get_running_loop()
+        wake = Wake(database, self.settings.poll_ms)
+        leases = Leases(
+            database,
+            self.settings,
+            lost=lambda: _call(loop, lambda: self._running.stop_all("fenced")),
+            found=wake.set_from_thread,
+        )
+        await asyncio.to_thread(leases.start)
+        interior = Interior(database, self.settings, leases.executor_id, self._execute)
+        await asyncio.to_thread(interior.launch)
+        interior.adopt_loop()
+        sweeper = Sweeper(database, interior, leases, wake, self.settings)
+        sweeper.also = lambda: self._heed_cancels(loop)
+        wake.start()
+        wake.set()
+        sweeper.start()
+        upkeep = Upkeep(database, self.settings, wake)
+        upkeep.start()
+        return _Parts(leases=leases, interior=interior, wake=wake, sweeper=sweeper, upkeep=upkeep)
+
+    async def _stop_serving(self, parts: _Parts) -> None:
+        await parts.upkeep.stop()
+        await parts.sweeper.stop()
+        if not await self._running.settled(self.settings.stop_grace_ms / 1000):
+            self._running.stop_all("stopping")
+            await self._running.settled(self.settings.stop_grace_ms / 1000)
+        # Results of what has just ended are still on their way to the database.
+        await parts.sweeper.settled(self.settings.stop_grace_ms / 1000)
+        await parts.wake.stop()
+        await asyncio.to_thread(parts.leases.stop)
+        await parts.interior.stop()
+
+    async def _execute(self, execution_id: str, work: str, payload: Any, options: dict[str, Any]) -> Any:
+        """The body that the durable engine runs for every execution."""
+        assert self._parts is not None
+        lane = str(options["lane"])
+        task = asyncio.current_task()
+        assert task is not None
+        task.add_done_callback(lambda _: self._released(execution_id, lane))
+        entry = Entry(id=execution_id, lane=lane, key=str(options["key"]))
+        context = Context(
+            id=execution_id,
+            work=work,
+            lane=lane,
+            key=entry.key,
+            attempt=int(options["attempt"]),
+            leases=self._parts.leases,
+            entry=entry,
+        )
+        ended = self._ends.get(work)
+        try:
+            result = await self._running.run(entry, self._bound(context, payload), options["timeout_ms"])
+        except serializer.Ended as without_result:
+            if ended is not None:
+                await ended(context, without_result.end)
+            raise
+        if ended is not None:
+            await ended(context, None)
+        return result
+
+    def _bound(self, context: Context, payload: Any) -> Callable[[], Awaitable[Any]]:
+        async def body() -> Any:
+            if not context.leases.valid:
+                context.entry.stop("fenced")
+                raise asyncio.CancelledError
+            if context.work not in self._works:
+                raise UnknownWorkError(f"No work is registered as `{context.work}` in this process")
+            return await self._works[context.work](context, payload)
+
+        return body
+
+    def _released(self, execution_id: str, lane: str) -> None:
+        if self._parts is not None:
+            self._parts.sweeper.released(lane)
+        self._ended(execution_id)
+
+    def _ended(self, execution_id: str) -> None:
+        if execution_id in self._waiters:
+            self._waiters[execution_id].set()
+
+    def _heed_cancels(self, loop: asyncio.AbstractEventLoop) -> None:
+        for execution_id in Cancels(self.database).asked():
+            entry = self._running.get(execution_id)
+            if entry is not None:
+                loop.call_soon_threadsafe(entry.stop, "cancelled")
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(function)

@@ -1,0 +1,50 @@
+"""What can go wrong with work.
+
+EngineError
+├── EngineStateError     used before its start or after its stop, or a second engine in one process
+├── UnknownWorkError     no work of that name is registered
+├── UnknownExecutionError  no execution has that id
+├── EngineUnsafeError    the database lacks a protection that the promises rest on
+└── EndedError           an execution ended without a result
+    ├── WorkFailedError    its code raised
+    ├── WorkTimeoutError   it was stopped at its time limit
+    └── WorkCancelledError somebody cancelled it
+"""
+
+from nexus.errors import NexusError
+
+
+class EngineError(NexusError):
+    """Something about the engine or the work on it."""
+
+
+class EngineStateError(EngineError):
+    """The engine cannot be used in the state that it is in."""
+
+
+class UnknownWorkError(EngineError):
+    """No work of that name is registered in this process."""
+
+
+class UnknownExecutionError(EngineError):
+    """No execution has that id."""
+
+
+class EngineUnsafeError(EngineError):
+    """The database lacks a protection that the engine's promises rest on."""
+
+
+class EndedError(EngineError):
+    """An execution ended without a result."""
+
+
+class WorkFailedError(EndedError):
+    """The work's code raised an error."""
+
+
+class WorkTimeoutError(EndedError):
+    """The work was stopped at its time limit."""
+
+
+class WorkCancelledError(EndedError):
+    """Somebody cancelled the work."""

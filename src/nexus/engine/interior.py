@@ -1,0 +1,129 @@
+"""The only file that uses DBOS's private interfaces (3.3.0), each for something its public ones lack.
+
+- `get_workflow_statuses` and `execute_dequeued_workflow`: run what we claimed, on its record
+- `_background_event_loop.set_main_loop`: run it on the loop of the program
+- `_workflow_tasks`, `_executor`: know what runs, and leave the loop's threads as they were
+
+`tests/contract/test_interior.py` fails when one of them changes.
+"""
+
+# pyright: reportPrivateUsage=false, reportPrivateImportUsage=false
+# ruff: noqa: SLF001
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from dbos import DBOS, Serializer
+from dbos import error as dbos_error
+from dbos._core import execute_dequeued_workflow
+from dbos._dbos import _get_dbos_instance
+
+from nexus.engine import serializer
+from nexus.engine.database import APPLICATION, SCHEMA, Database
+from nexus.engine.errors import EngineStateError
+from nexus.engine.settings import Settings
+from nexus.engine.tables import WORKFLOW
+
+NotOwnerError = dbos_error.DBOSWorkflowConflictIDError
+"""Raised by a step whose result could not be recorded, because another executor owns the execution."""
+
+Body = Callable[[str, str, Any, dict[str, Any]], Awaitable[Any]]
+"""The execution's id, the work's name, its payload and options."""
+
+_log = logging.getLogger(__name__)
+# Work that takes its process down each time must not do so for ever, nor hold up its session.
+_MOST_STARTS = 10
+_body: Body | None = None
+
+
+class _Plain(Serializer):
+    """Our format, under DBOS's interface."""
+
+    def serialize(self, data: Any) -> str:
+        return serializer.dumps(data)
+
+    def deserialize(self, serialized_data: str) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return serializer.loads(serialized_data)
+
+    def name(self) -> str:
+        return serializer.NAME
+
+
+@DBOS.workflow(name=WORKFLOW, max_recovery_attempts=_MOST_STARTS)
+async def _execution(work: str, payload: Any, options: dict[str, Any]) -> Any:
+    assert _body is not None
+    assert DBOS.workflow_id is not None
+    return await _body(DBOS.workflow_id, work, payload, options)
+
+
+def migrate(url: str) -> None:
+    """Make or upgrade DBOS's tables."""
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)
+    DBOS.migrate(url.replace("+psycopg", ""), schema=SCHEMA)
+
+
+class Interior:
+    """DBOS, running in this process. There is one for each process, because DBOS is global."""
+
+    def __init__(self, database: Database, settings: Settings, executor_id: str, body: Body) -> None:
+        global _body  # noqa: PLW0603 - DBOS has one registry for the process, and calls functions by name
+        if _body is not None:
+            raise EngineStateError(
+                "This process has an engine already", hint="Stop it first, or use that one for all homes."
+            )
+        _body = body
+        logging.getLogger("dbos").setLevel(logging.CRITICAL)
+        DBOS(
+            config={
+                "name": APPLICATION,
+                "system_database_url": database.url.replace("+psycopg", ""),
+                "system_database_engine": database.engine,
+                "dbos_system_schema": SCHEMA,
+                "application_version": settings.version,
+                "executor_id": executor_id,
+                "serializer": _Plain(),
+                "log_level": "CRITICAL",
+                "run_migrations": False,
+            }
+        )
+        # Claims are made by our own sweeps; DBOS polls no queue.
+        DBOS.listen_queues([])
+
+    def launch(self) -> None:
+        """Blocking: run it in a thread."""
+        DBOS.launch()
+
+    def adopt_loop(self) -> None:
+        """Bodies run on the loop that calls this."""
+        _get_dbos_instance()._background_event_loop.set_main_loop()
+
+    def run(self, claimed: list[str], owner: str) -> int:
+        """Start the bodies of what was claimed; returns how many. Blocking: run it in a thread."""
+        dbos = _get_dbos_instance()
+        begun = 0
+        for status in dbos._sys_db.get_workflow_statuses(claimed):
+            if status["status"] != "PENDING":
+                continue
+            try:
+                execute_dequeued_workflow(dbos, status, owner)
+                begun += 1
+            except Exception as error:  # DBOS has recorded it as failed
+                _log.warning("%s could not be started: %s", status["workflow_uuid"], error)
+        return begun
+
+    async def stop(self) -> None:
+        """End DBOS's threads, and give the loop an executor that still works."""
+        global _body  # noqa: PLW0603 - see __init__
+        loop = asyncio.get_running_loop()
+        fresh = ThreadPoolExecutor(thread_name_prefix="asyncio")
+        loop.set_default_executor(fresh)
+        await loop.run_in_executor(fresh, DBOS.destroy)
+        _body = None
+
+
+async def step(name: str, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """Run a function once: its result is recorded, and a later run gets the record."""
+    return await DBOS.run_step_async({"name": name}, function, *arguments)

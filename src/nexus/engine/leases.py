@@ -1,0 +1,173 @@
+"""Who may run work: an executor with a lease that has not expired.
+
+A lease is renewed by a thread of its own, so a busy event loop does not lose it. When it expires, any
+other executor gives its work back to the queues. An executor that finds its own lease gone (it was
+frozen, or cut off from the database) stops what it runs and goes on under a new name; a name that
+lost its lease is never used again, so taking over twice is taking over once.
+"""
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from nexus import ids
+from nexus.engine import tables
+from nexus.engine.database import Database, moment
+from nexus.engine.settings import Settings
+
+_log = logging.getLogger(__name__)
+# CLOCK_MONOTONIC stands still while a laptop sleeps; the lease does not.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now_s() -> float:
+    return time.clock_gettime(_CLOCK)
+
+
+class Leases:
+    """This process's lease, and the work of those that lost theirs."""
+
+    def __init__(
+        self, database: Database, settings: Settings, *, lost: Callable[[], None], found: Callable[[], None]
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._lost = lost
+        self._found = found
+        self._engine = database.alone()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._valid_until_s = 0.0
+        self.executor_id = ""
+
+    def start(self) -> None:
+        self.acquire()
+        self.recover()
+        self._thread = threading.Thread(target=self._tend, name="engine-leases", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give the lease back: whatever still runs under it may be taken over at once."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._database.write(self._engine) as connection:
+            connection.execute(
+                self._database.sql("DELETE FROM {t}nexus_leases WHERE executor_id = :id"),
+                {"id": self.executor_id},
+            )
+            tables.requeue(connection, self._database, [self.executor_id])
+        self._engine.dispose()
+
+    @property
+    def valid(self) -> bool:
+        """Whether this process may still act under its lease, by its own clock."""
+        return now_s() < self._valid_until_s
+
+    @property
+    def remaining_s(self) -> float:
+        return self._valid_until_s - now_s()
+
+    def acquire(self) -> None:
+        """Take a lease under a new name."""
+        executor_id = ids.new("exr")
+        asked_s = now_s()
+        with self._database.write(self._engine) as connection:
+            connection.execute(
+                self._database.sql(
+                    """INSERT INTO {t}nexus_leases
+                    VALUES (:id, :host, :pid, :version, {now}, {now}, {now} + :lease)"""
+                ),
+                {
+                    "id": executor_id,
+                    "host": socket.gethostname(),
+                    "pid": os.getpid(),
+                    "version": self._settings.version,
+                    "lease": self._settings.lease_ms,
+                },
+            )
+        self.executor_id = executor_id
+        self._valid_until_s = asked_s + self._settings.lease_ms / 1000
+
+    def renew(self) -> bool:
+        """Prolong the lease. False: it had expired, and others may have taken the work."""
+        asked_s = now_s()
+        with self._database.write(self._engine) as connection:
+            renewed = connection.execute(
+                self._database.sql(
+                    """UPDATE {t}nexus_leases SET renewed_at = {now}, expires_at = {now} + :lease
+                    WHERE executor_id = :id AND expires_at > {now}"""
+                ),
+                {"id": self.executor_id, "lease": self._settings.lease_ms},
+            ).rowcount
+        if renewed:
+            self._valid_until_s = asked_s + self._settings.lease_ms / 1000
+        return renewed > 0
+
+    def recover(self) -> int:
+        """Give back the work of executors without a lease; returns how many executions that were."""
+        dead = self._without_lease()
+        if not dead:
+            return 0
+        with self._database.write(self._engine) as connection:
+            count = tables.requeue(connection, self._database, dead)
+        if count:
+            _log.warning("took over %d executions of %s", count, ", ".join(sorted(dead)))
+            self._found()
+        return count
+
+    def _without_lease(self) -> set[str]:
+        expired = self._database.sql("SELECT 1 FROM {t}nexus_leases WHERE expires_at <= {now} LIMIT 1")
+        delete = self._database.sql("DELETE FROM {t}nexus_leases WHERE expires_at <= {now}")
+        names = self._database.sql("SELECT executor_id FROM {t}nexus_leases")
+        with self._engine.connect() as connection:
+            some_expired = connection.execute(expired).first() is not None
+        if some_expired:
+            # A renewal under way holds the row: this waits for it, and then finds it renewed.
+            with self._database.write(self._engine) as connection:
+                connection.execute(delete)
+        with self._engine.connect() as connection:
+            running = tables.running_executors(connection, self._database)
+            # Read after the work: a lease is taken before any work is claimed under it.
+            return running - {row[0] for row in connection.execute(names)} if running else set()
+
+    def _tend(self) -> None:
+        while not self._stopping.wait(self._settings.lease_ms / 5000):
+            try:
+                if not (self.valid and self.renew()):
+                    self._replace()
+                self.recover()
+            except (SQLAlchemyError, OSError) as error:
+                _log.warning("the lease could not be tended: %s", error)
+                if not self.valid:
+                    self._lost()
+
+    def _replace(self) -> None:
+        """What ran under the lost lease must stop before anything starts under the new one."""
+        _log.warning("the lease of %s was lost; its work is stopped", self.executor_id)
+        self._valid_until_s = 0.0
+        self._lost()
+        with self._database.write(self._engine) as connection:
+            connection.execute(
+                self._database.sql("DELETE FROM {t}nexus_leases WHERE executor_id = :id"),
+                {"id": self.executor_id},
+            )
+        self.acquire()
+
+
+def live(database: Database) -> list[dict[str, Any]]:
+    """Every executor with a lease, as `nexus engine status` shows it."""
+    statement = database.sql(
+        """SELECT executor_id, host, pid, version, started_at, renewed_at, expires_at
+        FROM {t}nexus_leases WHERE expires_at > {now} ORDER BY started_at"""
+    )
+    with database.read() as connection:
+        rows = [dict(row) for row in connection.execute(statement).mappings()]
+    moments = ("started_at", "renewed_at", "expires_at")
+    return [{**row, **{name: moment(row[name]) for name in moments}} for row in rows]

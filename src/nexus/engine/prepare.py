@@ -1,0 +1,58 @@
+"""Making the engine's database ready: DBOS's tables, ours, and the index that the promises rest on."""
+
+import fcntl
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nexus.engine import exclusive, statistics, tables
+from nexus.engine.database import Database
+from nexus.engine.interior import migrate
+from nexus.engine.settings import Settings
+
+_PRIVATE = 0o600
+
+
+def prepared(settings: Settings) -> Database:
+    """The database, open and complete. Any number of processes may call this at once."""
+    if settings.is_postgres:
+        database = Database(settings)
+        migrate(database.url)
+        _complete(database)
+        statistics.ensure(database, settings)
+        return database
+    path = Path(settings.database)
+    with _alone(path):
+        _make(path)
+        database = Database(settings)
+        migrate(database.url)
+        _complete(database)
+        return database
+
+
+def _complete(database: Database) -> None:
+    tables.create_own(database)
+    exclusive.ensure(database)
+
+
+def _make(path: Path) -> None:
+    """A new file appears whole: DBOS's first migrations would not survive being cut short."""
+    if path.exists() and path.stat().st_size:
+        return
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    os.close(os.open(new, os.O_CREAT | os.O_RDWR, _PRIVATE))
+    migrate(f"sqlite:///{new}")
+    new.replace(path)
+
+
+@contextmanager
+def _alone(path: Path) -> Generator[None]:
+    """SQLite's tables are changed by one process at a time: DBOS's migrations are not one transaction."""
+    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _PRIVATE)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

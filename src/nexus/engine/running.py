@@ -1,0 +1,151 @@
+"""The bodies that run in this process, and how they are made to stop.
+
+An execution ends only when its code has stopped: the key stays taken until then, so the next item
+of a session never starts beside code of the one before. To stop a body is to cancel its task and to
+wait for it; a time limit does the same.
+"""
+
+import asyncio
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from nexus.engine.serializer import End, Ended
+
+StopReason = Literal["cancelled", "timeout", "fenced", "stopping"]
+# A body that seems to have swallowed the cancellation is asked again; it may just be cleaning up.
+_ASK_AGAIN_S = 30.0
+_TRACE_LIMIT = 8_000
+
+
+@dataclass(eq=False)
+class Entry:
+    """One body."""
+
+    id: str
+    lane: str
+    key: str
+    reason: StopReason | None = None
+    task: asyncio.Task[Any] | None = None
+    started_ms: int = 0
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def stop(self, reason: StopReason) -> None:
+        """Ask the body to stop: once, so that its cleaning up is left in peace. The first reason stands."""
+        if self.reason is None:
+            self.reason = reason
+            if self.task is not None:
+                self.task.cancel()
+
+
+class Running:
+    """Every body of this process, by execution and by key."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._by_key: dict[tuple[str, str], Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, execution_id: str) -> Entry | None:
+        return self._entries.get(execution_id)
+
+    def entries(self) -> list[Entry]:
+        return list(self._by_key.values())
+
+    def stop_all(self, reason: StopReason) -> None:
+        for entry in self.entries():
+            entry.stop(reason)
+
+    async def settled(self, timeout_s: float) -> bool:
+        """Wait until no body runs; False when the time was up first."""
+        deadline = time.monotonic() + timeout_s
+        while self._by_key and time.monotonic() < deadline:  # noqa: ASYNC110 - once, when the engine stops
+            await asyncio.sleep(0.02)
+        return not self._by_key
+
+    async def run(
+        self, entry: Entry, body: Callable[[], Awaitable[Any]], timeout_ms: int | None
+    ) -> dict[str, Any]:
+        """Run a body to its end: its result, or `Ended`; CancelledError when it is not ours to end."""
+        place = (entry.lane, entry.key)
+        while (before := self._by_key.get(place)) is not None:
+            # Only after a lost lease: the code that lost it may take a moment to stop.
+            await before.ended.wait()
+        self._entries[entry.id] = self._by_key[place] = entry
+        try:
+            return await self._run(entry, body, timeout_ms)
+        finally:
+            entry.ended.set()
+            del self._by_key[place]
+            if self._entries.get(entry.id) is entry:
+                del self._entries[entry.id]
+
+    async def _run(
+        self, entry: Entry, body: Callable[[], Awaitable[Any]], timeout_ms: int | None
+    ) -> dict[str, Any]:
+        entry.started_ms = _now_ms()
+        if entry.reason is None:
+            entry.task = asyncio.ensure_future(_awaited(body))
+            try:
+                await _finish(entry, entry.task, timeout_ms)
+            except asyncio.CancelledError:
+                # The program is going down: the work is not lost, it is run again elsewhere.
+                entry.stop("stopping")
+                await _stopped(entry.task)
+                raise
+        return _outcome(entry)
+
+
+async def _awaited(body: Callable[[], Awaitable[Any]]) -> Any:
+    return await body()
+
+
+async def _finish(entry: Entry, task: asyncio.Task[Any], timeout_ms: int | None) -> None:
+    """Wait for the body, stop it when its time is up, and return once its code has stopped."""
+    done, _ = await asyncio.wait({task}, timeout=None if timeout_ms is None else timeout_ms / 1000)
+    if not done:
+        entry.stop("timeout")
+        await _stopped(task)
+
+
+async def _stopped(task: asyncio.Task[Any]) -> None:
+    while not task.done():
+        await asyncio.wait({task}, timeout=_ASK_AGAIN_S)
+        if not task.done():
+            task.cancel()
+
+
+def _outcome(entry: Entry) -> dict[str, Any]:
+    task = entry.task
+    ended_ms = _now_ms()
+    error = None if task is None or task.cancelled() else task.exception()
+    if task is not None and not task.cancelled() and error is None:
+        return {"value": task.result(), "started_ms": entry.started_ms, "ended_ms": ended_ms}
+    if entry.reason in {"fenced", "stopping"}:
+        raise asyncio.CancelledError
+    if error is not None and entry.reason is None:
+        raise Ended(_failure(entry, error, ended_ms)) from error
+    kind = entry.reason if entry.reason in {"cancelled", "timeout"} else "cancelled"
+    message = "stopped at its time limit" if kind == "timeout" else "cancelled"
+    raise Ended(
+        End(kind=kind, message=message, started_ms=entry.started_ms, ended_ms=ended_ms)  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _failure(entry: Entry, error: BaseException, ended_ms: int) -> End:
+    return End(
+        kind="failed",
+        type=f"{type(error).__module__}.{type(error).__qualname__}",
+        message=str(error),
+        trace="".join(traceback.format_exception(error))[-_TRACE_LIMIT:],
+        started_ms=entry.started_ms,
+        ended_ms=ended_ms,
+    )
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,175 @@
+"""Work that starts by the clock: cron expressions in a time zone, with a policy for missed runs.
+
+Any process that serves may start what is due: it moves the schedule on and records the executions in
+one transaction, so a moment is started once, however many look.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from croniter import croniter
+
+from nexus import clock
+from nexus.engine import serializer, tables
+from nexus.engine.database import Database, moment
+from nexus.engine.enqueue import CHANNEL
+from nexus.errors import ConfigError
+
+Missed = Literal["skip", "once", "all"]
+"""`skip`: what was missed is gone. `once`: one run makes up for all. `all`: each is made up for."""
+
+# A run this late is still on time: a busy or waking machine is not a missed run.
+_ON_TIME_MS = 60_000
+# A schedule of every minute that slept for a month must not flood its lane.
+_MOST_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """When which work is started. Its runs never overlap."""
+
+    name: str
+    cron: str
+    work: str
+    payload: dict[str, Any]
+    lane: str = "background"
+    zone: str = "UTC"
+    missed: Missed = "once"
+
+    def __post_init__(self) -> None:
+        if not croniter.is_valid(self.cron):
+            raise ConfigError(
+                f"`{self.cron}` is not a cron expression", hint="Such as `0 3 * * *`: daily at three."
+            )
+        try:
+            ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError):
+            raise ConfigError(f"`{self.zone}` is not a time zone", hint="Such as `Europe/Berlin`.") from None
+
+
+class Schedules:
+    """The schedules in one database."""
+
+    def __init__(self, database: Database, version: str) -> None:
+        self._database = database
+        self._version = version
+
+    async def put(self, schedule: Schedule, *, after: datetime | None = None) -> None:
+        """Make or change a schedule. An unchanged one keeps its next moment, so nothing is missed."""
+        await asyncio.to_thread(self._put, schedule, after or clock.now())
+
+    async def remove(self, name: str) -> None:
+        await asyncio.to_thread(self._remove, name)
+
+    async def pause(self, name: str, *, paused: bool) -> None:
+        """A paused schedule starts nothing; what fell into the pause was missed."""
+        await asyncio.to_thread(self._pause, name, paused)
+
+    def start_due(self, now_ms: int | None = None) -> int:
+        """Start what is due; returns how many executions that were. Blocking."""
+        now_ms = now_ms or time.time_ns() // 1_000_000
+        due = self._database.sql("SELECT * FROM {t}nexus_schedules WHERE next_at <= :now AND paused = 0")
+        with self._database.read() as connection:
+            rows = connection.execute(due, {"now": now_ms}).mappings().all()
+        return sum(self._start(dict(row), now_ms) for row in rows)
+
+    def _start(self, row: dict[str, Any], now_ms: int) -> int:
+        most = _MOST_AT_ONCE if row["missed"] == "all" else 1
+        moments = _due(row["cron"], row["zone"], row["next_at"], now_ms, most)
+        next_at = _next(row["cron"], row["zone"], now_ms)
+        chosen = _chosen(row["missed"], moments, now_ms)
+        move = self._database.sql(
+            """UPDATE {t}nexus_schedules SET next_at = :next, updated_at = {now}
+            WHERE name = :name AND next_at = :seen AND paused = 0"""
+        )
+        with self._database.write() as connection:
+            values = {"next": next_at, "name": row["name"], "seen": row["next_at"]}
+            if connection.execute(move, values).rowcount == 0 or not chosen:
+                return 0  # another process was quicker, or it was all missed
+            tables.insert(self._database, connection, [self._execution(row, at_ms) for at_ms in chosen])
+            if self._database.is_postgres:
+                connection.execute(self._database.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
+        return len(chosen)
+
+    def _execution(self, row: dict[str, Any], at_ms: int) -> tables.NewExecution:
+        payload = {**serializer.loads(row["payload"]), "scheduled_at": moment(at_ms)}
+        return tables.new_execution(
+            row["work"], payload, key=f"schedule:{row['name']}", lane=row["lane"], version=self._version
+        )
+
+    def _put(self, schedule: Schedule, after: datetime) -> None:
+        next_at = _next(schedule.cron, schedule.zone, int(after.timestamp() * 1000))
+        statement = self._database.sql(
+            """INSERT INTO {t}nexus_schedules
+              (name, cron, zone, work, payload, lane, missed, paused, next_at, updated_at)
+            VALUES (:name, :cron, :zone, :work, :payload, :lane, :missed, 0, :next, {now})
+            ON CONFLICT (name) DO UPDATE SET
+              next_at = CASE
+                        WHEN nexus_schedules.cron = excluded.cron AND nexus_schedules.zone = excluded.zone
+                        THEN nexus_schedules.next_at ELSE excluded.next_at END,
+              cron = excluded.cron, zone = excluded.zone, work = excluded.work, payload = excluded.payload,
+              lane = excluded.lane, missed = excluded.missed, updated_at = excluded.updated_at"""
+        )
+        values: dict[str, Any] = {
+            "name": schedule.name,
+            "cron": schedule.cron,
+            "zone": schedule.zone,
+            "work": schedule.work,
+            "payload": serializer.dumps(schedule.payload),
+            "lane": schedule.lane,
+            "missed": schedule.missed,
+            "next": next_at,
+        }
+        with self._database.write() as connection:
+            connection.execute(statement, values)
+
+    def _remove(self, name: str) -> None:
+        with self._database.write() as connection:
+            connection.execute(
+                self._database.sql("DELETE FROM {t}nexus_schedules WHERE name = :name"), {"name": name}
+            )
+
+    def _pause(self, name: str, paused: bool) -> None:
+        with self._database.write() as connection:
+            connection.execute(
+                self._database.sql("UPDATE {t}nexus_schedules SET paused = :paused WHERE name = :name"),
+                {"name": name, "paused": int(paused)},
+            )
+
+
+def listed(database: Database) -> list[dict[str, Any]]:
+    """Every schedule, as `nexus engine status` shows it."""
+    statement = database.sql(
+        "SELECT name, cron, zone, work, lane, missed, paused, next_at FROM {t}nexus_schedules ORDER BY name"
+    )
+    with database.read() as connection:
+        rows = connection.execute(statement).mappings().all()
+    return [{**row, "paused": bool(row["paused"]), "next_at": moment(row["next_at"])} for row in rows]
+
+
+def _due(cron: str, zone: str, first_ms: int, now_ms: int, most: int) -> list[int]:
+    """The newest moments from the first that was not started up to now, the newest at the end."""
+    moments = croniter(cron, datetime.fromtimestamp(now_ms / 1000 + 1, ZoneInfo(zone)))
+    found: list[int] = []
+    while len(found) < most:
+        moment_ms = int(moments.get_prev(datetime).timestamp() * 1000)
+        if moment_ms < first_ms:
+            break
+        found.insert(0, moment_ms)
+    return found or [first_ms]
+
+
+def _chosen(missed: Missed, moments: list[int], now_ms: int) -> list[int]:
+    if missed == "all":
+        return moments
+    newest = moments[-1]
+    return [newest] if missed == "once" or now_ms - newest <= _ON_TIME_MS else []
+
+
+def _next(cron: str, zone: str, after_ms: int) -> int:
+    start = datetime.fromtimestamp(after_ms / 1000, ZoneInfo(zone))
+    return int(croniter(cron, start).get_next(datetime).timestamp() * 1000)

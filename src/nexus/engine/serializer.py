@@ -1,0 +1,70 @@
+"""How payloads, results and errors are stored: as JSON where that is exact, pickled where it is not.
+
+JSON keeps them readable in the plain database programs. A tuple, a class or an error would come
+back as something else, and a replay must see what the first run saw, so those are pickled.
+"""
+
+import base64
+import json
+import math
+import pickle
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, cast
+
+NAME = "nexus"
+_PICKLED = "pickle:"
+_ENDED = "nexus.ended"
+
+EndKind = Literal["failed", "timeout", "cancelled"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """Why an execution ended without a result."""
+
+    kind: EndKind
+    type: str = ""
+    message: str = ""
+    trace: str = ""
+    started_ms: int = 0
+    ended_ms: int = 0
+
+
+class Ended(Exception):  # noqa: N818 - it is a way to end, not always an error
+    """Raised out of the body so that the end is recorded as one without a result."""
+
+    def __init__(self, end: End) -> None:
+        super().__init__(f"{end.kind}: {end.message}")
+        self.end = end
+
+
+def dumps(value: Any) -> str:
+    if isinstance(value, Ended):
+        return json.dumps({_ENDED: asdict(value.end)}, ensure_ascii=False)
+    if _exact(value):
+        return json.dumps(value, ensure_ascii=False)
+    return _PICKLED + base64.b64encode(pickle.dumps(value)).decode("ascii")
+
+
+def loads(text: str) -> Any:
+    if text.startswith(_PICKLED):
+        # The database is the engine's own: who can write to it can start any work already.
+        return pickle.loads(base64.b64decode(text[len(_PICKLED) :]))  # noqa: S301
+    value: Any = json.loads(text)
+    if type(value) is dict and _ENDED in value:
+        return Ended(End(**cast("dict[str, Any]", value)[_ENDED]))
+    return cast("Any", value)
+
+
+def _exact(value: Any) -> bool:
+    """Whether JSON gives back the very same value."""
+    kind = type(cast("object", value))
+    if value is None or kind in {str, int, bool}:
+        return True
+    if kind is float:
+        return math.isfinite(value)
+    if kind is list:
+        return all(_exact(item) for item in value)
+    if kind is dict:
+        return _ENDED not in value and all(type(k) is str and _exact(v) for k, v in value.items())
+    return False

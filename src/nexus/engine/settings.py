@@ -1,0 +1,85 @@
+"""What an engine is told at its start: its database, its lanes, how long a lease lasts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self
+
+from nexus.config import EngineConfig
+from nexus.errors import ConfigError
+from nexus.home import Home
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """A queue of its own. Order and exclusion hold within a lane; priority counts only between lanes."""
+
+    name: str
+    limit: int
+    """The most executions of this lane that one process runs at a time."""
+    priority: int = 100
+    """The lane with the lower number is served first."""
+
+
+DEFAULT_LANES = (
+    Lane(name="chat", limit=48, priority=0),
+    Lane(name="workers", limit=16, priority=50),
+    Lane(name="background", limit=16, priority=100),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything an engine needs to know. One process has one engine."""
+
+    database: Path | str
+    """The path of an SQLite file, or the url of a Postgres database (`postgresql://…`)."""
+    lanes: tuple[Lane, ...] = DEFAULT_LANES
+    host_limit: int = 64
+    """The most executions that one process runs at a time, over all lanes."""
+    lease_ms: int = 10_000
+    """How long an executor that has stopped answering keeps its work."""
+    poll_ms: int = 1_000
+    """How long a wake-up that was missed can go unnoticed."""
+    stop_grace_ms: int = 5_000
+    """How long running work may take to finish when the engine stops."""
+    version: str = "1"
+    """Raise it when recorded steps of waiting work no longer fit the code."""
+    synchronous: Literal["full", "normal"] = "full"
+    """SQLite only. `full`: what was acknowledged survives a power cut. `normal`: it survives a crash."""
+    retention_days: int = 30
+    """How long finished work stays visible. Dead letters stay until a person deals with them."""
+
+    def __post_init__(self) -> None:
+        names = [lane.name for lane in self.lanes]
+        if len(set(names)) != len(names) or not names:
+            raise ConfigError("Every lane of the engine needs a name of its own", hint="Rename one of them.")
+        for lane in self.lanes:
+            below = sum(other.limit for other in self.lanes if other.priority > lane.priority)
+            if below >= self.host_limit:
+                raise ConfigError(
+                    f"The lanes behind `{lane.name}` may take all {self.host_limit} places and starve it",
+                    hint="Lower their limits, or raise the engine's host limit.",
+                )
+
+    def lane(self, name: str) -> Lane:
+        """The lane of that name, or an error that lists those there are."""
+        for lane in self.lanes:
+            if lane.name == name:
+                return lane
+        known = ", ".join(lane.name for lane in self.lanes)
+        raise ConfigError(f"There is no lane `{name}`", hint=f"Lanes: {known}.")
+
+    @classmethod
+    def of_home(cls, home: Home, config: EngineConfig) -> Self:
+        """The settings of one home's engine."""
+        return cls(
+            database=config.database or home.data / "engine.db",
+            host_limit=config.host_limit,
+            lease_ms=config.lease_ms,
+            synchronous=config.synchronous,
+            retention_days=config.retention_days,
+        )
+
+    @property
+    def is_postgres(self) -> bool:
+        return isinstance(self.database, str) and self.database.startswith(("postgres://", "postgresql"))

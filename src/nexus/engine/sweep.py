@@ -1,0 +1,97 @@
+"""Claiming work: one sweep takes what the lanes and the host still have room for."""
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from nexus.engine.claims import Claims
+from nexus.engine.database import Database
+from nexus.engine.interior import Interior
+from nexus.engine.leases import Leases
+from nexus.engine.settings import Lane, Settings
+from nexus.engine.wake import Wake
+
+_log = logging.getLogger(__name__)
+# How often a sweep tries again at once after another worker was quicker.
+_ATTEMPTS = 3
+# A sweep that cost much is followed by a pause, so that freed places are filled together.
+_PAUSE_SHARE = 0.5
+_PAUSE_MOST_S = 0.1
+
+
+class Sweeper:
+    """Sweeps when woken; knows how many executions run in each lane of this process."""
+
+    def __init__(
+        self, database: Database, interior: Interior, leases: Leases, wake: Wake, settings: Settings
+    ) -> None:
+        self._claims = {lane.name: Claims(database, lane, settings.version) for lane in settings.lanes}
+        self._interior = interior
+        self._leases = leases
+        self._wake = wake
+        self._settings = settings
+        self._lanes = sorted(settings.lanes, key=lambda lane: lane.priority)
+        self._taken: Counter[str] = Counter()
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+        self.also = lambda: None
+        """Blocking; run in a thread after each sweep."""
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._go(), name="engine-sweep")
+
+    async def stop(self) -> None:
+        """Claim nothing more."""
+        self._stopping = True
+        self._wake.set()
+        if self._task is not None:
+            await self._task
+
+    def released(self, lane: str) -> None:
+        """An execution of that lane has ended, and its end is recorded."""
+        self._taken[lane] -= 1
+        self._wake.set()
+
+    async def settled(self, timeout_s: float) -> None:
+        """Until the end of everything that was claimed is recorded, or the time is up."""
+        deadline = time.monotonic() + timeout_s
+        while self._taken.total() > 0 and time.monotonic() < deadline:  # noqa: ASYNC110 - once, at the stop
+            await asyncio.sleep(0.01)
+
+    async def _go(self) -> None:
+        pause_s = 0.0
+        while not self._stopping:
+            await self._wake.wait(pause_s)
+            begun = time.monotonic()
+            try:
+                await self._sweep()
+            except (DBAPIError, OSError) as error:
+                _log.warning("a sweep failed, the next one tries again: %s", error)
+            pause_s = min((time.monotonic() - begun) * _PAUSE_SHARE, _PAUSE_MOST_S)
+
+    async def _sweep(self) -> None:
+        for lane in self._lanes:
+            room = min(lane.limit - self._taken[lane.name], self._settings.host_limit - self._taken.total())
+            if room <= 0 or self._stopping or not self._leases.valid:
+                continue
+            claimed = await asyncio.to_thread(self._claim, lane, room)
+            self._taken[lane.name] += claimed
+        await asyncio.to_thread(self.also)
+
+    def _claim(self, lane: Lane, room: int) -> int:
+        for attempt in range(_ATTEMPTS):
+            try:
+                claimed = self._claims[lane.name].take(self._leases.executor_id, room)
+            except IntegrityError:
+                # Another worker took an item of one of these keys first, and the index refused ours.
+                time.sleep(random.uniform(0.001, 0.01) * (attempt + 1))  # noqa: S311 - spreads retries only
+                continue
+            if claimed.ids and self._leases.valid:
+                return self._interior.run(claimed.ids, claimed.owner)
+            return 0
+        self._wake.set_from_thread()
+        return 0

@@ -1,0 +1,185 @@
+"""The engine's own tables beside DBOS's, and the statements that read and change DBOS's.
+
+Every statement that names a column of DBOS's tables is here, so that an upgrade is read in one place;
+`tests/contract` holds them against the installed version.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from nexus.engine import ids, serializer
+from nexus.engine.database import APPLICATION, SCHEMA, Database
+
+WORKFLOW: Final = "nexus.execution"
+QUEUE_PREFIX: Final = "nexus."
+
+_OWN_TABLES = (
+    """CREATE TABLE IF NOT EXISTS {t}nexus_leases (
+      -- One row for each process that runs work. Without a row that has not expired, its work is taken over.
+      executor_id TEXT PRIMARY KEY,
+      host        TEXT NOT NULL,
+      pid         BIGINT NOT NULL,
+      version     TEXT NOT NULL,
+      started_at  BIGINT NOT NULL,
+      renewed_at  BIGINT NOT NULL,
+      expires_at  BIGINT NOT NULL
+    )""",
+    """CREATE TABLE IF NOT EXISTS {t}nexus_cancels (
+      -- Running executions that somebody wants stopped; the process that runs one looks here.
+      execution_id TEXT PRIMARY KEY,
+      created_at   BIGINT NOT NULL
+    )""",
+    """CREATE TABLE IF NOT EXISTS {t}nexus_jobs (
+      -- Unfinished background jobs: at most one for each work and key. A job that is done has no row.
+      work         TEXT NOT NULL,
+      job_key      TEXT NOT NULL,
+      state        TEXT NOT NULL,               -- waiting, dead
+      attempt      BIGINT NOT NULL,
+      again        BIGINT NOT NULL DEFAULT 0,   -- asked for once more while it was running
+      execution_id TEXT NOT NULL,               -- its newest attempt
+      lane         TEXT NOT NULL,
+      payload      TEXT NOT NULL,
+      error        TEXT,
+      created_at   BIGINT NOT NULL,
+      updated_at   BIGINT NOT NULL,
+      PRIMARY KEY (work, job_key)
+    )""",
+    "CREATE INDEX IF NOT EXISTS nexus_jobs_state ON {t}nexus_jobs (state, updated_at)",
+    "CREATE UNIQUE INDEX IF NOT EXISTS nexus_jobs_execution ON {t}nexus_jobs (execution_id)",
+    """CREATE TABLE IF NOT EXISTS {t}nexus_schedules (
+      name       TEXT PRIMARY KEY,
+      cron       TEXT NOT NULL,
+      zone       TEXT NOT NULL,
+      work       TEXT NOT NULL,
+      payload    TEXT NOT NULL,
+      lane       TEXT NOT NULL,
+      missed     TEXT NOT NULL,         -- skip, once, all
+      paused     BIGINT NOT NULL DEFAULT 0,
+      next_at    BIGINT NOT NULL,       -- the moment that has not been started yet
+      updated_at BIGINT NOT NULL
+    )""",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewExecution:
+    """An execution before it is recorded."""
+
+    id: str
+    work: str
+    lane: str
+    key: str
+    inputs: str
+    version: str
+    delay_until_ms: int | None = None
+
+
+def new_execution(
+    work: str,
+    payload: Any,
+    *,
+    key: str,
+    lane: str,
+    version: str,
+    timeout_ms: int | None = None,
+    id_: str | None = None,
+    attempt: int = 1,
+    delay_until_ms: int | None = None,
+) -> NewExecution:
+    """An execution with its payload and options in the form that they are stored in."""
+    options = {"lane": lane, "key": key, "timeout_ms": timeout_ms, "attempt": attempt}
+    return NewExecution(
+        id=id_ or ids.new(),
+        work=work,
+        lane=lane,
+        key=key,
+        inputs=serializer.dumps({"args": [work, payload, options], "kwargs": {}}),
+        version=version,
+        delay_until_ms=delay_until_ms,
+    )
+
+
+def create_own(database: Database) -> None:
+    """Make the engine's own tables where they are missing."""
+    with database.write() as connection:
+        if database.is_postgres:
+            # Two processes that start together would collide in the catalogue.
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(811402)"))
+            connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+        for statement in _OWN_TABLES:
+            connection.execute(database.sql(statement))
+
+
+def insert(database: Database, connection: sa.Connection, executions: Sequence[NewExecution]) -> None:
+    """Record executions in the given order; one whose id is known already is left as it is."""
+    # Under the write lock of SQLite the highest moment so far keeps the order when the clock is set back.
+    latest = "" if database.is_postgres else "(SELECT coalesce(max(created_at), 0) FROM {t}workflow_status)"
+    moment = "{now}" if database.is_postgres else f"max({{now}}, {latest})"
+    attributes = "CAST(:attributes AS JSONB)" if database.is_postgres else ":attributes"
+    status = database.sql(
+        f"""INSERT INTO {{t}}workflow_status
+          (workflow_uuid, status, name, queue_name, queue_partition_key, priority, recovery_attempts,
+           application_version, application_name, serialization, attributes, delay_until_epoch_ms,
+           created_at, updated_at)
+        VALUES (:id, :status, '{WORKFLOW}', :queue, :key, 0, 0,
+           :version, '{APPLICATION}', '{serializer.NAME}', {attributes}, :delay,
+           {moment}, {{now}})
+        ON CONFLICT (workflow_uuid) DO NOTHING"""
+    )
+    inputs = database.sql(
+        """INSERT INTO {t}workflow_input (workflow_uuid, inputs) VALUES (:id, :inputs)
+        ON CONFLICT (workflow_uuid) DO NOTHING"""
+    )
+    connection.execute(status, [_row(execution) for execution in executions])
+    connection.execute(inputs, [{"id": e.id, "inputs": e.inputs} for e in executions])
+
+
+def _row(execution: NewExecution) -> dict[str, Any]:
+    return {
+        "id": execution.id,
+        "status": "ENQUEUED" if execution.delay_until_ms is None else "DELAYED",
+        "queue": QUEUE_PREFIX + execution.lane,
+        "key": execution.key,
+        "version": execution.version,
+        "attributes": json.dumps({"work": execution.work}),
+        "delay": execution.delay_until_ms,
+    }
+
+
+def cancel_waiting(database: Database, execution_id: str) -> bool:
+    """Cancel an execution that has not begun. False: it has begun, has ended, or never was."""
+    statement = database.sql(
+        """UPDATE {t}workflow_status
+        SET status = 'CANCELLED', updated_at = {now}, completed_at = {now}
+        WHERE workflow_uuid = :id AND status IN ('ENQUEUED', 'DELAYED')"""
+    )
+    # A job whose only attempt will never run must not keep its key.
+    job = database.sql("DELETE FROM {t}nexus_jobs WHERE execution_id = :id AND state = 'waiting'")
+    with database.write() as connection:
+        cancelled = connection.execute(statement, {"id": execution_id}).rowcount > 0
+        if cancelled:
+            connection.execute(job, {"id": execution_id})
+        return cancelled
+
+
+def running_executors(connection: sa.Connection, database: Database) -> set[str]:
+    """The executors that running work is recorded under."""
+    statement = database.sql(
+        """SELECT DISTINCT executor_id FROM {t}workflow_status
+        WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL AND executor_id IS NOT NULL"""
+    )
+    return {row[0] for row in connection.execute(statement)}
+
+
+def requeue(connection: sa.Connection, database: Database, executor_ids: Iterable[str]) -> int:
+    """Give the running work of these executors back to its queues, and end their right to record it."""
+    statement = database.sql(
+        """UPDATE {t}workflow_status
+        SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = {now}
+        WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL AND executor_id IN :executors"""
+    ).bindparams(sa.bindparam("executors", expanding=True))
+    return connection.execute(statement, {"executors": list(executor_ids)}).rowcount

@@ -1,0 +1,60 @@
+"""What a serving process does on the side: start what the clock asks for, adopt, tidy."""
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from nexus.engine import letters, retention, versions
+from nexus.engine.cancels import Cancels
+from nexus.engine.database import Database
+from nexus.engine.schedules import Schedules
+from nexus.engine.settings import Settings
+from nexus.engine.wake import Wake
+
+_log = logging.getLogger(__name__)
+_LOOK_S = 1.0
+_TIDY_EVERY_S = 30.0
+
+
+class Upkeep:
+    """A task that looks once a second."""
+
+    def __init__(self, database: Database, settings: Settings, wake: Wake) -> None:
+        self._database = database
+        self._settings = settings
+        self._wake = wake
+        self._schedules = Schedules(database, settings.version)
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._tidied_s = -_TIDY_EVERY_S
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._go(), name="engine-upkeep")
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+
+    async def _go(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if await asyncio.to_thread(self._look):
+                    self._wake.set()
+            except SQLAlchemyError as error:
+                _log.warning("upkeep failed, and is tried again: %s", error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _LOOK_S)
+
+    def _look(self) -> bool:
+        started = self._schedules.start_due()
+        if time.monotonic() - self._tidied_s >= _TIDY_EVERY_S:
+            self._tidied_s = time.monotonic()
+            started += versions.adopt(self._database, self._settings.version)
+            Cancels(self._database).forget_met()
+            letters.bury_deadly(self._database)
+            retention.forget_old(self._database, self._settings.retention_days)
+        return started > 0

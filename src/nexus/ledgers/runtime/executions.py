@@ -1,0 +1,139 @@
+"""Executions in the runtime ledger: what was asked of a session, and what came of it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import apsw
+
+from nexus.errors import UsageError
+from nexus.ledgers import sql
+from nexus.ledgers.text import storable
+
+Mode = Literal["followup", "collect", "steer", "interrupt"]
+Status = Literal["queued", "running", "done", "failed", "timeout", "cancelled"]
+FINAL: frozenset[Status] = frozenset({"done", "failed", "timeout", "cancelled"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewExecution:
+    """A run that is asked for."""
+
+    id: str
+    request_id: str
+    session_label: str
+    lane: str
+    work: str
+    mode: Mode
+    input: Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Execution:
+    """A run, as it stands."""
+
+    id: str
+    request_id: str
+    session_label: str
+    lane: str
+    work: str
+    mode: Mode
+    input: Any
+    taken_by: str | None
+    status: Status
+    result: Any
+    error: str | None
+    enqueued_at: str
+    started_at: str | None
+    ended_at: str | None
+
+
+def enqueue(connection: apsw.Connection, execution: NewExecution) -> None:
+    """Record a run before it is promised."""
+    queries = sql.queries("runtime")
+    connection.execute(
+        queries["enqueue_execution"],
+        {
+            "id": execution.id,
+            "request_id": execution.request_id,
+            "session_label": execution.session_label,
+            "lane": execution.lane,
+            "work": execution.work,
+            "mode": execution.mode,
+            "input": _json(execution.input),
+        },
+    )
+    if not connection.changes():
+        raise UsageError(f"There is no request {execution.request_id} that a run could belong to")
+
+
+def get(connection: apsw.Connection, execution_id: str) -> Execution | None:
+    """One run, whole."""
+    row = connection.execute(sql.queries("runtime")["execution"], (execution_id,)).fetchone()
+    if row is None:
+        return None
+    values: dict[str, Any] = dict(zip(Execution.__slots__, row, strict=True))
+    return Execution(**{**values, "input": _value(values["input"]), "result": _value(values["result"])})
+
+
+def begin(connection: apsw.Connection, execution_id: str) -> Execution | None:
+    """Mark a run as running; one that has ended stays as it is. None where it was forgotten."""
+    connection.execute(sql.queries("runtime")["begin_execution"], (execution_id,))
+    return get(connection, execution_id)
+
+
+def end(
+    connection: apsw.Connection,
+    execution_id: str,
+    status: Status,
+    *,
+    result: Any = None,
+    error: str | None = None,
+) -> bool:
+    """Record how a run ended. The first end stands; False where it had one already."""
+    queries = sql.queries("runtime")
+    text = None if error is None else storable(error)
+    connection.execute(
+        queries["end_execution"],
+        {"id": execution_id, "status": status, "result": _json(result), "error": text},
+    )
+    ended = connection.changes() > 0
+    if ended and status in {"failed", "timeout"}:
+        # What it had taken on was not answered: those runs answer for themselves.
+        connection.execute(queries["release_taken"], (execution_id,))
+    return ended
+
+
+def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[Any]:
+    """Let a run answer for those of a mode that wait behind it: their inputs, in order.
+
+    Taking again gives the same and what has come since, so a run that is repeated after a crash
+    loses none.
+    """
+    queries = sql.queries("runtime")
+    connection.execute(
+        queries["take_waiting"], {"taker": taker.id, "session_label": taker.session_label, "mode": mode}
+    )
+    rows = connection.execute(queries["taken"], (taker.id, mode)).fetchall()
+    return [_value(cast("str", row[0])) for row in rows]
+
+
+def unfinished_before(connection: apsw.Connection, session_label: str, execution_id: str) -> list[str]:
+    """The runs of a session that were asked for earlier and have not ended."""
+    rows = connection.execute(sql.queries("runtime")["unfinished_in_session"], (session_label, execution_id))
+    return [cast("str", row[0]) for row in rows]
+
+
+def unfinished(connection: apsw.Connection) -> list[tuple[str, str, str, str]]:
+    """Every run that has not ended: its id, session label, lane and work."""
+    rows = connection.execute(sql.queries("runtime")["unfinished"]).fetchall()
+    return cast("list[tuple[str, str, str, str]]", rows)
+
+
+def _json(value: Any) -> str:
+    # Escaped, so that text that UTF-8 cannot carry is stored all the same.
+    return json.dumps(value)
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

@@ -1,0 +1,80 @@
+"""What a claim takes: heads only, of idle keys only, and every key in its turn."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nexus.engine import Lane, Settings, tables
+from nexus.engine.claims import Claims
+from nexus.engine.database import Database
+from nexus.engine.prepare import prepared
+from nexus.engine.tables import NewExecution
+
+LANE = Lane(name="chat", limit=8)
+
+
+@pytest.fixture
+def opened(database: str) -> Iterator[Database]:
+    is_url = database.startswith("postgres")
+    made = prepared(Settings(database=database if is_url else Path(database), lanes=(LANE,)))
+    yield made
+    made.close()
+
+
+def _add(database: Database, *items: tuple[str, str], version: str = "1") -> None:
+    new = [
+        NewExecution(id=id_, work="w", lane="chat", key=key, inputs="{}", version=version)
+        for key, id_ in items
+    ]
+    with database.write() as connection:
+        tables.insert(database, connection, new)
+
+
+def _end(database: Database, *ids: str) -> None:
+    with database.write() as connection:
+        for id_ in ids:
+            connection.execute(
+                database.sql("UPDATE {t}workflow_status SET status = 'SUCCESS' WHERE workflow_uuid = :id"),
+                {"id": id_},
+            )
+
+
+def test_only_the_head_of_a_key_is_taken_and_the_next_after_its_end(opened: Database) -> None:
+    _add(opened, ("a", "1"), ("a", "2"), ("b", "3"))
+    claims = Claims(opened, LANE, "1")
+    assert sorted(claims.take("me", 8).ids) == ["1", "3"]
+    assert claims.take("me", 8).ids == []
+    _end(opened, "1")
+    assert claims.take("me", 8).ids == ["2"]
+
+
+def test_no_more_is_taken_than_there_is_room_for(opened: Database) -> None:
+    _add(opened, *[(f"k{n}", f"e{n}") for n in range(10)])
+    assert len(Claims(opened, LANE, "1").take("me", 3).ids) == 3
+
+
+def test_every_key_gets_its_turn_though_each_claim_is_small(opened: Database) -> None:
+    _add(opened, *[(f"k{n:03}", f"e{n:03}-{turn}") for n in range(30) for turn in range(3)])
+    claims = Claims(opened, LANE, "1")
+    seen: list[str] = []
+    for _ in range(6):
+        taken = claims.take("me", 5).ids
+        seen += [id_.partition("-")[0] for id_ in taken]
+        _end(opened, *taken)
+    assert sorted(seen) == [f"e{n:03}" for n in range(30)]
+
+
+def test_idle_keys_are_found_behind_many_busy_ones(opened: Database) -> None:
+    _add(opened, *[(f"busy{n:04}", f"b{n:04}-{turn}") for n in range(400) for turn in range(2)])
+    claims = Claims(opened, LANE, "1")
+    assert len(claims.take("me", 400).ids) == 400
+    _add(opened, ("idle", "i"))
+    assert ["i"] in [claims.take("me", 1).ids for _ in range(8)]
+
+
+def test_a_head_of_another_version_keeps_its_key_waiting(opened: Database) -> None:
+    _add(opened, ("a", "1"), version="old")
+    _add(opened, ("a", "2"), ("b", "3"))
+    assert Claims(opened, LANE, "1").take("me", 8).ids == ["3"]
+    assert Claims(opened, LANE, "old").take("me", 8).ids == ["1"]

@@ -1,0 +1,87 @@
+"""Killed and frozen workers: their work is taken over, recorded steps are not repeated, nothing is lost."""
+
+import random
+import subprocess
+import time
+
+import pytest
+
+from contract import promises
+from contract.harness import Harness, Harnesses
+
+_LEASE_MS = 3_000
+
+
+def _produce(harness: Harness, *, producers: int, count: int, keys: int, **payload: int) -> None:
+    processes = [
+        harness.producer(number, count=count, keys=keys, work="steps", payload=payload)
+        for number in range(producers)
+    ]
+    for process in processes:
+        assert process.wait(120) == 0
+
+
+def _kill_some(harness: Harness, workers: list[subprocess.Popen[bytes]], times: int, every_s: float) -> None:
+    """Kill a random worker again and again, each time starting another."""
+    chance = random.Random(7)
+    for _ in range(times):
+        time.sleep(every_s)
+        victim = workers.pop(chance.randrange(len(workers)))
+        harness.await_line(victim, "begin")
+        harness.kill(victim)
+        workers.append(harness.worker())
+
+
+def test_the_work_of_killed_workers_is_taken_over(harnesses: Harnesses) -> None:
+    harness = harnesses(lease_ms=_LEASE_MS)
+    workers = harness.workers(4)
+    _produce(harness, producers=4, count=40, keys=20, ms=300, step_ms=10)
+    _kill_some(harness, workers, times=2, every_s=0.3)
+    assert harness.drain()
+    assert promises.lost(harness) == []
+    assert promises.overlaps(harness) == []
+    assert promises.reorderings(harness) == []
+    assert promises.repeated_steps(harness) == []
+    delays = promises.takeover_delays_ms(harness)
+    assert delays, "no execution was interrupted, so no takeover was tested"
+    assert max(delays) < 5_000
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_without_takeover_the_loss_is_seen(harnesses: Harnesses) -> None:
+    harness = harnesses(lease_ms=_LEASE_MS, without=["takeover"])
+    (worker,) = harness.workers(1)
+    _produce(harness, producers=1, count=10, keys=5, ms=2_000)
+    time.sleep(0.5)
+    harness.kill(worker)
+    harness.workers(1)
+    assert not harness.drain(timeout_s=_LEASE_MS / 1000 + 5)
+    assert promises.lost(harness) != []
+
+
+def _frozen_past_its_lease(harness: Harness) -> None:
+    """A worker is frozen in the middle of its steps, its work is taken over, and it wakes up."""
+    (frozen,) = harness.workers(1)
+    _produce(harness, producers=1, count=4, keys=4, ms=50, step_ms=3_500)
+    harness.await_line(frozen, "ran")
+    with harness.freeze(frozen):
+        (other,) = harness.workers(1)
+        harness.await_line(other, "ran", timeout_s=_LEASE_MS / 1000 + 20)
+        time.sleep(1)
+    assert harness.drain()
+    time.sleep(0.5)
+
+
+def test_a_frozen_worker_that_wakes_up_writes_nothing_more(harnesses: Harnesses) -> None:
+    harness = harnesses(lease_ms=_LEASE_MS)
+    _frozen_past_its_lease(harness)
+    assert promises.late_writes(harness) == []
+    assert promises.lost(harness) == []
+    assert promises.overlaps(harness) == []
+    assert promises.repeated_steps(harness) == []
+
+
+def test_without_fencing_its_late_writes_are_seen(harnesses: Harnesses) -> None:
+    harness = harnesses(lease_ms=_LEASE_MS, without=["fencing"])
+    _frozen_past_its_lease(harness)
+    assert promises.late_writes(harness) != []

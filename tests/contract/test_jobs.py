@@ -1,0 +1,275 @@
+"""Jobs, schedules, upgrades and retention, over both databases."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus.engine import (
+    Context,
+    Engine,
+    Jobs,
+    Lane,
+    Retry,
+    Schedule,
+    Schedules,
+    Settings,
+    records,
+    retention,
+    tables,
+    versions,
+)
+from nexus.engine import letters as dead_letters
+from nexus.engine.errors import WorkFailedError
+
+LANES = (Lane(name="chat", limit=8, priority=0), Lane(name="background", limit=8))
+QUICK = Retry(attempts=3, first_ms=20, factor=1)
+
+
+class Counted:
+    """A work that counts its runs by key, and fails as often as it is told to."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.runs: list[str] = []
+        self._failures = failures
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    def fail_next(self) -> None:
+        self._failures += 1
+
+    async def work(self, context: Context, payload: str) -> str:
+        self.runs.append(payload)
+        await self.gate.wait()
+        if self._failures:
+            self._failures -= 1
+            raise ValueError(f"{payload} did not work")
+        return payload
+
+
+@pytest.fixture
+async def engine(database: str) -> AsyncIterator[Engine]:
+    is_url = database.startswith("postgres")
+    settings = Settings(database=database if is_url else Path(database), lanes=LANES, poll_ms=200)
+    made = Engine(settings)
+    await made.open()
+    yield made
+    await made.close()
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not await asyncio.to_thread(condition):
+            await asyncio.sleep(0.02)
+
+
+def idle(engine: Engine) -> Callable[[], bool]:
+    """Whether nothing waits, runs, or waits for its next attempt."""
+    return lambda: not records.queues(engine.database)
+
+
+async def test_a_job_asked_for_many_times_while_it_waits_runs_once(engine: Engine) -> None:
+    counted = Counted()
+    jobs = Jobs(engine)
+    jobs.register("embed", counted.work)
+    counted.gate.clear()
+    blocker = await jobs.add("embed", "same", "blocker")
+    await until(lambda: bool(counted.runs))
+    first = await jobs.add_many("embed", [(str(n), str(n)) for n in range(50)])
+    second = await jobs.add_many("embed", [(str(n), str(n)) for n in range(50)])
+    counted.gate.set()
+    await until(idle(engine))
+    assert blocker
+    assert sorted(counted.runs[1:]) == sorted(str(n) for n in range(50))
+    assert set(first) == set(second)
+
+
+async def test_a_job_asked_for_while_it_runs_runs_once_more(engine: Engine) -> None:
+    counted = Counted()
+    jobs = Jobs(engine)
+    jobs.register("embed", counted.work)
+    counted.gate.clear()
+    await jobs.add("embed", "key", "x")
+    await until(lambda: counted.runs == ["x"])
+    for _ in range(3):
+        await jobs.add("embed", "key", "x")
+    counted.gate.set()
+    await until(idle(engine))
+    assert counted.runs == ["x", "x"]
+
+
+async def test_a_failing_job_is_tried_again_and_succeeds(engine: Engine) -> None:
+    counted = Counted(failures=2)
+    jobs = Jobs(engine)
+    jobs.register("embed", counted.work, retry=QUICK)
+    await jobs.add("embed", "key", "x")
+    await until(idle(engine))
+    assert counted.runs == ["x", "x", "x"]
+    assert dead_letters.dead(engine.database) == []
+
+
+async def test_a_hopeless_job_becomes_a_dead_letter_that_a_person_can_retry(engine: Engine) -> None:
+    counted = Counted(failures=3)
+    jobs = Jobs(engine)
+    jobs.register("embed", counted.work, retry=QUICK)
+    await jobs.add("embed", "key", "x")
+    await until(lambda: dead_letters.count(engine.database) == 1)
+    await until(idle(engine))
+    (letter,) = dead_letters.dead(engine.database)
+    assert (letter.work, letter.key, letter.attempts) == ("embed", "key", 3)
+    assert letter.error == "builtins.ValueError: x did not work"
+    retried = await asyncio.to_thread(dead_letters.retry, engine.database, letter.execution_id)
+    assert await engine.handle(retried).result() == "x"
+    assert dead_letters.dead(engine.database) == []
+
+
+async def test_a_job_that_was_cancelled_while_it_waited_can_be_asked_for_again(engine: Engine) -> None:
+    counted = Counted()
+    jobs = Jobs(engine)
+    jobs.register("embed", counted.work, retry=Retry(attempts=2, first_ms=60_000))
+    counted.gate.clear()
+    await jobs.add("embed", "key", "x")
+    await until(lambda: counted.runs == ["x"])
+    counted.fail_next()
+    counted.gate.set()
+    await until(lambda: any(lane["delayed"] for lane in records.queues(engine.database)))
+    waiting = records.recent(engine.database, state="delayed")[0]
+    assert await engine.cancel(waiting.id)
+    await jobs.add("embed", "key", "y")
+    await until(lambda: counted.runs == ["x", "y"])
+
+
+async def test_a_job_that_takes_its_process_down_too_often_is_put_aside(engine: Engine) -> None:
+    jobs = Jobs(engine)
+    jobs.register("embed", Counted().work)
+    often = engine.database.sql(
+        "UPDATE {t}workflow_status SET recovery_attempts = 50 WHERE workflow_uuid = :id"
+    )
+    new = tables.new_execution("embed", "x", key="k", lane="background", version="1")
+    with engine.database.write() as connection:
+        tables.insert(engine.database, connection, [new])
+        connection.execute(often, {"id": new.id})
+        connection.execute(
+            engine.database.sql(
+                """INSERT INTO {t}nexus_jobs
+                  (work, job_key, state, attempt, execution_id, lane, payload, created_at, updated_at)
+                VALUES ('embed', 'k', 'waiting', 1, :id, 'background', '"x"', 1, 1)"""
+            ),
+            {"id": new.id},
+        )
+    engine.announce()
+    await until(lambda: records.get(engine.database, new.id).state == "failed")  # pyright: ignore[reportOptionalMemberAccess]
+    assert await asyncio.to_thread(dead_letters.bury_deadly, engine.database) == 1
+    (letter,) = dead_letters.dead(engine.database)
+    again = await asyncio.to_thread(dead_letters.retry, engine.database, letter.execution_id)
+    assert await engine.handle(again).result() == "x"
+
+
+async def test_a_job_that_runs_past_its_limit_counts_as_failed(engine: Engine) -> None:
+    counted = Counted()
+    counted.gate.clear()
+    jobs = Jobs(engine)
+    jobs.register("embed", counted.work, retry=Retry(attempts=1), timeout_ms=50)
+    await jobs.add("embed", "key", "x")
+    await until(lambda: dead_letters.count(engine.database) == 1)
+
+
+async def test_ended_work_is_run_again_on_request(engine: Engine) -> None:
+    counted = Counted(failures=1)
+    engine.register("turn", counted.work)
+    handle = await engine.start("turn", "hello", key="s", lane="chat")
+    with pytest.raises(WorkFailedError, match="hello did not work"):
+        await handle.result()
+    again = await asyncio.to_thread(dead_letters.retry, engine.database, handle.id)
+    assert await engine.handle(again).result() == "hello"
+
+
+def _moment(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("missed", "expected"),
+    [
+        ("skip", []),
+        ("once", ["2026-03-01T05:00:00.000Z"]),
+        (
+            "all",
+            ["2026-03-01T03:00:00.000Z", "2026-03-01T04:00:00.000Z", "2026-03-01T05:00:00.000Z"],
+        ),
+    ],
+)
+async def test_missed_runs_are_treated_as_the_schedule_says(
+    engine: Engine, missed: Any, expected: list[str]
+) -> None:
+    seen: list[str] = []
+
+    async def work(context: Context, payload: dict[str, Any]) -> None:
+        seen.append(payload["scheduled_at"])
+
+    engine.register("nightly", work)
+    schedules = Schedules(engine.database, "other")
+    hourly = Schedule(name="hourly", cron="0 * * * *", work="nightly", payload={}, missed=missed)
+    # Far in the future, so that the engine's own look at the clock leaves it alone.
+    await schedules.put(hourly, after=datetime(2099, 3, 1, 2, 30, tzinfo=UTC))
+    await asyncio.to_thread(_move_to, engine, _moment("2026-03-01T03:00"))
+    started = await asyncio.to_thread(Schedules(engine.database, "1").start_due, _moment("2026-03-01T05:30"))
+    assert started == len(expected)
+    engine.announce()
+    await until(lambda: seen == expected)
+
+
+def _move_to(engine: Engine, moment_ms: int) -> None:
+    """Set back the next moment while the schedule is paused, so that only the test starts it."""
+    with engine.database.write() as connection:
+        connection.execute(
+            engine.database.sql("UPDATE {t}nexus_schedules SET next_at = :at, paused = 0"), {"at": moment_ms}
+        )
+
+
+async def test_two_processes_start_a_due_moment_once(engine: Engine) -> None:
+    schedules = Schedules(engine.database, "nobody serves this version")
+    await schedules.put(Schedule(name="s", cron="0 * * * *", work="w", payload={}))
+    later = _moment("2099-01-01T00:30")
+    counts = await asyncio.gather(*[asyncio.to_thread(schedules.start_due, later) for _ in range(4)])
+    assert sum(counts) == 1
+
+
+async def test_work_of_a_version_that_nobody_serves_is_adopted(engine: Engine) -> None:
+    engine.register("turn", Counted().work)
+    old = tables.new_execution("turn", "x", key="s", lane="chat", version="old")
+    with engine.database.write() as connection:
+        tables.insert(engine.database, connection, [old])
+    await asyncio.to_thread(versions.adopt, engine.database, "1")
+    engine.announce()
+    assert await engine.handle(old.id).result() == "x"
+
+
+async def test_work_of_a_version_that_is_served_is_left_to_it(engine: Engine) -> None:
+    with engine.database.write() as connection:
+        connection.execute(
+            engine.database.sql(
+                "INSERT INTO {t}nexus_leases VALUES ('other', 'h', 1, 'old', {now}, {now}, {now} + 60000)"
+            )
+        )
+        old = tables.new_execution("turn", "x", key="s", lane="chat", version="old")
+        tables.insert(engine.database, connection, [old])
+    assert await asyncio.to_thread(versions.adopt, engine.database, "1") == 0
+
+
+async def test_old_ended_work_is_forgotten_and_dead_letters_are_kept(engine: Engine) -> None:
+    counted = Counted(failures=1)
+    jobs = Jobs(engine)
+    jobs.register("embed", counted.work, retry=Retry(attempts=1))
+    await jobs.add("embed", "dead", "x")
+    await until(lambda: dead_letters.count(engine.database) == 1)
+    await jobs.add("embed", "fine", "y")
+    await until(idle(engine))
+    with engine.database.write() as connection:
+        connection.execute(engine.database.sql("UPDATE {t}workflow_status SET completed_at = 1"))
+    assert await asyncio.to_thread(retention.forget_old, engine.database, 30) == 1
+    (letter,) = dead_letters.dead(engine.database)
+    assert (await engine.show(letter.execution_id)).state == "failed"

@@ -1,0 +1,206 @@
+"""The program that the contract runs as many processes: it produces work, or serves it, and leaves evidence.
+
+    python workload.py '{"role": "serve", "database": "…", "evidence": "…", …}'
+
+Evidence is one line for each thing that happened, appended with a single write, so it survives kill -9.
+`without` takes a protection away; the contract then has to notice.
+"""
+
+import asyncio
+import importlib
+import itertools
+import json
+import os
+import random
+import signal
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from nexus.engine import Context, Engine, Lane, Settings, enqueue, exclusive, ids, leases
+from nexus.engine.database import Database
+
+LANES = (Lane(name="chat", limit=16, priority=0), Lane(name="background", limit=8, priority=100))
+
+
+class Evidence:
+    """Appends what happens to a file of this process alone."""
+
+    def __init__(self, folder: str) -> None:
+        self._file = os.open(
+            Path(folder, f"{os.getpid()}.jsonl"), os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600
+        )
+
+    def note(self, what: str, **values: Any) -> None:
+        line = {"ns": time.monotonic_ns(), "pid": os.getpid(), "what": what, **values}
+        os.write(self._file, (json.dumps(line) + "\n").encode())
+
+
+class Works:
+    """The pieces of work that the contract runs."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+
+    async def plain(self, context: Context, payload: dict[str, Any]) -> None:
+        """Begin, take a moment, end."""
+        self._note("begin", context, payload)
+        try:
+            await asyncio.sleep(payload.get("ms", 0) / 1000)
+            self._note("end", context, payload)
+        finally:
+            self._note("stopped", context, payload)
+
+    async def steps(self, context: Context, payload: dict[str, Any]) -> None:
+        """Two recorded steps with a moment between."""
+        self._note("begin", context, payload)
+        try:
+            for name in ("first", "second"):
+                await context.step(name, self._step, context, payload, name)
+                self._note("recorded", context, payload, step=name)
+                await asyncio.sleep(payload.get("ms", 0) / 1000)
+            self._note("end", context, payload)
+        finally:
+            self._note("stopped", context, payload)
+
+    async def _step(self, context: Context, payload: dict[str, Any], name: str) -> None:
+        self._note("ran", context, payload, step=name)
+        await asyncio.sleep(payload.get("step_ms", 0) / 1000)
+
+    async def stubborn(self, context: Context, payload: dict[str, Any]) -> None:
+        """Takes its time to stop when it is cancelled."""
+        self._note("begin", context, payload)
+        try:
+            await asyncio.sleep(payload["ms"] / 1000)
+            self._note("end", context, payload)
+        finally:
+            await asyncio.sleep(payload.get("cleanup_ms", 0) / 1000)
+            self._note("stopped", context, payload)
+
+    def _note(self, what: str, context: Context, payload: dict[str, Any], **more: Any) -> None:
+        self._evidence.note(
+            what, id=context.id, key=context.key, producer=payload["producer"], seq=payload["seq"], **more
+        )
+
+
+def engine(config: dict[str, Any], evidence: Evidence) -> Engine:
+    """An engine with the contract's works."""
+    database = config["database"]
+    made = Engine(
+        Settings(
+            database=database if database.startswith("postgres") else Path(database),
+            lanes=LANES,
+            host_limit=20,
+            lease_ms=config.get("lease_ms", 2_000),
+            poll_ms=config.get("poll_ms", 500),
+        )
+    )
+    works = Works(evidence)
+    for work in (works.plain, works.steps, works.stubborn):
+        made.register(work.__name__, work)
+    return made
+
+
+async def serve(config: dict[str, Any], evidence: Evidence) -> None:
+    """Run work until told to stop."""
+    made = engine(config, evidence)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await made.open()
+    evidence.note("serving")
+    await stop.wait()
+    await made.close()
+
+
+async def produce(config: dict[str, Any], evidence: Evidence) -> None:
+    """Start executions over some keys; note each once it is acknowledged."""
+    made = engine(config, evidence)
+    await made.open(serve=False)
+    chance = random.Random(config["producer"])
+    together = config.get("together", 20)
+    evidence.note("producing")
+    for first in range(0, config["count"], together):
+        numbers = range(first, min(first + together, config["count"]))
+        await asyncio.gather(*[_start(made, config, evidence, number, chance) for number in numbers])
+        await asyncio.sleep(config.get("pause_ms", 0) / 1000)
+    await made.close()
+
+
+async def both(config: dict[str, Any], evidence: Evidence) -> None:
+    """Start and run work in one process, until it is killed."""
+    made = engine(config, evidence)
+    await made.open()
+    evidence.note("serving")
+    chance = random.Random(config["producer"])
+    for number in itertools.count():
+        await _start(made, config, evidence, number, chance)
+
+
+async def _start(
+    made: Engine, config: dict[str, Any], evidence: Evidence, number: int, chance: random.Random
+) -> None:
+    key = f"session-{chance.randrange(config['keys'])}"
+    payload = {**config.get("payload", {}), "producer": config["producer"], "seq": number}
+    handle = await made.start(config["work"], payload, key=key, lane="chat")
+    evidence.note("acknowledged", id=handle.id, key=key, producer=config["producer"], seq=number)
+
+
+def take_away(protection: str) -> None:
+    """Remove one protection, to show that the contract notices."""
+    {
+        "index": _without_index,
+        "sortable ids": _without_sortable_ids,
+        "takeover": _without_takeover,
+        "fencing": _without_fencing,
+        "commit before acknowledging": _without_commit,
+    }[protection]()
+
+
+def _without_index() -> None:
+    def drop(database: Database) -> None:
+        with database.write() as connection:
+            connection.execute(database.sql(f"DROP INDEX IF EXISTS {{t}}{exclusive.INDEX}"))
+
+    exclusive.ensure = drop
+
+
+def _without_sortable_ids() -> None:
+    ids.new = lambda: f"exe_{uuid.uuid4()}"
+
+
+def _without_takeover() -> None:
+    leases.Leases.recover = lambda self: 0
+
+
+def _without_fencing() -> None:
+    leases.Leases.valid = property(lambda self: True)  # pyright: ignore[reportAttributeAccessIssue]
+    leases.Leases.renew = lambda self: True
+    # DBOS compares the owner of an execution in every write; without a token it compares nothing.
+    importlib.import_module("dbos._sys_db").__dict__["current_owner_xid"] = _nobody
+
+
+def _nobody(*_: object) -> None:
+    return None
+
+
+def _without_commit() -> None:
+    real = enqueue.Enqueuer.add
+
+    async def early(self: enqueue.Enqueuer, executions: Any) -> None:
+        asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(real(self, executions)))
+
+    enqueue.Enqueuer.add = early
+
+
+def main() -> None:
+    config = json.loads(sys.argv[1])
+    for protection in config.get("without", []):
+        take_away(protection)
+    evidence = Evidence(config["evidence"])
+    asyncio.run({"serve": serve, "produce": produce, "both": both}[config["role"]](config, evidence))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""The session queue, on a real engine and a real home."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus.broker.queue import SessionQueue, Turn, lane_of
+from nexus.engine import Engine, Settings
+from nexus.engine.errors import UnknownWorkError, WorkCancelledError, WorkFailedError, WorkTimeoutError
+from nexus.errors import UsageError
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import executions
+
+
+class Stage:
+    """A queue over one home, whose runs say what they got and wait for a gate where they are told to."""
+
+    def __init__(self, queue: SessionQueue, ledgers: Ledgers) -> None:
+        self.queue = queue
+        self.ledgers = ledgers
+        self.seen: list[Any] = []
+        self.running: dict[str, int] = {}
+        self.most_at_once: dict[str, int] = {}
+        self.gates: dict[str, asyncio.Event] = {}
+        self.begun = asyncio.Event()
+        queue.register("talk", self.talk)
+
+    async def talk(self, turn: Turn) -> dict[str, Any]:
+        label = turn.execution.session_label
+        self.running[label] = self.running.get(label, 0) + 1
+        self.most_at_once[label] = max(self.most_at_once.get(label, 0), self.running[label])
+        self.begun.set()
+        try:
+            said = list(turn.inputs)
+            if said[0] == "fail":
+                raise ValueError("it was told to")
+            if said[0] in self.gates:
+                await self.gates[said[0]].wait()
+            said += await turn.steered()
+            self.seen.append(said)
+            return {"said": said}
+        finally:
+            self.running[label] -= 1
+
+    async def say(self, input_: str, label: str = "chat:1", **options: Any) -> Any:
+        return await self.queue.start_execution(
+            "talk", input_, session_label=label, request_id="req_1", **options
+        )
+
+    def gate(self, name: str) -> asyncio.Event:
+        return self.gates.setdefault(name, asyncio.Event())
+
+
+@asynccontextmanager
+async def staged(ledgers: Ledgers, folder: Path, *, serve: bool = True) -> AsyncGenerator[Stage]:
+    engine = Engine(Settings(database=folder / "engine.db", stop_grace_ms=200))
+    queue = SessionQueue(engine, lambda _: nullcontext(ledgers), debounce_ms=300)
+    stage = Stage(queue, ledgers)
+    await engine.open(serve=serve)
+    try:
+        yield stage
+    finally:
+        await engine.close()
+
+
+@pytest.fixture
+async def stage(opened: Ledgers, tmp_path: Path) -> AsyncIterator[Stage]:
+    await opened.runtime.write(
+        lambda c: c.execute("INSERT INTO requests (id, root_request_id) VALUES ('req_1', 'req_0')")
+    )
+    async with staged(opened, tmp_path) as made:
+        yield made
+
+
+async def until_begun(stage: Stage) -> None:
+    await asyncio.wait_for(stage.begun.wait(), 20)
+
+
+async def test_a_handle_comes_at_once_and_the_result_when_it_is_there(stage: Stage) -> None:
+    gate = stage.gate("hello")
+    handle = await stage.say("hello")
+    await until_begun(stage)
+    assert (await handle.state()).status == "running"
+    gate.set()
+
+    assert await handle.result() == {"said": ["hello"]}
+    state = await handle.state()
+    assert (state.status, state.lane, state.error) == ("done", "chat", None)
+    assert state.enqueued_at <= str(state.started_at) <= str(state.ended_at)
+    root = await stage.ledgers.runtime.read(lambda c: c.execute("SELECT root_request_id FROM executions").get)
+    assert root == "req_0"
+
+
+async def test_a_session_runs_one_at_a_time_in_the_order_of_asking(stage: Stage) -> None:
+    handles = [await stage.say(f"{n}", f"chat:{n % 3}") for n in range(30)]
+    for handle in handles:
+        await handle.result()
+
+    for session in range(3):
+        said = [int(one[0]) for one in stage.seen if int(one[0]) % 3 == session]
+        assert said == sorted(said)
+    assert set(stage.most_at_once.values()) == {1}
+
+
+async def test_sessions_run_side_by_side(stage: Stage) -> None:
+    stage.gate("slow")
+    slow = await stage.say("slow", "chat:1")
+    assert await (await stage.say("quick", "chat:2")).result() == {"said": ["quick"]}
+    stage.gate("slow").set()
+    await slow.result()
+
+
+async def test_what_is_said_within_the_debounce_becomes_one_run(stage: Stage) -> None:
+    handles = [await stage.say(f"{n}", mode="collect") for n in range(3)]
+    later = await stage.say("after", mode="followup")
+
+    assert [await handle.result() for handle in handles] == [{"said": ["0", "1", "2"]}] * 3
+    assert await later.result() == {"said": ["after"]}
+    assert stage.seen == [["0", "1", "2"], ["after"]]
+    assert [(await handle.state()).taken_by for handle in handles] == [None, handles[0].id, handles[0].id]
+
+
+async def test_collecting_does_not_reach_past_a_follow_up(stage: Stage) -> None:
+    modes = ["collect", "collect", "followup", "collect"]
+    handles = [await stage.say(f"{n}", mode=mode) for n, mode in enumerate(modes)]
+    for handle in handles:
+        await handle.result()
+
+    assert stage.seen == [["0", "1"], ["2"], ["3"]]
+
+
+async def test_a_steer_reaches_the_run_under_way(stage: Stage) -> None:
+    gate = stage.gate("long")
+    running = await stage.say("long")
+    await until_begun(stage)
+    steer = await stage.say("and be brief", mode="steer")
+    gate.set()
+
+    assert await running.result() == {"said": ["long", "and be brief"]}
+    assert await steer.result() == {"said": ["long", "and be brief"]}
+    assert stage.seen == [["long", "and be brief"]]
+
+
+async def test_a_steer_that_no_run_takes_runs_by_itself(stage: Stage) -> None:
+    assert await (await stage.say("alone", mode="steer")).result() == {"said": ["alone"]}
+
+
+async def test_what_a_failed_run_had_taken_is_answered_all_the_same(stage: Stage) -> None:
+    failing = await stage.say("fail", mode="collect")
+    second = await stage.say("second", mode="collect")
+
+    with pytest.raises(WorkFailedError, match="it was told to"):
+        await failing.result()
+    assert await second.result() == {"said": ["second"]}
+
+
+async def test_an_interrupt_stops_what_runs_and_drops_what_waits(stage: Stage) -> None:
+    stage.gate("long")
+    running = await stage.say("long")
+    await until_begun(stage)
+    waiting = await stage.say("waiting")
+    instead = await stage.say("instead", mode="interrupt")
+
+    assert await instead.result() == {"said": ["instead"]}
+    for handle in (running, waiting):
+        with pytest.raises(WorkCancelledError):
+            await handle.result()
+        assert (await handle.state()).status == "cancelled"
+    assert stage.most_at_once == {"chat:1": 1}
+    assert stage.seen == [["instead"]]
+
+
+async def test_a_time_limit_ends_a_run_and_the_session_goes_on(stage: Stage) -> None:
+    stage.gate("long")
+    late = await stage.say("long", timeout_ms=300)
+    after = await stage.say("after")
+
+    with pytest.raises(WorkTimeoutError):
+        await late.result()
+    assert await after.result() == {"said": ["after"]}
+    assert (await late.state()).status == "timeout"
+
+
+async def test_cancelling_what_has_ended_changes_nothing(stage: Stage) -> None:
+    handle = await stage.say("hello")
+    await handle.result()
+
+    assert await handle.cancel() is False
+    assert (await handle.state()).status == "done"
+
+
+async def test_a_run_without_a_request_or_a_body_is_refused(stage: Stage) -> None:
+    with pytest.raises(UsageError, match="req_none"):
+        await stage.queue.start_execution("talk", "x", session_label="chat:1", request_id="req_none")
+    with pytest.raises(UnknownWorkError, match="Known: talk"):
+        await stage.queue.start_execution("sing", "x", session_label="chat:1", request_id="req_1")
+
+
+async def test_what_was_recorded_and_never_reached_the_engine_is_recovered(stage: Stage) -> None:
+    # What a crash between the two leaves behind.
+    new = executions.NewExecution(
+        id="exe_01",
+        request_id="req_1",
+        session_label="chat:9",
+        lane="chat",
+        work="talk",
+        mode="followup",
+        input="x",
+    )
+    await stage.ledgers.runtime.write(lambda c: executions.enqueue(c, new))
+
+    assert await stage.queue.recover() == 1
+    assert await stage.queue.handle("exe_01").result() == {"said": ["x"]}
+    assert await stage.queue.recover() == 0
+
+
+async def test_another_process_may_ask_while_this_one_serves(opened: Ledgers, tmp_path: Path) -> None:
+    await opened.runtime.write(
+        lambda c: c.execute("INSERT INTO requests (id, root_request_id) VALUES ('req_1', 'req_1')")
+    )
+    async with staged(opened, tmp_path, serve=False) as asking:
+        handle = await asking.say("left for later")
+        assert (await handle.state()).status == "queued"
+    async with staged(opened, tmp_path) as serving:
+        assert await serving.queue.handle(handle.id).result() == {"said": ["left for later"]}
+
+
+@pytest.mark.parametrize(
+    ("label", "lane"),
+    [("cli:tyler", "chat"), ("meeseeks:memory-writer:cli:tyler", "background"), ("worker:req_1", "workers")],
+)
+def test_the_lane_follows_from_the_label(label: str, lane: str) -> None:
+    assert lane_of(label) == lane
