@@ -35,7 +35,7 @@ def _kill_some(harness: Harness, workers: list[subprocess.Popen[bytes]], times: 
 def test_the_work_of_killed_workers_is_taken_over(harnesses: Harnesses) -> None:
     harness = harnesses(lease_ms=_LEASE_MS)
     workers = harness.workers(4)
-    _produce(harness, producers=4, count=40, keys=20, ms=300, step_ms=10)
+    _produce(harness, producers=2, count=50, keys=20, ms=250, step_ms=10)
     _kill_some(harness, workers, times=2, every_s=0.3)
     assert harness.drain()
     assert promises.lost(harness) == []
@@ -81,6 +81,7 @@ def test_a_frozen_worker_that_wakes_up_writes_nothing_more(harnesses: Harnesses)
     assert promises.repeated_steps(harness) == []
 
 
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
 def test_without_fencing_its_late_writes_are_seen(harnesses: Harnesses) -> None:
     harness = harnesses(lease_ms=_LEASE_MS, without=["fencing"])
     _frozen_past_its_lease(harness)
