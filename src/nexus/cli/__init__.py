@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("nexus.cli.init:init", "Make a home, or complete one."),
     "status": ("nexus.cli.status:status", "A short picture of the home, to read or to paste."),
     "doctor": ("nexus.cli.doctor:doctor", "Find what is wrong with the home, and mend it."),
+    "recall": ("nexus.cli.recall:recall", "Ask the memory, and see why it answers as it does."),
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
     "engine": ("nexus.cli.engine:engine", "See and steer the work that waits, runs and failed."),
     "backup": ("nexus.cli.backup:backup", "Copy a live home to a safe place."),

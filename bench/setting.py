@@ -1,0 +1,15 @@
+"""What a benchmark runs with: the embedder, one thread."""
+
+import os
+from pathlib import Path
+
+# Two threads of linear algebra stall each other on small scans.
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+from nexus.memory.embedding import DEFAULT_MODEL, MODELS, MiniLM, find, load  # noqa: E402  after the variables
+
+
+def embedder_from(name: str | None, path: Path | None) -> MiniLM:
+    """The named model, or the default one."""
+    return load(find(MODELS[name or DEFAULT_MODEL], path=path))

@@ -1,0 +1,1 @@
+"""What the home knows: it stores and finds, and never calls a language model."""

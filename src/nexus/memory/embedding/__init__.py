@@ -1,0 +1,28 @@
+"""Meaning as numbers: the models that make vectors, the ledger that keeps them, the index that searches.
+
+`find` says where a model's files are, `load` opens one, `Vectors` follows the embeddings ledger in
+memory, and `embed_new` makes the vectors that are missing.
+"""
+
+from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, Model
+from nexus.memory.embedding.embedder import Embedder, MiniLM, load
+from nexus.memory.embedding.files import ModelFiles, find
+from nexus.memory.embedding.index import ExactIndex, Hits, Index
+from nexus.memory.embedding.job import embed_new
+from nexus.memory.embedding.vectors import Vectors
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "MODELS",
+    "Embedder",
+    "ExactIndex",
+    "Hits",
+    "Index",
+    "MiniLM",
+    "Model",
+    "ModelFiles",
+    "Vectors",
+    "embed_new",
+    "find",
+    "load",
+]

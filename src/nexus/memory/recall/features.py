@@ -1,0 +1,207 @@
+"""What speaks for a candidate, each a named number: words, meaning, neighbours, speaker, time, shape.
+
+Every function takes the pool and gives one number for each row. The ranker's weights name these
+features; a feature that changes its meaning needs weights that were learned again.
+"""
+
+from datetime import datetime
+
+import numpy as np
+
+from nexus import clock
+from nexus.memory.recall.pool import Flags, Floats, Pool, Whole
+from nexus.memory.recall.question import Question
+
+# People speak of a thing for some days after it happened.
+_SPOKEN_OF_DAYS = 14.0
+
+
+def table(question: Question, pool: Pool) -> dict[str, Floats]:
+    """Every feature of every row, by name."""
+    words = _words(pool)
+    meaning = _meaning(pool)
+    return {
+        **words,
+        **meaning,
+        **_neighbours(pool, words, meaning),
+        **_together(pool, words, meaning),
+        **_speaker(pool),
+        **_shape(pool),
+        **_wanted(question, pool, words),
+        **_time(question, pool),
+    }
+
+
+def _words(pool: Pool) -> dict[str, Floats]:
+    plain = ~pool.name_term if not pool.name_term.all() else np.ones_like(pool.name_term)
+    said = pool.counts + pool.spoken_by
+    whole = _bm25(said, pool.lengths + 1, pool.idf, 1.2, 0.75)
+    bare = _bm25(pool.counts[:, plain], pool.lengths, pool.idf[plain], 0.9, 0.4)
+    held = (pool.counts[:, plain] > 0) * pool.idf[plain]
+    result = {
+        "word": _of_best(whole),
+        "word_rel": whole / _total(pool.idf),
+        "bare": _of_best(bare),
+        "bare_rel": bare / _total(pool.idf[plain]),
+        "cover": held.sum(axis=1) / _total(pool.idf[plain]),
+        "rarest": held.max(axis=1, initial=0.0) / 8,
+        "matched": (pool.counts[:, plain] > 0).sum(axis=1).astype(float),
+        "pairs": pool.pairs,
+        "pairs_best": _of_best(pool.pairs),
+    }
+    for name, weights in _WINDOWS.items():
+        near, length = _window(said, pool.stretch, weights), _window(pool.lengths + 1, pool.stretch, weights)
+        score = _bm25(near, length, pool.idf, 1.2, 0.75)
+        result[name] = _of_best(score)
+        result[f"{name}_rel"] = score / _total(pool.idf)
+        result[f"{name}_cover"] = ((near[:, plain] > 0) * pool.idf[plain]).sum(axis=1) / _total(
+            pool.idf[plain]
+        )
+    return result
+
+
+# How much each neighbour's words count: the turn with its neighbours, the exchange, the topic.
+_WINDOWS: dict[str, dict[int, float]] = {
+    "turn": {-1: 0.5, 0: 1.0, 1: 0.5},
+    "exchange": {-2: 0.5, -1: 1.0, 0: 1.0, 1: 1.0, 2: 0.5},
+    "topic": dict.fromkeys(range(-5, 6), 1.0),
+}
+
+
+def _meaning(pool: Pool) -> dict[str, Floats]:
+    return {
+        "cosine": pool.cosine,
+        "cosine_best": _above_mean(pool.cosine),
+        "gist": pool.gist,
+        "gist_best": _above_mean(pool.gist),
+    }
+
+
+def _neighbours(pool: Pool, words: dict[str, Floats], meaning: dict[str, Floats]) -> dict[str, Floats]:
+    result: dict[str, Floats] = {}
+    for name, values in (("bare", words["bare"]), ("gist", meaning["gist"]), ("cover", words["cover"])):
+        for offset in (-2, -1, 1, 2):
+            side = "before" if offset < 0 else "after"
+            result[f"{name}_{side}{abs(offset)}"] = _shift(values, pool.stretch, offset)
+    return result
+
+
+def _together(pool: Pool, words: dict[str, Floats], meaning: dict[str, Floats]) -> dict[str, Floats]:
+    guess = words["word"] + meaning["gist_best"] + 0.5 * words["turn"]
+    rank = np.argsort(np.argsort(-guess, kind="stable"), kind="stable")
+    return {
+        "guess_gap": guess.max() - guess,
+        "guess_rank": np.minimum(rank, 200) / 50.0,
+        "thread_bare": _thread_best(words["bare"], pool.thread),
+        "thread_gist": _thread_best(meaning["gist_best"], pool.thread),
+        "thread_cover": _thread_cover(pool),
+    }
+
+
+def _speaker(pool: Pool) -> dict[str, Floats]:
+    named = pool.by_named.astype(float)
+    return {
+        "named": named,
+        "not_named": (1 - named) * bool(pool.names),
+        "named_before": _shift(named, pool.stretch, -1),
+        "names": np.full(len(named), float(len(pool.names))),
+        "outbound": np.array([float(item.outbound) for item in pool.items]),
+    }
+
+
+def _shape(pool: Pool) -> dict[str, Floats]:
+    texts = [item.text[:4000] for item in pool.items]
+    asks = np.array([float(text.rstrip().endswith("?") or "? " in text) for text in texts])
+    return {
+        "length": np.log1p(pool.lengths),
+        "asks": asks,
+        "after_question": _shift(asks, pool.stretch, -1),
+        "has_time": pool.says_time.astype(float),
+        "has_number": pool.says_number.astype(float),
+    }
+
+
+def _wanted(question: Question, pool: Pool, words: dict[str, Floats]) -> dict[str, Floats]:
+    rows = len(pool.items)
+    return {
+        "q_when": np.full(rows, float(question.asks_when)),
+        "q_count": np.full(rows, float(question.asks_count)),
+        "q_survey": np.full(rows, float(question.asks_survey)),
+        "q_first_person": np.full(rows, float(question.first_person)),
+        "q_terms": np.full(rows, float(len(question.terms))),
+        "q_best_match": np.full(rows, float(words["bare_rel"].max(initial=0.0))),
+    }
+
+
+def _time(question: Question, pool: Pool) -> dict[str, Floats]:
+    rows = len(pool.items)
+    if question.window is None:
+        return {"in_window": np.zeros(rows), "has_window": np.zeros(rows)}
+    closeness = np.array([_closeness(item.at, question.window) for item in pool.items])
+    return {"in_window": closeness, "has_window": np.ones(rows)}
+
+
+def _closeness(at: str, window: tuple[datetime, datetime]) -> float:
+    """1 inside the window, falling over the days after it (and faster before it)."""
+    moment, (start, end) = clock.parse(at), window
+    if start <= moment < end:
+        return 1.0
+    late = (moment - end).total_seconds() / 86_400
+    if late >= 0:
+        return max(0.0, 0.9 - late / _SPOKEN_OF_DAYS)
+    return max(0.0, 0.4 - (start - moment).total_seconds() / 86_400 / 7)
+
+
+def _bm25(counts: Floats, lengths: Floats, idf: Floats, k1: float, b: float) -> Floats:
+    mean = float(lengths.mean()) or 1.0
+    norm = k1 * (1 - b + b * lengths / mean)
+    return (counts * (k1 + 1) / (counts + norm[:, None] + 1e-9)) @ idf
+
+
+def _window(values: Floats, stretch: Whole, weights: dict[int, float]) -> Floats:
+    total = np.zeros_like(values)
+    for offset, weight in weights.items():
+        total += weight * _shift(values, stretch, offset)
+    return total
+
+
+def _shift(values: Floats, stretch: Whole, offset: int) -> Floats:
+    """Each row's neighbour at the offset; nothing past the ends of its stretch."""
+    if offset == 0:
+        return values
+    result = np.zeros_like(values)
+    rows = len(values)
+    if abs(offset) >= rows:
+        return result
+    here, there = (slice(0, rows - offset), slice(offset, rows))
+    if offset < 0:
+        here, there = (slice(-offset, rows), slice(0, rows + offset))
+    same: Flags = stretch[here] == stretch[there]
+    result[here] = values[there] * (same if values.ndim == 1 else same[:, None])
+    return result
+
+
+def _thread_best(values: Floats, thread: Whole) -> Floats:
+    best = np.full(int(thread.max()) + 1, -np.inf)
+    np.maximum.at(best, thread, values)
+    return best[thread]
+
+
+def _thread_cover(pool: Pool) -> Floats:
+    held = np.zeros((int(pool.thread.max()) + 1, pool.counts.shape[1]))
+    np.maximum.at(held, pool.thread, (pool.counts + pool.spoken_by > 0).astype(float))
+    return (held @ pool.idf / _total(pool.idf))[pool.thread]
+
+
+def _of_best(values: Floats) -> Floats:
+    best = float(values.max(initial=0.0))
+    return values / best if best > 0 else values
+
+
+def _above_mean(values: Floats) -> Floats:
+    mean, best = float(values.mean()), float(values.max())
+    return (values - mean) / (best - mean + 1e-6)
+
+
+def _total(idf: Floats) -> float:
+    return float(idf.sum()) or 1.0

@@ -1,0 +1,91 @@
+"""What recall finds and says: items of the ledgers, who saw them, and the answer."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
+Budget = Literal["low", "mid", "high"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """A question to the memory, and what may be answered."""
+
+    text: str
+    kinds: frozenset[Kind] = frozenset({"event", "fact", "observation", "mental_model", "episode", "entity"})
+    # Whom and what the asker may see; nothing outside is ranked at all. None means everything.
+    thread_ids: frozenset[str] | None = None
+    channel: str | None = None
+    entity_id: str | None = None
+    time_after: datetime | None = None
+    time_before: datetime | None = None
+    max_results: int = 10
+    max_tokens: int = 4000
+    budget: Budget = "mid"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Item:
+    """Something in a ledger that can be an answer."""
+
+    kind: Kind
+    id: str
+    text: str
+    at: str
+    seq: int = 0
+    speaker: str | None = None
+    outbound: bool = False
+    thread_id: str | None = None
+    source_event_id: str | None = None
+    confidence: float = 1.0
+    stale_since: str | None = None
+    entity_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sighting:
+    """An arm's word for an item: which arm, how high, how sure."""
+
+    arm: str
+    kind: Kind
+    id: str
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reasons:
+    """Why a result is there."""
+
+    arms: dict[str, tuple[int, float]]
+    matched_words: tuple[str, ...] = ()
+    matched_names: tuple[str, ...] = ()
+    neighbour_of: str | None = None
+    age_days: float = 0.0
+    stale_since: str | None = None
+    source_event_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """One answer, with its reasons."""
+
+    item: Item
+    score: float
+    probability: float
+    tokens: int
+    reasons: Reasons
+    also: tuple[str, ...] = ()  # ids of items that say the same and were left out for it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What recall returns: results best first, threads best first, and how it went."""
+
+    results: tuple[Result, ...]
+    threads: tuple[tuple[str, float], ...] = ()
+    late_arms: tuple[str, ...] = ()
+    window: tuple[datetime, datetime] | None = None
+    timings_ms: dict[str, float] = field(default_factory=dict[str, float])
+    considered: int = 0

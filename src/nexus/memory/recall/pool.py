@@ -1,0 +1,109 @@
+"""The candidates side by side, as numbers: how often each says each word of the question, and around whom."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nexus.memory.recall.item import Item
+from nexus.memory.recall.question import Question
+from nexus.memory.recall.surroundings import Stretch
+from nexus.memory.recall.words import ROLE_WORDS, counted, function_words, tokens
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pool:
+    """Rows are items; rows of one stretch lie together and in order."""
+
+    items: list[Item]
+    candidate: Flags
+    stretch: Whole
+    thread: Whole
+    counts: Floats  # rows by terms: how often the text says the word
+    spoken_by: Floats  # rows by terms: whether the speaker's name holds the word
+    lengths: Floats
+    pairs: Floats  # how many of the question's word pairs the text holds
+    says_time: Flags
+    says_number: Flags
+    cosine: Floats  # of the question
+    gist: Floats  # of its content words alone
+    idf: Floats
+    names: tuple[str, ...]  # speakers whom the question names
+    name_term: Flags  # which terms are such a name
+    by_named: Flags
+
+
+def build(
+    question: Question,
+    stretches: Sequence[Stretch],
+    cosine_of: Mapping[str, tuple[float, float]],
+    idf: Mapping[str, float],
+) -> Pool:
+    """Count what the features need, once."""
+    items = [item for stretch in stretches for item in stretch.items]
+    column = {term: j for j, term in enumerate(question.terms)}
+    counts = np.zeros((len(items), len(column)))
+    lengths, pairs = np.zeros(len(items)), np.zeros(len(items))
+    says = np.zeros((2, len(items)), bool)
+    for row, item in enumerate(items):
+        text = counted(item.text)
+        lengths[row] = text.length
+        for term, j in column.items():
+            counts[row, j] = text.counts.get(term, 0)
+        pairs[row] = sum(text.holds_pair(pair) for pair in question.pairs)
+        says[:, row] = text.says_time, text.says_number
+    names, spoken_by, by_named = _speakers(items, column)
+    return Pool(
+        items=items,
+        candidate=np.array([flag for stretch in stretches for flag in stretch.candidate], bool),
+        stretch=np.repeat(np.arange(len(stretches)), [len(stretch.items) for stretch in stretches]),
+        thread=_threads(items),
+        counts=counts,
+        spoken_by=spoken_by,
+        lengths=lengths,
+        pairs=pairs,
+        says_time=says[0],
+        says_number=says[1],
+        cosine=np.array([cosine_of.get(item.id, (0.0, 0.0))[0] for item in items]),
+        gist=np.array([cosine_of.get(item.id, (0.0, 0.0))[1] for item in items]),
+        idf=np.array([idf.get(term, 0.0) for term in question.terms]),
+        names=names,
+        name_term=_name_terms(names, column),
+        by_named=by_named,
+    )
+
+
+def _speakers(items: list[Item], column: dict[str, int]) -> tuple[tuple[str, ...], Floats, Flags]:
+    parts = {
+        speaker: [word for word in tokens(speaker) if word not in function_words()]
+        for speaker in {item.speaker for item in items if item.speaker}
+    }
+    names = tuple(
+        sorted(s for s, words in parts.items() if words and words[0] in column and words[0] not in ROLE_WORDS)
+    )
+    spoken_by = np.zeros((len(items), len(column)))
+    for row, item in enumerate(items):
+        for word in parts.get(item.speaker or "", ()):
+            if word in column:
+                spoken_by[row, column[word]] = 1
+    return names, spoken_by, np.array([item.speaker in names for item in items], bool)
+
+
+def _name_terms(names: tuple[str, ...], column: dict[str, int]) -> Flags:
+    flags = np.zeros(len(column), bool)
+    for name in names:
+        for word in tokens(name):
+            if word in column:
+                flags[column[word]] = True
+    return flags
+
+
+def _threads(items: list[Item]) -> Whole:
+    """A number for each thread; what has none is a thread of its own."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(item.thread_id or item.id, len(numbers)) for item in items], np.int64)

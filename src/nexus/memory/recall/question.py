@@ -1,0 +1,68 @@
+"""A question understood: its words, the kind of answer it wants, the time it means."""
+
+import itertools
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from nexus.memory.recall import dates
+from nexus.memory.recall.words import forms, function_words, tokens
+
+_LONGEST_QUESTION = 2_000
+_MOST_TERMS = 48
+
+_WHEN = re.compile(
+    r"\bwhen\b|\bwhat (date|day|time|year|month)\b|\bhow long\b|\b(days|weeks|months)\b", re.IGNORECASE
+)
+_COUNT = re.compile(r"\bhow (many|much|often)\b", re.IGNORECASE)
+_SURVEY = re.compile(
+    r"\bsummar|\border\b|\bover time\b|\bthroughout\b|\bwalk me\b|\blist\b|\bhow (has|have|did)\b",
+    re.IGNORECASE,
+)
+_FIRST_PERSON = re.compile(r"\b(i|my|me|mine|i'm|i've)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What was asked, as the arms and the features use it."""
+
+    text: str
+    terms: tuple[str, ...]  # the distinct stemmed words that carry content
+    forms: dict[str, str]  # each of them as it was written
+    pairs: tuple[tuple[str, str], ...]  # neighbouring words, not both of them function words
+    asks_when: bool
+    asks_count: bool
+    asks_survey: bool
+    first_person: bool
+    window: tuple[datetime, datetime] | None
+
+
+def gist(question: Question, names: frozenset[str]) -> str:
+    """The question's content words without whom it is about: nearer to an answer than the question is."""
+    kept = [form for term, form in question.forms.items() if term not in names]
+    return " ".join(kept) or question.text
+
+
+def understand(text: str, now: datetime) -> Question:
+    """Read a question. Any text is one; one without content words keeps those that it has."""
+    text = text[:_LONGEST_QUESTION]
+    words = tokens(text)
+    content = [word for word in dict.fromkeys(words) if word not in function_words()]
+    pairs = [
+        pair
+        for pair in dict.fromkeys(itertools.pairwise(words))
+        if not (pair[0] in function_words() and pair[1] in function_words())
+    ]
+    terms = tuple((content or list(dict.fromkeys(words)))[:_MOST_TERMS])
+    written = forms(text)
+    return Question(
+        text=text,
+        terms=terms,
+        forms={term: written[term] for term in terms},
+        pairs=tuple(pairs[:_MOST_TERMS]),
+        asks_when=bool(_WHEN.search(text)),
+        asks_count=bool(_COUNT.search(text)),
+        asks_survey=bool(_SURVEY.search(text)),
+        first_person=bool(_FIRST_PERSON.search(text)),
+        window=dates.window(text, now),
+    )

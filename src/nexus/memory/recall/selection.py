@@ -1,0 +1,65 @@
+"""From an order to an answer: a floor, each thing once, and a token budget filled greedily."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nexus.memory.recall.item import Item
+from nexus.memory.recall.words import counted
+
+# Two texts that share this much of their words say the same.
+_SAME = 0.8
+_CHARACTERS_A_TOKEN = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ranked:
+    """An item in its place."""
+
+    item: Item
+    score: float
+    probability: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chosen:
+    """An item that made it, its size, and those that say the same."""
+
+    ranked: Ranked
+    tokens: int
+    also: tuple[str, ...]
+
+
+def choose(ranked: Sequence[Ranked], *, floor: float, max_results: int, max_tokens: int) -> list[Chosen]:
+    """The best that fit. One that is too large for what is left is passed over, not the end."""
+    chosen: list[Chosen] = []
+    said: list[frozenset[str]] = []
+    left = max_tokens
+    for entry in ranked:
+        if len(chosen) >= max_results:
+            break
+        if entry.probability < floor:
+            continue
+        words = frozenset(counted(entry.item.text).counts)
+        twin = next((i for i, other in enumerate(said) if _same(words, other)), None)
+        if twin is not None:
+            old = chosen[twin]
+            chosen[twin] = Chosen(ranked=old.ranked, tokens=old.tokens, also=(*old.also, entry.item.id))
+            continue
+        size = token_count(entry.item.text)
+        if size <= left:
+            chosen.append(Chosen(ranked=entry, tokens=size, also=()))
+            said.append(words)
+            left -= size
+    return chosen
+
+
+def token_count(text: str) -> int:
+    """About how many tokens a model reads for it."""
+    return 1 + len(text) // _CHARACTERS_A_TOKEN
+
+
+def _same(one: frozenset[str], other: frozenset[str]) -> bool:
+    # Numbers tell things apart that are otherwise said in the same words.
+    if {word for word in one ^ other if word.isdigit()}:
+        return False
+    return len(one & other) >= _SAME * len(one | other) and len(one | other) > 0

@@ -1,0 +1,20 @@
+"""The benchmarks run in their short form, so that the long one works when somebody wants it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_BENCH = Path(__file__).parents[2] / "bench"
+
+
+@pytest.mark.parametrize(
+    "words", [["ledgers.py", "--quick"], ["engine.py", "--quick", "--database", "sqlite"]]
+)
+def test_a_benchmark_runs_in_its_short_form(words: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, str(_BENCH / words[0]), *words[1:]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "|" in done.stdout

@@ -1,0 +1,104 @@
+"""Any text at all may be asked: recall raises nothing and keeps its deadline.
+
+NEXUS_LONG=1 asks ten thousand.
+"""
+
+import asyncio
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nexus import ledgers
+from nexus.config import LedgersConfig
+from nexus.home import Home
+from nexus.ledgers import Ledgers, events
+from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.presets import preset
+
+_QUERIES = 10_000 if os.environ.get("NEXUS_LONG") else 200
+# The deadline is the program's; a loaded machine may wake it late.
+_SLACK_MS = 2_000
+
+HOSTILE = [
+    "",
+    " ",
+    "\0",
+    "\0" * 1000,
+    '"',
+    '""" OR *',
+    "' OR 1=1; DROP TABLE events; --",
+    "NEAR(a b, 5)",
+    "content : cello",
+    "sender:* AND NOT (",
+    "^cello* -lessons + {x y}",
+    "AND OR NOT",
+    "a" * 100_000,
+    "cello " * 20_000,
+    "🎻" * 5_000,
+    "👩‍👩‍👧‍👦 family",
+    "チェロのレッスンはいつですか",
+    "متى درس التشيلو؟",
+    "когда урок виолончели",
+    "\ud800 lone surrogate",
+    "\u202eright to left\u202c",
+    "between 31 February and 99 March 0000",
+    "9999-99-99",
+    "12 December 9999",
+    "999 years ago",
+    "[]{}()\\|/`~!@#$%^&*",
+    "%s %d {0} ${HOME} $(id)",
+    "\n\r\t\v\f",
+]
+
+QUERIES = st.one_of(
+    st.text(max_size=200),
+    st.text(st.characters(), max_size=50),
+    st.lists(
+        st.sampled_from(["cello", "AND", "OR", '"', "(", ")", "NEAR", "*", ":", "last", "May", "2023"])
+    ).map(" ".join),
+    st.sampled_from(HOSTILE),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    made = Home(Path(tmp_path_factory.mktemp("recall")) / "home")
+    made.create()
+    ledgers.create(made)
+    return made
+
+
+async def asked(home: Home, texts: list[str]) -> list[float]:
+    spent: list[float] = []
+    async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
+        await opened.events.write(
+            lambda c: events.append(
+                c, [events.NewEvent(channel="test", content="cello lessons", sender="Ann", external_id="1")]
+            )
+        )
+        recall = Recall(opened, None, now=lambda: datetime(2026, 11, 15, tzinfo=UTC))
+        for text in texts:
+            started = time.perf_counter()
+            await recall.find(Query(text=text, budget="low"))
+            spent.append((time.perf_counter() - started) * 1000)
+    return spent
+
+
+def test_the_fuzz_list_raises_nothing_and_keeps_the_deadline(home: Home) -> None:
+    spent = asyncio.run(asked(home, HOSTILE))
+    assert max(spent) < preset("low").deadline_ms + _SLACK_MS
+
+
+@given(st.lists(QUERIES, min_size=20, max_size=20))
+@settings(
+    max_examples=_QUERIES // 20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+def test_any_text_may_be_asked(home: Home, texts: list[str]) -> None:
+    assert max(asyncio.run(asked(home, texts))) < preset("low").deadline_ms + _SLACK_MS

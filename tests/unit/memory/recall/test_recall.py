@@ -1,0 +1,138 @@
+"""Recall over a real home, with a small embedder that needs no weights."""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import apsw
+import numpy as np
+import pytest
+
+from nexus.ledgers import Ledgers, events, memory
+from nexus.memory.embedding import Vectors, embed_new
+from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.words import tokens
+
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+
+
+class WordHashes:
+    """An embedder by hashed words: texts that share words are near."""
+
+    model_id = "word-hashes@1"
+    dimensions = 64
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        vectors = np.full((len(texts), self.dimensions), 1e-3, np.float32)
+        for row, text in enumerate(texts):
+            for word in tokens(text):
+                vectors[row, hashlib.sha256(word.encode()).digest()[0] % self.dimensions] += 1
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+TALK = {
+    "garden": [
+        ("Ann", "We planted tomatoes and basil in the garden today."),
+        ("Bob", "Which vegetable grows best there?"),
+        ("Ann", "Zucchini, by far!"),
+        ("Bob", "Good to know."),
+    ],
+    "music": [
+        ("Bob", "I started cello lessons with Mrs Keller."),
+        ("Ann", "How often do you practise?"),
+        ("Bob", "Every Tuesday and Friday."),
+    ],
+}
+
+
+async def filled(opened: Ledgers) -> tuple[Recall, dict[str, str]]:
+    ids: dict[str, str] = {}
+    for day, name in enumerate(TALK):
+        moment = datetime(2026, 5 + day, 3, tzinfo=UTC)
+
+        def work(connection: apsw.Connection, name: str = name, moment: datetime = moment) -> list[str]:
+            thread_id = events.ensure_thread(connection, channel="test", external_id=name)
+            return events.append(
+                connection,
+                [
+                    events.NewEvent(
+                        channel="test",
+                        content=text,
+                        sender=speaker,
+                        thread_id=thread_id,
+                        occurred_at=moment + timedelta(minutes=i),
+                    )
+                    for i, (speaker, text) in enumerate(TALK[name])
+                ],
+            )
+
+        made = await opened.events.write(work)
+        ids |= {TALK[name][i][1]: id_ for i, id_ in enumerate(made)}
+    vectors = Vectors(opened.embeddings, WordHashes())
+    await embed_new(opened, vectors)
+    return Recall(opened, vectors, now=lambda: NOW), ids
+
+
+async def test_the_turn_that_says_it_comes_first(opened: Ledgers) -> None:
+    recall, ids = await filled(opened)
+    answer = await recall.find(Query(text="Who teaches Bob the cello?"))
+    assert answer.results[0].item.id == ids["I started cello lessons with Mrs Keller."]
+    reasons = answer.results[0].reasons
+    assert "keyword" in reasons.arms
+    assert "cello" in reasons.matched_words
+    assert reasons.source_event_id == answer.results[0].item.id
+    assert reasons.age_days > 100
+
+
+async def test_an_answer_without_the_words_is_found_beside_its_question(opened: Ledgers) -> None:
+    recall, ids = await filled(opened)
+    answer = await recall.find(Query(text="Which vegetable grows best?"))
+    assert ids["Zucchini, by far!"] in [result.item.id for result in answer.results[:3]]
+
+
+async def test_nothing_outside_the_scope_is_returned(opened: Ledgers) -> None:
+    recall, _ = await filled(opened)
+    none = await recall.find(Query(text="cello lessons", thread_ids=frozenset()))
+    assert none.results == ()
+    other = await recall.find(Query(text="cello lessons", channel="elsewhere"))
+    assert other.results == ()
+
+
+async def test_the_best_thread_holds_the_answer(opened: Ledgers) -> None:
+    recall, _ = await filled(opened)
+    answer = await recall.find(Query(text="cello practise"))
+    assert answer.threads[0][0] == answer.results[0].item.thread_id
+
+
+async def test_facts_are_found_beside_events(opened: Ledgers) -> None:
+    recall, _ = await filled(opened)
+    (fact_id,) = await opened.memory.write(
+        lambda c: memory.append_facts(c, [memory.NewFact(fact="Bob plays the cello since 2025")])
+    )
+    answer = await recall.find(Query(text="Since when does Bob play the cello?"))
+    assert fact_id in [result.item.id for result in answer.results]
+
+
+@pytest.mark.parametrize("budget", ["low", "mid", "high"])
+async def test_every_budget_answers(opened: Ledgers, budget: str) -> None:
+    recall, _ = await filled(opened)
+    answer = await recall.find(Query(text="tomatoes", budget=budget))  # type: ignore[arg-type]
+    assert answer.results
+    assert answer.late_arms == ()
+
+
+async def test_it_works_by_words_alone(opened: Ledgers) -> None:
+    _, ids = await filled(opened)
+    answer = await Recall(opened, None, now=lambda: NOW).find(Query(text="tomatoes and basil"))
+    assert answer.results[0].item.id == ids["We planted tomatoes and basil in the garden today."]
+
+
+async def test_embedding_twice_is_embedding_once(opened: Ledgers) -> None:
+    await filled(opened)
+    again = await embed_new(opened, Vectors(opened.embeddings, WordHashes()))
+    assert again.embedded == 0
+
+
+async def test_an_empty_home_answers_with_nothing(opened: Ledgers) -> None:
+    recall = Recall(opened, Vectors(opened.embeddings, WordHashes()), now=lambda: NOW)
+    assert (await recall.find(Query(text="anything at all?"))).results == ()
