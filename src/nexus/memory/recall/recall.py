@@ -13,8 +13,8 @@ import apsw
 from nexus import clock
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.vectors import Vectors
-from nexus.memory.recall import arms, loading, pool
-from nexus.memory.recall.item import Answer, Query, Sighting
+from nexus.memory.recall import arms, loading, pool, surroundings
+from nexus.memory.recall.item import Answer, Kind, Query, Sighting
 from nexus.memory.recall.order import Found, order
 from nexus.memory.recall.presets import Preset, preset
 from nexus.memory.recall.question import Question, gist, understand
@@ -54,9 +54,11 @@ class Recall:
             facts = {sighting.id for sighting in seen if sighting.kind == "fact"}
             seen += await self._ledgers.memory.read(lambda c: arms.causal(c, facts, limits.candidates))
         left_ms = limits.deadline_ms - (time.perf_counter() - started) * 1000
-        by_id = _affordable([sighting for sighting in seen if sighting.kind in query.kinds], left_ms)
+        kinds = _visible_kinds(query)
+        by_id = _affordable([sighting for sighting in seen if sighting.kind in kinds], left_ms)
         with timed(timings, "fetch"):
             stretches, idf = await loading.fetch(self._ledgers, question, by_id)
+            stretches = surroundings.within(stretches, query.time_after, query.time_before)
         with timed(timings, "count"):
             cosine = self._cosine(vector, [item.id for stretch in stretches for item in stretch.items])
             built = await asyncio.to_thread(pool.build, question, stretches, cosine, idf)
@@ -152,6 +154,12 @@ class Recall:
             return {}
         whole, bare = (self._vectors.index.scores(vector, ids).tolist() for vector in vectors)
         return dict(zip(ids, zip(whole, bare, strict=True), strict=True))
+
+
+def _visible_kinds(query: Query) -> frozenset[Kind]:
+    """Threads and channels are known of events alone: a scope of them shuts out what may rest on others."""
+    narrowed = query.thread_ids is not None or query.channel is not None
+    return query.kinds & frozenset[Kind]({"event"}) if narrowed else query.kinds
 
 
 def _affordable(seen: list[Sighting], left_ms: float) -> dict[str, list[Sighting]]:

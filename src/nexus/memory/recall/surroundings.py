@@ -7,11 +7,13 @@ candidates themselves, those farther off only lend their words.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, cast
 
 import apsw
 
+from nexus import clock
 from nexus.memory.recall.arms import SQL
 from nexus.memory.recall.item import Item
 
@@ -43,6 +45,21 @@ def around(connection: apsw.Connection, event_ids: Sequence[str]) -> list[Stretc
         follows.update(pairwise(seqs))
     items = _items(connection, every)
     return _joined(items, follows, near)
+
+
+def within(stretches: Sequence[Stretch], after: datetime | None, before: datetime | None) -> list[Stretch]:
+    """The same stretches, where nothing from outside the times may be an answer."""
+    if after is None and before is None:
+        return list(stretches)
+    start = clock.timestamp(after) if after else ""
+    end = clock.timestamp(before) if before else "~"
+    return [
+        Stretch(
+            s.items,
+            [flag and start <= item.at < end for item, flag in zip(s.items, s.candidate, strict=True)],
+        )
+        for s in stretches
+    ]
 
 
 def _stretch(connection: apsw.Connection, seq: int, thread_id: str | None) -> tuple[list[int], int]:

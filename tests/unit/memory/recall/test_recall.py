@@ -98,6 +98,27 @@ async def test_nothing_outside_the_scope_is_returned(opened: Ledgers) -> None:
     assert other.results == ()
 
 
+async def test_a_scope_of_threads_shuts_out_facts_that_may_rest_on_others(opened: Ledgers) -> None:
+    recall, ids = await filled(opened)
+    fact = memory.NewFact(fact="Bob has cello lessons with Mrs Keller")
+    await opened.memory.write(lambda c: memory.append_facts(c, [fact]))
+    event_id = ids["I started cello lessons with Mrs Keller."]
+    found = await opened.events.read(lambda c: events.get(c, event_id))
+    assert found is not None
+    assert found.thread_id is not None
+    answer = await recall.find(Query(text="cello lessons", thread_ids=frozenset({found.thread_id})))
+    assert {result.item.kind for result in answer.results} == {"event"}
+    assert {result.item.thread_id for result in answer.results} == {found.thread_id}
+
+
+async def test_neighbours_from_outside_the_time_are_not_answers(opened: Ledgers) -> None:
+    recall, _ = await filled(opened)
+    before = datetime(2026, 5, 3, 0, 2, tzinfo=UTC)
+    answer = await recall.find(Query(text="Which vegetable grows best?", time_before=before))
+    assert answer.results
+    assert all(result.item.at < "2026-05-03T00:02" for result in answer.results)
+
+
 async def test_the_best_thread_holds_the_answer(opened: Ledgers) -> None:
     recall, _ = await filled(opened)
     answer = await recall.find(Query(text="cello practise"))
