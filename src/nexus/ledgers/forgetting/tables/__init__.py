@@ -24,7 +24,17 @@ VOCABULARY: Final = frozenset(
         *("action", "call_id", "category", "channel", "circuit_state", "content_type", "direction"),
         *("fact_type", "hook_point", "kind", "lane", "media_type", "mode", "model", "outcome", "provider"),
         *("relation", "role", "script_hash", "script_path", "sha256", "source", "source_text_hash"),
-        *("source_type", "stage", "status", "subject_type", "target_type", "tool_name", "type", "type_id"),
+        *(
+            "source_type",
+            "stage",
+            "status",
+            "subject_type",
+            "target_type",
+            "tool_name",
+            "type",
+            "type_id",
+            "work",
+        ),
         *("workspace_dir", "peer_workspaces", "created_by_agent", "as_of", "last_triggered"),
         # Of what is never removed.
         *("automation_id", "definition_id", "model_id", "previous_version_id"),
