@@ -127,7 +127,7 @@ class SessionQueue:
         were not. Returns how many runs that were. Call it when a home is opened to be served."""
         async with self._homes(home) as ledgers:
             count = 0
-            for id_, label, _, _ in await ledgers.runtime.read(executions.unfinished):
+            for id_, label in await ledgers.runtime.read(executions.unfinished):
                 try:
                     known = await self._engine.show(id_)
                 except UnknownExecutionError:

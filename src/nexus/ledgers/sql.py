@@ -16,13 +16,19 @@ def text(ledger: str, file: str) -> str:
 
 
 @cache
-def queries(ledger: str) -> dict[str, str]:
-    """The named statements of `ledgers/<ledger>/queries.sql`."""
+def named(file: Path) -> dict[str, str]:
+    """The named statements of one file."""
     found: dict[str, str] = {}
-    for part in text(ledger, "queries.sql").split("-- name:")[1:]:
+    for part in file.read_text(encoding="utf-8").split("-- name:")[1:]:
         name, _, statement = part.partition("\n")
         found[name.strip()] = statement.strip()
     return found
+
+
+@cache
+def queries(ledger: str) -> dict[str, str]:
+    """The named statements of `ledgers/<ledger>/queries.sql`."""
+    return named(_HERE / ledger / "queries.sql")
 
 
 @cache

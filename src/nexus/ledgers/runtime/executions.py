@@ -124,10 +124,10 @@ def unfinished_before(connection: apsw.Connection, session_label: str, execution
     return [cast("str", row[0]) for row in rows]
 
 
-def unfinished(connection: apsw.Connection) -> list[tuple[str, str, str, str]]:
-    """Every run that has not ended: its id, session label, lane and work."""
+def unfinished(connection: apsw.Connection) -> list[tuple[str, str]]:
+    """Every run that has not ended: its id and session label."""
     rows = connection.execute(sql.queries("runtime")["unfinished"]).fetchall()
-    return cast("list[tuple[str, str, str, str]]", rows)
+    return cast("list[tuple[str, str]]", rows)
 
 
 def _json(value: Any) -> str:

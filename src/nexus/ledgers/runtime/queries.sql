@@ -43,4 +43,4 @@ UPDATE executions SET taken_by = NULL WHERE taken_by = ? AND status = 'queued'
 SELECT id FROM executions WHERE session_label = ? AND status IN ('queued', 'running') AND id < ? ORDER BY id
 
 -- name: unfinished
-SELECT id, session_label, lane, work FROM executions WHERE status IN ('queued', 'running') ORDER BY id
+SELECT id, session_label FROM executions WHERE status IN ('queued', 'running') ORDER BY id

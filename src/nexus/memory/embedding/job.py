@@ -10,8 +10,8 @@ import apsw
 
 from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Database
+from nexus.ledgers.sql import named
 from nexus.memory.embedding.vectors import Source, Vectors
-from nexus.memory.statements import named
 
 _SQL = named(Path(__file__).with_name("queries.sql"))
 _BATCH = 256

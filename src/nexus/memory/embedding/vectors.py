@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nexus.ledgers.database import Database
+from nexus.ledgers.sql import named
 from nexus.memory.embedding.embedder import Embedder
 from nexus.memory.embedding.index import ExactIndex, Index
-from nexus.memory.statements import named
 
 Floats = NDArray[np.float32]
 

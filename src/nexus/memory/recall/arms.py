@@ -13,13 +13,13 @@ import apsw
 import numpy as np
 
 from nexus import clock
+from nexus.ledgers.sql import named
 from nexus.ledgers.text import match_any
 from nexus.memory.embedding.embedder import Floats
 from nexus.memory.embedding.index import Index
 from nexus.memory.recall.item import Kind, Query, Sighting
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.words import ROLE_WORDS, counted
-from nexus.memory.statements import named
 
 SQL: Final = named(Path(__file__).with_name("queries.sql"))
 
