@@ -50,6 +50,11 @@ class Home:
         return self.root / "logs"
 
     @property
+    def run(self) -> Path:
+        """What exists only while the home is served: the socket, and answers that are being streamed."""
+        return self.root / "run"
+
+    @property
     def lock_file(self) -> Path:
         return self.root / "home.lock"
 
@@ -64,6 +69,7 @@ class Home:
             self.state / "hooks",
             self.scripts,
             self.logs,
+            self.run,
         )
 
     def ledger(self, name: str) -> Path:

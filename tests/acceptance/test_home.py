@@ -49,7 +49,14 @@ def test_init_makes_a_private_and_healthy_home(tmp_path: Path) -> None:
     done = nexus(home, "init")
 
     assert done.returncode == 0
-    assert {path.name for path in home.iterdir()} == {"config.toml", "data", "home.lock", "logs", "state"}
+    assert {path.name for path in home.iterdir()} == {
+        "config.toml",
+        "data",
+        "home.lock",
+        "logs",
+        "run",
+        "state",
+    }
     assert (home / "state" / "meeseeks").is_dir()
     assert (home / "state" / "hooks" / "scripts").is_dir()
     loose = [path for path in [home, *home.rglob("*")] if path.stat().st_mode & 0o077]

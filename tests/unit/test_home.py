@@ -79,6 +79,7 @@ def test_creating_makes_every_folder_and_a_commented_config(tmp_path: Path) -> N
         "home.lock",
         "data",
         "logs",
+        "run",
         "state",
         "state/hooks",
         "state/hooks/scripts",

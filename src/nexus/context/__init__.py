@@ -1,0 +1,5 @@
+"""What an agent is shown: system prompt, tools, history, current message."""
+
+from nexus.context.assembled import AssembledContext
+
+__all__ = ["AssembledContext"]

@@ -1,0 +1,39 @@
+"""An assembled context: everything that one run of an agent needs to know, before it is queued."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+
+@dataclass(kw_only=True)
+class AssembledContext:
+    """One run's prompt. Automations may change it until the run is started.
+
+    The system prompt and the tools are the same for everybody, so that their prefix stays cached:
+    what is particular to a role goes to `role_context`, what is particular to a task to `current_message`.
+    The history is read when the run begins, because an earlier run of the session may still add to it.
+    """
+
+    session_label: str
+    role: str
+    system_prompt: str
+    tools: tuple[str, ...]
+    current_message: str
+    role_context: str = ""
+    """Put before the current message, in the same user turn."""
+    event_id: str | None = None
+    fork_of: str | None = None
+    """The label of the session whose history this one begins with, where it is a fork."""
+    max_turns: int | None = None
+    timeout_ms: int | None = None
+
+    def prepend(self, text: str) -> None:
+        """Put text before the current message: it belongs to this task and not to the session."""
+        self.current_message = f"{text}\n\n{self.current_message}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        fields: dict[str, Any] = {**value, "tools": tuple(value["tools"])}
+        return cls(**fields)

@@ -1,0 +1,117 @@
+"""The request: one message, worker or schedule being worked on. Every room below the pipeline knows it.
+
+A worker gets a request of its own, whose parent is the one that dispatched it; whatever else works for
+a request (an automation, a meeseeks) shares the very object. Cost and trace go by the root.
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from nexus import clock, ids
+
+AccessLevel = Literal["owner", "known", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    """A directory that tools may see, and whether they may write there."""
+
+    path: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """What a request may reach. It comes from the server side only, and a worker's is never wider."""
+
+    level: AccessLevel = "unknown"
+    tools: frozenset[str] | None = frozenset()
+    """The names of tools that may be called; None: all of them."""
+    directories: tuple[Grant, ...] = ()
+    network: bool = False
+
+    def narrowed(
+        self,
+        *,
+        tools: frozenset[str] | None = None,
+        directories: tuple[Grant, ...] | None = None,
+        network: bool = True,
+    ) -> "Access":
+        """The part of this that is also asked for. What is not held here cannot be gained."""
+        kept = self.tools if tools is None else tools if self.tools is None else self.tools & tools
+        asked = self.directories if directories is None else directories
+        return replace(
+            self,
+            tools=kept,
+            directories=tuple(grant for grant in asked if self._holds(grant)),
+            network=self.network and network,
+        )
+
+    def within(self, asked: "Access") -> "Access":
+        """What is both held here and asked for."""
+        return self.narrowed(tools=asked.tools, directories=asked.directories, network=asked.network)
+
+    def may_call(self, tool: str) -> bool:
+        return self.tools is None or tool in self.tools
+
+    def _holds(self, asked: Grant) -> bool:
+        path = PurePosixPath(asked.path)
+        return any(
+            path.is_relative_to(held.path)
+            and ".." not in path.parts
+            and (held.writable or not asked.writable)
+            for held in self.directories
+        )
+
+
+@dataclass(kw_only=True)
+class Event:
+    """What asked for the request, as far as the rooms below need it."""
+
+    content: str
+    id: str | None = None
+    thread_id: str | None = None
+    channel: str | None = None
+    sender_id: str | None = None
+
+
+@dataclass(kw_only=True)
+class Agent:
+    """Who answers: the role decides the model, the session label the conversation."""
+
+    role: str = "manager"
+    session_label: str = ""
+
+
+@dataclass(kw_only=True)
+class Request:
+    """One piece of work, from the message that caused it to its answer."""
+
+    request_id: str = field(default_factory=lambda: ids.new("req"))
+    root_request_id: str = ""
+    parent_request_id: str | None = None
+    depth: int = 0
+    """How many dispatches lie between this and the message that a person sent."""
+    event: Event
+    agent: Agent = field(default_factory=Agent)
+    principal_id: str | None = None
+    access: Access = Access()
+    created_at: str = field(default_factory=lambda: clock.timestamp(clock.now()))
+    enrichment: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What automations added for the rooms after them."""
+
+    def __post_init__(self) -> None:
+        self.root_request_id = self.root_request_id or self.request_id
+
+    def child(self, *, content: str, agent: Agent, access: Access | None = None) -> "Request":
+        """The request of a worker: same root, same principal, access no wider than this one's."""
+        return Request(
+            root_request_id=self.root_request_id,
+            parent_request_id=self.request_id,
+            depth=self.depth + 1,
+            event=Event(content=content, thread_id=self.event.thread_id, channel=self.event.channel),
+            agent=agent,
+            principal_id=self.principal_id,
+            access=self.access if access is None else self.access.within(access),
+        )

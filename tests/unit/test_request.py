@@ -1,0 +1,65 @@
+"""A worker's request belongs to its parent's lineage and never reaches further."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nexus.request import Access, Agent, Event, Grant, Request
+
+_HELD = Access(
+    level="owner",
+    tools=frozenset({"read", "bash"}),
+    directories=(Grant(path="/home/ada/notes"), Grant(path="/home/ada/desk", writable=True)),
+)
+
+
+def _request(access: Access = _HELD) -> Request:
+    return Request(event=Event(content="Hello"), access=access, principal_id="ent_1")
+
+
+def test_a_request_without_a_parent_is_its_own_root() -> None:
+    request = _request()
+    assert request.root_request_id == request.request_id
+
+
+def test_a_child_keeps_root_and_principal_and_goes_one_deeper() -> None:
+    root = _request()
+    child = root.child(content="Look it up", agent=Agent(role="worker", session_label="worker:1"))
+    grandchild = child.child(content="And this", agent=Agent(role="worker", session_label="worker:2"))
+    assert grandchild.root_request_id == root.request_id
+    assert grandchild.parent_request_id == child.request_id
+    assert (grandchild.depth, grandchild.principal_id, grandchild.access) == (2, "ent_1", _HELD)
+
+
+def test_what_is_asked_for_and_not_held_is_not_given() -> None:
+    asked = Access(
+        tools=frozenset({"read", "write"}),
+        directories=(
+            Grant(path="/home/ada/notes", writable=True),
+            Grant(path="/home/ada/desk/drafts", writable=True),
+            Grant(path="/home/ada/desk/../keys"),
+            Grant(path="/etc"),
+        ),
+        network=True,
+    )
+    given_access = _request().child(content="x", agent=Agent(), access=asked).access
+    assert given_access.tools == {"read"}
+    assert given_access.directories == (Grant(path="/home/ada/desk/drafts", writable=True),)
+    assert not given_access.network
+    assert given_access.level == "owner"
+
+
+_TOOLS = st.none() | st.frozensets(st.sampled_from(["read", "write", "bash", "edit"]))
+_GRANTS = st.lists(
+    st.builds(Grant, path=st.sampled_from(["/a", "/a/b", "/a/b/c", "/ab", "/"]), writable=st.booleans())
+).map(tuple)
+_ACCESS = st.builds(Access, tools=_TOOLS, directories=_GRANTS, network=st.booleans())
+
+
+@given(_ACCESS, _ACCESS)
+def test_narrowing_never_widens(held: Access, asked: Access) -> None:
+    got = held.within(asked)
+    assert not got.network or held.network
+    for tool in ("read", "write", "bash", "edit"):
+        assert not got.may_call(tool) or held.may_call(tool)
+    for grant in got.directories:
+        assert held.narrowed(directories=(grant,)).directories == (grant,)
