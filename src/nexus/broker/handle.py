@@ -15,7 +15,7 @@ from nexus.engine.errors import (
 )
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
-from nexus.ledgers.runtime.executions import Execution, Status
+from nexus.ledgers.runtime.executions import FINAL, Execution, Status
 
 Homes = Callable[[str], AbstractAsyncContextManager[Ledgers]]
 """The ledgers of a home by its id, for as long as they are needed."""
@@ -38,8 +38,10 @@ class ExecutionHandle:
 
     async def result(self) -> Any:
         """The result once there is one; that of the run that answered for this one, where one did."""
-        await self._engine.finished(self.id)
         execution = await self.state()
+        if execution.status not in FINAL:
+            await self._engine.finished(self.id)
+            execution = await self.state()
         if execution.taken_by is not None:
             return await ExecutionHandle(self._engine, self._homes, self._home, execution.taken_by).result()
         if execution.status == "done":

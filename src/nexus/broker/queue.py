@@ -89,8 +89,12 @@ class SessionQueue:
         home: str = "",
         mode: Mode = "followup",
         timeout_ms: int | None = None,
+        execution_id: str | None = None,
     ) -> ExecutionHandle:
         """Ask for a run and return its handle at once.
+
+        A caller that may call twice for the same run, as after a crash, gives an id that it has made
+        with `ids.new("exe")` and recorded: the second call finds the first one's run.
 
         While its session is busy, a `followup` waits; a `collect` joins what is said within the
         debounce into one run; a `steer` is offered to the run under way, and waits if that doesn't
@@ -104,7 +108,7 @@ class SessionQueue:
         # Under the lock the ledger and the engine see the runs of a session in the same order.
         async with lock, self._homes(home) as ledgers:
             new = NewExecution(
-                id=ids.new("exe"),
+                id=execution_id or ids.new("exe"),
                 request_id=request_id,
                 session_label=session_label,
                 lane=lane_of(session_label),
@@ -112,10 +116,11 @@ class SessionQueue:
                 mode=mode,
                 input=input_,
             )
-            await ledgers.runtime.write(partial(executions.enqueue, execution=new))
-            await self._hand_over(home, new.id, session_label, timeout_ms)
-            if mode == "interrupt":
-                await self._clear_way(home, ledgers, new)
+            recorded = await ledgers.runtime.write(partial(executions.enqueue, execution=new))
+            if recorded.status not in FINAL:
+                await self._hand_over(home, new.id, session_label, timeout_ms)
+                if mode == "interrupt":
+                    await self._clear_way(home, ledgers, new)
         return ExecutionHandle(self._engine, self._homes, home, new.id)
 
     def handle(self, execution_id: str, *, home: str = "") -> ExecutionHandle:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nexus import ids
 from nexus.broker.queue import SessionQueue, Turn, lane_of
 from nexus.engine import Engine, Settings
 from nexus.engine.errors import UnknownWorkError, WorkCancelledError, WorkFailedError, WorkTimeoutError
@@ -198,6 +199,41 @@ async def test_a_run_without_a_request_or_a_body_is_refused(stage: Stage) -> Non
         await stage.queue.start_execution("talk", "x", session_label="chat:1", request_id="req_none")
     with pytest.raises(UnknownWorkError, match="Known: talk"):
         await stage.queue.start_execution("sing", "x", session_label="chat:1", request_id="req_1")
+
+
+async def test_asking_again_under_the_same_id_finds_the_first_run(stage: Stage) -> None:
+    id_ = ids.new("exe")
+    gate = stage.gate("once")
+    first = await stage.say("once", execution_id=id_)
+    while_it_runs = await stage.say("once", execution_id=id_)
+    gate.set()
+
+    assert await first.result() == await while_it_runs.result() == {"said": ["once"]}
+    after_its_end = await stage.say("once", execution_id=id_)
+    assert await after_its_end.result() == {"said": ["once"]}
+    assert stage.seen == [["once"]]
+
+
+async def test_an_id_that_names_another_run_is_refused(stage: Stage) -> None:
+    handle = await stage.say("mine", "chat:1")
+    with pytest.raises(UsageError, match="chat:1"):
+        await stage.say("mine", "chat:2", execution_id=handle.id)
+
+
+async def test_order_is_that_of_the_calls_however_old_a_given_id_is(stage: Stage) -> None:
+    made_early = ids.new("exe")
+    gate = stage.gate("first")
+    handles = [
+        await stage.say("first"),
+        await stage.say("second", mode="collect"),
+        await stage.say("third", mode="collect", execution_id=made_early),
+        await stage.say("fourth"),
+    ]
+    gate.set()
+    for handle in handles:
+        await handle.result()
+
+    assert stage.seen == [["first"], ["second", "third"], ["fourth"]]
 
 
 async def test_what_was_recorded_and_never_reached_the_engine_is_recovered(stage: Stage) -> None:

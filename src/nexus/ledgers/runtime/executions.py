@@ -48,8 +48,8 @@ class Execution:
     ended_at: str | None
 
 
-def enqueue(connection: apsw.Connection, execution: NewExecution) -> None:
-    """Record a run before it is promised."""
+def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
+    """Record a run before it is promised. One whose id is known already is left as it is."""
     queries = sql.queries("runtime")
     connection.execute(
         queries["enqueue_execution"],
@@ -63,8 +63,12 @@ def enqueue(connection: apsw.Connection, execution: NewExecution) -> None:
             "input": _json(execution.input),
         },
     )
-    if not connection.changes():
+    recorded = get(connection, execution.id)
+    if recorded is None:
         raise UsageError(f"There is no request {execution.request_id} that a run could belong to")
+    if _identity(recorded) != _identity(execution):
+        raise UsageError(f"The id {execution.id} names another run, of the session {recorded.session_label}")
+    return recorded
 
 
 def get(connection: apsw.Connection, execution_id: str) -> Execution | None:
@@ -128,6 +132,10 @@ def unfinished(connection: apsw.Connection) -> list[tuple[str, str]]:
     """Every run that has not ended: its id and session label."""
     rows = connection.execute(sql.queries("runtime")["unfinished"]).fetchall()
     return cast("list[tuple[str, str]]", rows)
+
+
+def _identity(execution: NewExecution | Execution) -> tuple[str, str, str]:
+    return execution.request_id, execution.session_label, execution.work
 
 
 def _json(value: Any) -> str:
