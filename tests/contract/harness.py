@@ -29,7 +29,7 @@ class Harness:
         self.lease_ms = lease_ms
         self.without = without or []
         self.killed: dict[int, int] = {}
-        self.frozen: dict[int, tuple[int, int]] = {}
+        self.frozen: dict[int, list[tuple[int, int]]] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def worker(self) -> subprocess.Popen[bytes]:
@@ -61,7 +61,7 @@ class Harness:
         process.send_signal(signal.SIGSTOP)
         frozen = time.monotonic_ns()
         yield
-        self.frozen[process.pid] = (frozen, time.monotonic_ns())
+        self.frozen.setdefault(process.pid, []).append((frozen, time.monotonic_ns()))
         process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:

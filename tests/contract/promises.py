@@ -77,22 +77,34 @@ def late_writes(harness: Harness) -> list[str]:
     """After its work was taken over, a thawed process records nothing and finishes nothing of it."""
     broken: list[str] = []
     lines = harness.lines()
-    for pid, (frozen, thawed) in harness.frozen.items():
-        taken = {
-            line["id"]
-            for line in lines
-            if line["what"] == "begin" and line["pid"] != pid and frozen < line["ns"] < thawed
-        }
-        begun_before = {
-            line["id"]
-            for line in lines
-            if line["what"] == "begin" and line["pid"] == pid and line["ns"] < frozen
-        }
-        for line in lines:
-            late = line["pid"] == pid and line["ns"] > thawed and line.get("id") in taken & begun_before
-            if late and line["what"] in {"recorded", "end"}:
-                broken.append(f"{line['id']}: {line['what']} {line.get('step', '')} after the thaw")
+    for pid, freezes in harness.frozen.items():
+        for frozen, thawed in freezes:
+            taken = {
+                line["id"]
+                for line in lines
+                if line["what"] == "begin" and line["pid"] != pid and frozen < line["ns"] < thawed
+            }
+            lost = taken & _begun(lines, pid, frozen)
+            for line in lines:
+                if line["pid"] != pid or line["ns"] < thawed or line.get("id") not in lost:
+                    continue
+                if line["what"] == "begin":
+                    lost.remove(line["id"])  # it was given the work anew
+                elif line["what"] in {"recorded", "end"}:
+                    broken.append(f"{line['id']}: {line['what']} {line.get('step', '')} after the thaw")
     return broken
+
+
+def _begun(lines: list[Line], pid: int, before: int) -> set[str]:
+    """What a process had begun and not ended at a moment."""
+    begun: set[str] = set()
+    for line in lines:
+        if line["pid"] == pid and line["ns"] < before:
+            if line["what"] == "begin":
+                begun.add(line["id"])
+            elif line["what"] == "stopped":
+                begun.discard(line["id"])
+    return begun
 
 
 def takeover_delays_ms(harness: Harness) -> list[float]:
@@ -122,9 +134,9 @@ def _intervals(harness: Harness) -> list[tuple[int, int, Line]]:
             begun[place] = line
         elif line["what"] == "stopped" and place in begun:
             begin = begun.pop(place)
-            frozen, thawed = harness.frozen.get(line["pid"], (0, 0))
-            was_frozen = begin["ns"] < frozen and line["ns"] > thawed
-            found.append((begin["ns"], frozen if was_frozen else line["ns"], begin))
+            freezes = harness.frozen.get(line["pid"], [])
+            within = [frozen for frozen, _ in freezes if begin["ns"] < frozen < line["ns"]]
+            found.append((begin["ns"], min(within, default=line["ns"]), begin))
     for (pid, _), begin in begun.items():
         if pid in harness.killed:
             found.append((begin["ns"], harness.killed[pid], begin))
