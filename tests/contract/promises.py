@@ -73,6 +73,15 @@ def repeated_steps(harness: Harness) -> list[str]:
     return broken
 
 
+def misplaced_results(harness: Harness) -> list[str]:
+    """Steps that were started side by side each give their own result, after a crash too."""
+    return [
+        f"{line['id']}: {line['results']}"
+        for line in harness.lines()
+        if line["what"] == "end" and line["results"] != sorted(line["results"])
+    ]
+
+
 def late_writes(harness: Harness) -> list[str]:
     """After its work was taken over, a thawed process records nothing and finishes nothing of it."""
     broken: list[str] = []

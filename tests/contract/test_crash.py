@@ -12,9 +12,11 @@ from contract.harness import Harness, Harnesses
 _LEASE_MS = 3_000
 
 
-def _produce(harness: Harness, *, producers: int, count: int, keys: int, **payload: int) -> None:
+def _produce(
+    harness: Harness, *, producers: int, count: int, keys: int, work: str = "steps", **payload: int
+) -> None:
     processes = [
-        harness.producer(number, count=count, keys=keys, work="steps", payload=payload)
+        harness.producer(number, count=count, keys=keys, work=work, payload=payload)
         for number in range(producers)
     ]
     for process in processes:
@@ -57,6 +59,31 @@ def test_without_takeover_the_loss_is_seen(harnesses: Harnesses) -> None:
     harness.workers(1)
     assert not harness.drain(timeout_s=_LEASE_MS / 1000 + 5)
     assert promises.lost(harness) != []
+
+
+def _killed_between_steps_side_by_side(harness: Harness) -> None:
+    """Of steps that run side by side some are recorded and some are not when their worker is killed."""
+    (worker,) = harness.workers(1)
+    _produce(harness, producers=1, count=6, keys=6, work="parallel", step_ms=400)
+    harness.await_line(worker, "recorded")
+    harness.kill(worker)
+    harness.workers(1)
+    assert harness.drain()
+
+
+def test_steps_side_by_side_keep_their_places_over_a_crash(harnesses: Harnesses) -> None:
+    harness = harnesses(lease_ms=_LEASE_MS)
+    _killed_between_steps_side_by_side(harness)
+    assert promises.lost(harness) == []
+    assert promises.misplaced_results(harness) == []
+    assert promises.repeated_steps(harness) == []
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_without_an_order_of_starting_steps_the_confusion_is_seen(harnesses: Harnesses) -> None:
+    harness = harnesses(lease_ms=_LEASE_MS, without=["order of starting steps"])
+    _killed_between_steps_side_by_side(harness)
+    assert promises.misplaced_results(harness) != []
 
 
 def _frozen_past_its_lease(harness: Harness) -> None:

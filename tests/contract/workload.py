@@ -19,9 +19,10 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nexus.engine import Context, Engine, Lane, Settings, enqueue, exclusive, ids, leases
+from nexus.engine import Context, Engine, Lane, Settings, enqueue, exclusive, ids, interior, leases
 from nexus.engine.database import Database
 
+_SIDE_BY_SIDE = 4
 LANES = (Lane(name="chat", limit=16, priority=0), Lane(name="background", limit=8, priority=100))
 
 
@@ -69,6 +70,26 @@ class Works:
         self._note("ran", context, payload, step=name)
         await asyncio.sleep(payload.get("step_ms", 0) / 1000)
 
+    async def parallel(self, context: Context, payload: dict[str, Any]) -> None:
+        """Steps of one name side by side, of which the last to start is the first to end."""
+        self._note("begin", context, payload)
+
+        async def one(number: int) -> int:
+            result = await context.step("call", self._call, context, payload, number)
+            self._note("recorded", context, payload, step=f"call-{number}")
+            return result
+
+        try:
+            results = await asyncio.gather(*[one(number) for number in range(_SIDE_BY_SIDE)])
+            self._note("end", context, payload, results=results)
+        finally:
+            self._note("stopped", context, payload)
+
+    async def _call(self, context: Context, payload: dict[str, Any], number: int) -> int:
+        self._note("ran", context, payload, step=f"call-{number}")
+        await asyncio.sleep((_SIDE_BY_SIDE - number) * payload["step_ms"] / 1000)
+        return number
+
     async def stubborn(self, context: Context, payload: dict[str, Any]) -> None:
         """Takes its time to stop when it is cancelled."""
         self._note("begin", context, payload)
@@ -98,7 +119,7 @@ def engine(config: dict[str, Any], evidence: Evidence) -> Engine:
         )
     )
     works = Works(evidence)
-    for work in (works.plain, works.steps, works.stubborn):
+    for work in (works.plain, works.steps, works.parallel, works.stubborn):
         made.register(work.__name__, work)
     return made
 
@@ -154,6 +175,7 @@ def take_away(protection: str) -> None:
         "sortable ids": _without_sortable_ids,
         "takeover": _without_takeover,
         "fencing": _without_fencing,
+        "order of starting steps": _without_step_order,
         "commit before acknowledging": _without_commit,
     }[protection]()
 
@@ -179,6 +201,16 @@ def _without_fencing() -> None:
     leases.Leases.renew = lambda self: True
     # DBOS compares the owner of an execution in every write; without a token it compares nothing.
     importlib.import_module("dbos._sys_db").__dict__["current_owner_xid"] = _nobody
+
+
+def _without_step_order() -> None:
+    real = interior.step
+
+    async def late(*arguments: Any) -> Any:
+        await asyncio.sleep(random.uniform(0, 0.05))
+        return await real(*arguments)
+
+    interior.step = late
 
 
 def _nobody(*_: object) -> None:

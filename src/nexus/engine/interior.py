@@ -125,5 +125,14 @@ class Interior:
 
 
 async def step(name: str, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    """Run a function once: its result is recorded, and a later run gets the record."""
-    return await DBOS.run_step_async({"name": name}, function, *arguments)
+    """Run a function once: its result is recorded, and a later run gets the record.
+
+    DBOS numbers steps as they are started, before anything is awaited: steps that run side by side have
+    their numbers from the order of their calls.
+    """
+
+    # DBOS would run what does not look like a coroutine function (a callable object) in a thread.
+    async def call() -> Any:
+        return await function(*arguments)
+
+    return await DBOS.run_step_async({"name": name}, call)

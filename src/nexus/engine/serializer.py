@@ -38,12 +38,18 @@ class Ended(Exception):  # noqa: N818 - it is a way to end, not always an error
         self.end = end
 
 
+class StepError(Exception):
+    """Stands for an error of a step whose own class cannot be stored and made again."""
+
+
 def dumps(value: Any) -> str:
     if isinstance(value, Ended):
-        return json.dumps({_ENDED: asdict(value.end)}, ensure_ascii=False)
+        return _json({_ENDED: asdict(value.end)})
+    if isinstance(value, BaseException):
+        return _PICKLED + _error(value)
     if _exact(value):
-        return json.dumps(value, ensure_ascii=False)
-    return _PICKLED + base64.b64encode(pickle.dumps(value)).decode("ascii")
+        return _json(value)
+    return _PICKLED + _pickled(value)
 
 
 def loads(text: str) -> Any:
@@ -54,6 +60,30 @@ def loads(text: str) -> Any:
     if type(value) is dict and _ENDED in value:
         return Ended(End(**cast("dict[str, Any]", value)[_ENDED]))
     return cast("Any", value)
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Bytes that were no text, as a program may print them: escaped, the database can store them.
+        return json.dumps(value)
+    return text
+
+
+def _pickled(value: Any) -> str:
+    return base64.b64encode(pickle.dumps(value)).decode("ascii")
+
+
+def _error(error: BaseException) -> str:
+    """The error itself where it survives being stored: many classes cannot be made from their arguments."""
+    try:
+        stored = _pickled(error)
+        loads(_PICKLED + stored)
+    except Exception:  # pickle calls the class's own code, which may raise anything
+        return _pickled(StepError(f"{type(error).__qualname__}: {error}"))
+    return stored
 
 
 def _exact(value: Any) -> bool:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus.engine import serializer
+from nexus.errors import UsageError
 
 _plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -44,3 +45,28 @@ def test_the_end_of_an_execution_comes_back() -> None:
 def test_a_payload_that_looks_like_an_end_stays_a_payload() -> None:
     value = {"nexus.ended": {"kind": "failed"}}
     assert serializer.loads(serializer.dumps(value)) == value
+
+
+class PickyError(Exception):
+    """Like many errors of libraries: what it is made from is not what it says."""
+
+    def __init__(self, code: int, *, body: str) -> None:
+        super().__init__(f"{code}: {body}")
+
+
+def test_an_error_that_cannot_be_made_again_is_stored_with_its_words() -> None:
+    back = serializer.loads(serializer.dumps(PickyError(429, body="too many")))
+    assert isinstance(back, serializer.StepError)
+    assert str(back) == "PickyError: 429: too many"
+
+
+def test_an_error_that_can_be_made_again_is_itself() -> None:
+    back = serializer.loads(serializer.dumps(UsageError("no", hint="do it otherwise")))
+    assert isinstance(back, UsageError)
+    assert (back.message, back.hint) == ("no", "do it otherwise")
+
+
+def test_text_that_utf_8_cannot_carry_is_stored_all_the_same() -> None:
+    stored = serializer.dumps({"output": "\udcff"})
+    stored.encode("utf-8")
+    assert serializer.loads(stored) == {"output": "\udcff"}
