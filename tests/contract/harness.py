@@ -15,6 +15,8 @@ from nexus.engine import Settings, records
 from nexus.engine.database import Database
 
 _WORKLOAD = Path(__file__).with_name("workload.py")
+_TESTS = Path(__file__).parents[1]
+_SESSIONS = Path(__file__).with_name("sessions.py")
 
 
 class Harness:
@@ -50,6 +52,10 @@ class Harness:
         process = self._start({"role": "both", "producer": number, **config})
         self.await_line(process, "serving")
         return process
+
+    def sessions(self, role: str, **config: Any) -> subprocess.Popen[bytes]:
+        """A process with a session queue over a home."""
+        return self._start({"role": role, **config}, program=_SESSIONS)
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         process.kill()
@@ -105,7 +111,7 @@ class Harness:
         is_url = self.database.startswith("postgres")
         return Database(Settings(database=self.database if is_url else Path(self.database)))
 
-    def _start(self, config: dict[str, Any]) -> subprocess.Popen[bytes]:
+    def _start(self, config: dict[str, Any], program: Path = _WORKLOAD) -> subprocess.Popen[bytes]:
         full = {
             **config,
             "database": self.database,
@@ -113,12 +119,13 @@ class Harness:
             "lease_ms": self.lease_ms,
             "without": self.without,
         }
+        path = os.pathsep.join([str(_TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
         with (self.evidence / f"stderr-{len(self._processes)}").open("wb") as errors:
             process = subprocess.Popen(
-                [sys.executable, str(_WORKLOAD), json.dumps(full)],
+                [sys.executable, str(program), json.dumps(full)],
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                env={**os.environ, "PYTHONWARNINGS": "ignore"},
+                env={**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONPATH": path},
             )
         self._processes.append(process)
         return process

@@ -21,7 +21,7 @@ def structure(path: Path) -> dict[str, tuple[str, str]]:
 
 def _squeezed(statement: str) -> str:
     without_comments = re.sub(r"--[^\n]*", "", statement)
-    return re.sub(r"\s+", " ", without_comments.replace('"', "")).strip()
+    return re.sub(r"\s+", " ", re.sub(r"\s*([,()])\s*", r"\1", without_comments.replace('"', ""))).strip()
 
 
 def rows(path: Path, table: str) -> Sequence[tuple[object, ...]]:

@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
+from nexus import engine
 from nexus.engine import Engine
 from nexus.engine.errors import (
     EndedError,
@@ -27,6 +28,14 @@ _ERRORS: dict[Status, type[EndedError]] = {
 }
 
 
+async def settle(ledgers: Ledgers, known: engine.Execution) -> bool:
+    """Record an end that only the engine knows of: it never ran, or took its process down each time."""
+    if known.state == "failed" or known.state == "timeout" or known.state == "cancelled":
+        end = partial(executions.end, execution_id=known.id, status=known.state, error=known.error)
+        return await ledgers.runtime.write(end)
+    return False
+
+
 class ExecutionHandle:
     """Ask for the result, look at the state, cancel. Dropping it changes nothing."""
 
@@ -40,7 +49,7 @@ class ExecutionHandle:
         """The result once there is one; that of the run that answered for this one, where one did."""
         execution = await self.state()
         if execution.status not in FINAL:
-            await self._engine.finished(self.id)
+            await self._settle(await self._engine.finished(self.id))
             execution = await self.state()
         if execution.taken_by is not None:
             return await ExecutionHandle(self._engine, self._homes, self._home, execution.taken_by).result()
@@ -66,7 +75,9 @@ class ExecutionHandle:
         """
         if not await self._engine.cancel(self.id):
             return False
-        if (await self._engine.show(self.id)).state == "cancelled":
-            async with self._homes(self._home) as ledgers:
-                await ledgers.runtime.write(partial(executions.end, execution_id=self.id, status="cancelled"))
+        await self._settle(await self._engine.show(self.id))
         return True
+
+    async def _settle(self, known: engine.Execution) -> None:
+        async with self._homes(self._home) as ledgers:
+            await settle(ledgers, known)

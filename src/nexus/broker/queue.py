@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from nexus import clock, ids
-from nexus.broker.handle import ExecutionHandle, Homes
+from nexus.broker.handle import ExecutionHandle, Homes, settle
 from nexus.engine import Context, Engine
 from nexus.engine.errors import UnknownExecutionError, UnknownWorkError
 from nexus.ledgers import Ledgers
@@ -115,12 +115,11 @@ class SessionQueue:
                 work=work,
                 mode=mode,
                 input=input_,
+                timeout_ms=timeout_ms,
             )
             recorded = await ledgers.runtime.write(partial(executions.enqueue, execution=new))
             if recorded.status not in FINAL:
-                await self._hand_over(home, new.id, session_label, timeout_ms)
-                if mode == "interrupt":
-                    await self._clear_way(home, ledgers, new)
+                await self._hand_over(home, ledgers, recorded)
         return ExecutionHandle(self._engine, self._homes, home, new.id)
 
     def handle(self, execution_id: str, *, home: str = "") -> ExecutionHandle:
@@ -129,32 +128,36 @@ class SessionQueue:
 
     async def recover(self, home: str = "") -> int:
         """After a crash: hand over what was recorded and never reached the engine, and record ends that
-        were not. Returns how many runs that were. Call it when a home is opened to be served."""
+        were not. Returns how many runs that were. Call it when a home is opened to be served, before
+        anything is started in it."""
         async with self._homes(home) as ledgers:
-            count = 0
-            for id_, label in await ledgers.runtime.read(executions.unfinished):
-                try:
-                    known = await self._engine.show(id_)
-                except UnknownExecutionError:
-                    await self._hand_over(home, id_, label, None)
-                    count += 1
-                    continue
-                if known.state == "failed" or known.state == "timeout" or known.state == "cancelled":
-                    end = partial(executions.end, execution_id=id_, status=known.state, error=known.error)
-                    count += await ledgers.runtime.write(end)
-            return count
+            unfinished = await ledgers.runtime.read(executions.unfinished)
+            return sum([await self._recovered(home, ledgers, id_) for id_ in unfinished])
 
-    async def _hand_over(self, home: str, id_: str, session_label: str, timeout_ms: int | None) -> None:
+    async def _recovered(self, home: str, ledgers: Ledgers, id_: str) -> bool:
+        try:
+            return await settle(ledgers, await self._engine.show(id_))
+        except UnknownExecutionError:
+            recorded = await ledgers.runtime.read(partial(executions.get, execution_id=id_))
+            if recorded is None or recorded.status in FINAL:
+                return False
+            await self._hand_over(home, ledgers, recorded)
+            return True
+
+    async def _hand_over(self, home: str, ledgers: Ledgers, execution: Execution) -> None:
+        label = execution.session_label
+        if execution.mode == "interrupt":
+            await self._clear_way(home, ledgers, execution)
         await self._engine.start(
             _WORK,
             {"home": home},
-            key=f"{home}/{session_label}" if home else session_label,
-            lane=lane_of(session_label),
-            timeout_ms=timeout_ms,
-            execution_id=id_,
+            key=f"{home}/{label}" if home else label,
+            lane=execution.lane,
+            timeout_ms=execution.timeout_ms,
+            execution_id=execution.id,
         )
 
-    async def _clear_way(self, home: str, ledgers: Ledgers, new: NewExecution) -> None:
+    async def _clear_way(self, home: str, ledgers: Ledgers, new: Execution) -> None:
         earlier = await ledgers.runtime.read(
             partial(executions.unfinished_before, session_label=new.session_label, execution_id=new.id)
         )

@@ -20,7 +20,8 @@ from nexus.ledgers.runtime import executions
 class Stage:
     """A queue over one home, whose runs say what they got and wait for a gate where they are told to."""
 
-    def __init__(self, queue: SessionQueue, ledgers: Ledgers) -> None:
+    def __init__(self, engine: Engine, queue: SessionQueue, ledgers: Ledgers) -> None:
+        self.engine = engine
         self.queue = queue
         self.ledgers = ledgers
         self.seen: list[Any] = []
@@ -60,7 +61,7 @@ class Stage:
 async def staged(ledgers: Ledgers, folder: Path, *, serve: bool = True) -> AsyncGenerator[Stage]:
     engine = Engine(Settings(database=folder / "engine.db", stop_grace_ms=200))
     queue = SessionQueue(engine, lambda _: nullcontext(ledgers), debounce_ms=300)
-    stage = Stage(queue, ledgers)
+    stage = Stage(engine, queue, ledgers)
     await engine.open(serve=serve)
     try:
         yield stage
@@ -236,22 +237,63 @@ async def test_order_is_that_of_the_calls_however_old_a_given_id_is(stage: Stage
     assert stage.seen == [["first"], ["second", "third"], ["fourth"]]
 
 
-async def test_what_was_recorded_and_never_reached_the_engine_is_recovered(stage: Stage) -> None:
-    # What a crash between the two leaves behind.
+async def _recorded_only(stage: Stage, input_: str, **options: Any) -> str:
+    """What a crash leaves behind between the ledger's record and the engine's."""
     new = executions.NewExecution(
-        id="exe_01",
+        id=ids.new("exe"),
         request_id="req_1",
-        session_label="chat:9",
+        session_label="chat:1",
         lane="chat",
         work="talk",
-        mode="followup",
-        input="x",
+        input=input_,
+        **{"mode": "followup", **options},
     )
     await stage.ledgers.runtime.write(lambda c: executions.enqueue(c, new))
+    return new.id
+
+
+async def test_what_was_recorded_and_never_reached_the_engine_is_recovered(stage: Stage) -> None:
+    id_ = await _recorded_only(stage, "x")
 
     assert await stage.queue.recover() == 1
-    assert await stage.queue.handle("exe_01").result() == {"said": ["x"]}
+    assert await stage.queue.handle(id_).result() == {"said": ["x"]}
     assert await stage.queue.recover() == 0
+
+
+async def test_a_recovered_run_keeps_its_time_limit(stage: Stage) -> None:
+    stage.gate("long")
+    id_ = await _recorded_only(stage, "long", timeout_ms=200)
+
+    await stage.queue.recover()
+    with pytest.raises(WorkTimeoutError):
+        await stage.queue.handle(id_).result()
+
+
+async def test_a_recovered_interrupt_stops_what_runs(stage: Stage) -> None:
+    stage.gate("long")
+    running = await stage.say("long")
+    await until_begun(stage)
+    id_ = await _recorded_only(stage, "instead", mode="interrupt")
+
+    await stage.queue.recover()
+    assert await stage.queue.handle(id_).result() == {"said": ["instead"]}
+    with pytest.raises(WorkCancelledError):
+        await running.result()
+
+
+async def test_an_end_that_only_the_engine_knows_is_recorded(stage: Stage) -> None:
+    gate = stage.gate("first")
+    first = await stage.say("first")
+    waiting = await stage.say("waiting")
+    await until_begun(stage)
+    # As `nexus engine cancel` of another program does, on a host where the home is not open.
+    await stage.engine.cancel(waiting.id)
+
+    with pytest.raises(WorkCancelledError):
+        await waiting.result()
+    assert (await waiting.state()).status == "cancelled"
+    gate.set()
+    await first.result()
 
 
 async def test_another_process_may_ask_while_this_one_serves(opened: Ledgers, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class NewExecution:
     work: str
     mode: Mode
     input: Any
+    timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +47,7 @@ class Execution:
     enqueued_at: str
     started_at: str | None
     ended_at: str | None
+    timeout_ms: int | None
 
 
 def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
@@ -61,6 +63,7 @@ def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
             "work": execution.work,
             "mode": execution.mode,
             "input": _json(execution.input),
+            "timeout_ms": execution.timeout_ms,
         },
     )
     recorded = get(connection, execution.id)
@@ -128,10 +131,9 @@ def unfinished_before(connection: apsw.Connection, session_label: str, execution
     return [cast("str", row[0]) for row in rows]
 
 
-def unfinished(connection: apsw.Connection) -> list[tuple[str, str]]:
-    """Every run that has not ended: its id and session label."""
-    rows = connection.execute(sql.queries("runtime")["unfinished"]).fetchall()
-    return cast("list[tuple[str, str]]", rows)
+def unfinished(connection: apsw.Connection) -> list[str]:
+    """Every run that has not ended, in the order in which they were recorded."""
+    return [cast("str", row[0]) for row in connection.execute(sql.queries("runtime")["unfinished"])]
 
 
 def _identity(execution: NewExecution | Execution) -> tuple[str, str, str]:

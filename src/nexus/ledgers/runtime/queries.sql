@@ -3,13 +3,14 @@ SELECT 'automations', count(*) FROM automations WHERE status <> 'superseded'
 UNION ALL SELECT 'requests', count(*) FROM requests UNION ALL SELECT 'executions', count(*) FROM executions
 
 -- name: enqueue_execution
-INSERT INTO executions (id, request_id, root_request_id, session_label, lane, work, mode, input_json)
-SELECT :id, id, root_request_id, :session_label, :lane, :work, :mode, :input FROM requests WHERE id = :request_id
+INSERT INTO executions (id, request_id, root_request_id, session_label, lane, work, mode, input_json, timeout_ms)
+SELECT :id, id, root_request_id, :session_label, :lane, :work, :mode, :input, :timeout_ms
+FROM requests WHERE id = :request_id
 ON CONFLICT (id) DO NOTHING
 
 -- name: execution
 SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, status, result_json, error,
-       enqueued_at, started_at, ended_at
+       enqueued_at, started_at, ended_at, timeout_ms
 FROM executions WHERE id = ?
 
 -- name: begin_execution
@@ -48,4 +49,4 @@ WHERE session_label = ? AND status IN ('queued', 'running')
 ORDER BY rowid
 
 -- name: unfinished
-SELECT id, session_label FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
+SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid

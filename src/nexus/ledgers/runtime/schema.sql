@@ -85,7 +85,8 @@ CREATE TABLE executions (
   error            TEXT,
   enqueued_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   started_at       TEXT,
-  ended_at         TEXT
+  ended_at         TEXT,
+  timeout_ms       INTEGER                             -- how long its code may run, where that is limited
 ) STRICT;
 CREATE INDEX executions_request ON executions (request_id);
 CREATE INDEX executions_root ON executions (root_request_id);
