@@ -45,7 +45,7 @@ class Run:
         self._scale = scale
         self._place = tempfile.TemporaryDirectory(prefix="nexus-contract-")
         self._cluster = Postgres() if kind == "postgres" else None
-        self._made = 0
+        self._harnesses: list[Harness] = []
         self._sessions = self._number(500)
         self.figures: list[Figure] = []
 
@@ -56,6 +56,8 @@ class Run:
             for part in (self._order, self._kills, self._freezes, self._stops, self._acknowledged):
                 part()
         finally:
+            for harness in self._harnesses:
+                harness.stop()
             if self._cluster is not None:
                 self._cluster.stop()
             self._place.cleanup()
@@ -145,11 +147,11 @@ class Run:
         self._report(harness, what, promises.lost, promises.reorderings, fine=drained)
 
     def _harness(self, lease_ms: int = _LEASE_MS) -> Harness:
-        self._made += 1
-        folder = Path(self._place.name, str(self._made))
+        folder = Path(self._place.name, str(len(self._harnesses)))
         folder.mkdir()
         database = str(folder / "engine.db") if self._cluster is None else self._cluster.new_database()
-        return Harness(database, folder, lease_ms=lease_ms)
+        self._harnesses.append(Harness(database, folder, lease_ms=lease_ms))
+        return self._harnesses[-1]
 
     def _number(self, full: int) -> int:
         return max(int(full * self._scale), 1)

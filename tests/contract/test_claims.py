@@ -73,6 +73,21 @@ def test_idle_keys_are_found_behind_many_busy_ones(opened: Database) -> None:
     assert ["i"] in [claims.take("me", 1).ids for _ in range(8)]
 
 
+def test_what_was_interrupted_goes_before_all_that_waits(opened: Database) -> None:
+    _add(opened, *[(f"k{n:03}", f"e{n:03}") for n in range(200)])
+    with opened.write() as connection:
+        connection.execute(
+            opened.sql("UPDATE {t}workflow_status SET recovery_attempts = 1 WHERE workflow_uuid = 'e150'")
+        )
+    assert Claims(opened, LANE, "1").take("me", 1).ids == ["e150"]
+
+
+def test_processes_do_not_all_begin_with_the_same_keys(opened: Database) -> None:
+    _add(opened, *[(f"k{n:03}", f"e{n:03}") for n in range(200)])
+    first = {head for _ in range(12) for head in Claims(opened, LANE, "1").take("me", 1).ids}
+    assert first != {f"e{n:03}" for n in range(12)}
+
+
 def test_a_head_of_another_version_keeps_its_key_waiting(opened: Database) -> None:
     _add(opened, ("a", "1"), version="old")
     _add(opened, ("a", "2"), ("b", "3"))

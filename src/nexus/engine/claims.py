@@ -1,7 +1,8 @@
 """Taking work: the heads of some idle keys, at a cost that does not grow with how many keys wait.
 
 DBOS's own claim visits every waiting key (185 ms at 10,000 of them). This one goes on from where the
-last one stopped, visits a bounded number, and comes round to all of them in turn.
+last one stopped, visits a bounded number, and comes round to all of them in turn. Work that was
+interrupted by the loss of its process comes before all: it has had its turn already.
 """
 
 import uuid
@@ -44,6 +45,21 @@ FROM visited WHERE k IS NOT NULL
 """
 
 
+# Each is the head of an idle key: it was running, and nothing of its key has begun since.
+_INTERRUPTED = """
+SELECT workflow_uuid FROM {t}workflow_status
+WHERE queue_name = :queue AND status = 'ENQUEUED' AND recovery_attempts > 0
+  AND application_version = :version
+LIMIT :room
+"""
+
+_ANY_KEY = """
+SELECT queue_partition_key FROM {t}workflow_status
+WHERE queue_name = :queue AND status = 'ENQUEUED' {proof} AND queue_partition_key IS NOT NULL
+ORDER BY random() LIMIT 1
+"""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claimed:
     """What was taken, and the token that owns it."""
@@ -59,9 +75,11 @@ class Claims:
         self._database = database
         self._queue = QUEUE_PREFIX + lane.name
         self._version = version
-        self._after = ""
+        self._after: str | None = None
         proof = "" if database.is_postgres else _PROOF
         self._heads_statement = database.sql(_HEADS.replace("{proof}", proof))
+        self._interrupted_statement = database.sql(_INTERRUPTED)
+        self._any_key_statement = database.sql(_ANY_KEY.replace("{proof}", proof))
 
     def take(self, executor_id: str, room: int) -> Claimed:
         """Take the heads of up to `room` idle keys. Blocking.
@@ -74,12 +92,31 @@ class Claims:
         return Claimed(ids=self._begin(heads, executor_id, owner) if heads else [], owner=owner)
 
     def _heads(self, room: int) -> list[str]:
+        interrupted = self._interrupted(room)
+        if len(interrupted) == room:
+            return interrupted
+        following = self._next_heads(room - len(interrupted))
+        return interrupted + [head for head in following if head not in interrupted]
+
+    def _interrupted(self, room: int) -> list[str]:
+        values = {"queue": self._queue, "version": self._version, "room": room}
+        with self._database.read() as connection:
+            return [row[0] for row in connection.execute(self._interrupted_statement, values)]
+
+    def _next_heads(self, room: int) -> list[str]:
+        if self._after is None:
+            # Processes that never live long enough to come round must not all begin with the same keys.
+            self._after = self._any_key()
+        began = self._after
         visits = room * _VISITS_FOR_EACH + _VISITS_MORE
-        heads = self._visit(self._after, visits, room)
-        if len(heads) < room and self._after:
-            self._after = ""
+        heads = self._visit(began, visits, room)
+        if began and not self._after and len(heads) < room:
             heads += [head for head in self._visit("", visits, room - len(heads)) if head not in heads]
         return heads
+
+    def _any_key(self) -> str:
+        with self._database.read() as connection:
+            return connection.execute(self._any_key_statement, {"queue": self._queue}).scalar() or ""
 
     def _visit(self, after: str, visits: int, room: int) -> list[str]:
         heads: list[str] = []

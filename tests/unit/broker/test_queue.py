@@ -237,7 +237,9 @@ async def test_order_is_that_of_the_calls_however_old_a_given_id_is(stage: Stage
     assert stage.seen == [["first"], ["second", "third"], ["fourth"]]
 
 
-async def _recorded_only(stage: Stage, input_: str, **options: Any) -> str:
+async def _recorded_only(
+    stage: Stage, input_: str, mode: executions.Mode = "followup", timeout_ms: int | None = None
+) -> str:
     """What a crash leaves behind between the ledger's record and the engine's."""
     new = executions.NewExecution(
         id=ids.new("exe"),
@@ -245,8 +247,9 @@ async def _recorded_only(stage: Stage, input_: str, **options: Any) -> str:
         session_label="chat:1",
         lane="chat",
         work="talk",
+        mode=mode,
         input=input_,
-        **{"mode": "followup", **options},
+        timeout_ms=timeout_ms,
     )
     await stage.ledgers.runtime.write(lambda c: executions.enqueue(c, new))
     return new.id
