@@ -76,6 +76,11 @@ class Home:
         return self.data / f"{name}.db"
 
     @property
+    def engine_file(self) -> Path:
+        """Where the engine keeps its work, unless it is told to use a Postgres."""
+        return self.data / "engine.db"
+
+    @property
     def exists(self) -> bool:
         return self.data.is_dir()
 

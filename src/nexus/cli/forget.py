@@ -14,7 +14,7 @@ from nexus.cli import forget_report
 from nexus.cli.place import opened_home
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
-from nexus.ledgers.forgetting import Target
+from nexus.ledgers.forgetting import Beside, Target
 
 T = TypeVar("T")
 Resolve = Callable[[apsw.Connection], Target]
@@ -96,7 +96,10 @@ def range_(ctx: click.Context, start: str, end: str, **choices: bool) -> None:
 @click.pass_context
 def resume(ctx: click.Context, as_json: bool) -> None:
     """Finish what a crash or a busy database interrupted."""
-    reports = _run(ctx, lambda ledgers: forgetting.resume(ledgers, tell=forget_report.progress))
+    beside = _engine(ctx)
+    reports = _run(
+        ctx, lambda ledgers: forgetting.resume(ledgers, tell=forget_report.progress, beside=beside)
+    )
     if as_json:
         forget_report.print_json([forget_report.record(report) for report in reports])
         return
@@ -117,7 +120,8 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
         if dry_run or plan.is_empty:
             return
         _confirm()
-    report = _run(ctx, lambda ledgers: _carry_out(ledgers, target))
+    beside = _engine(ctx)
+    report = _run(ctx, lambda ledgers: _carry_out(ledgers, target, beside))
     if as_json:
         forget_report.print_json(None if report is None else forget_report.record(report))
     elif report is None:
@@ -126,10 +130,22 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
         forget_report.show(report)
 
 
-async def _carry_out(ledgers: Ledgers, target: Target) -> forgetting.Report | None:
-    for report in await forgetting.resume(ledgers, tell=forget_report.progress):
+async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forgetting.Report | None:
+    tell = forget_report.progress
+    for report in await forgetting.resume(ledgers, tell=tell, beside=beside):
         click.echo(f"Finished {report.forget_id}, which had been interrupted.", err=True)
-    return await forgetting.forget(ledgers, target, actor=_actor(), tell=forget_report.progress)
+    return await forgetting.forget(ledgers, target, actor=_actor(), tell=tell, beside=beside)
+
+
+def _engine(ctx: click.Context) -> Beside:
+    """The engine's database forgets too, where there is one."""
+    home, settings = opened_home(ctx)
+    if not settings.engine.database and not home.engine_file.is_file():
+        return forgetting.Nothing()
+    from nexus.engine.forgetting import Forgetting
+    from nexus.engine.settings import Settings
+
+    return Forgetting(Settings.of_home(home, settings.engine))
 
 
 def _run(ctx: click.Context, work: Callable[[Ledgers], Coroutine[Any, Any, T]]) -> T:

@@ -19,6 +19,7 @@ from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
 from nexus.engine.enqueue import Enqueuer
 from nexus.engine.errors import EngineStateError, UnknownExecutionError, UnknownWorkError
+from nexus.engine.failures import translated
 from nexus.engine.handle import Handle
 from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
@@ -78,7 +79,8 @@ class Engine:
         """Begin. With `serve=False` this process starts and watches work, and runs none."""
         if self._database is not None:
             raise EngineStateError("The engine has been started already")
-        database = await asyncio.to_thread(prepared, self.settings)
+        with translated(self.settings):
+            database = await asyncio.to_thread(prepared, self.settings)
         self._database = database
         self._enqueuer = Enqueuer(database, self.announce)
         if serve:
@@ -193,7 +195,8 @@ class Engine:
     async def record(self, executions: Sequence[NewExecution]) -> None:
         if self._enqueuer is None or self._database is None:
             raise EngineStateError("The engine is not running", hint="Call `open()` first.")
-        await self._enqueuer.add(executions)
+        with translated(self.settings):
+            await self._enqueuer.add(executions)
 
     def announce(self) -> None:
         """Work was recorded in this process by other means than `record`."""

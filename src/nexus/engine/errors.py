@@ -5,6 +5,10 @@ EngineError
 ├── UnknownWorkError     no work of that name is registered
 ├── UnknownExecutionError  no execution has that id
 ├── EngineUnsafeError    the database lacks a protection that the promises rest on
+├── EngineUnreachableError  the database does not answer, or may not be used
+├── EngineBusyError      another process holds the database
+├── EngineFullError      the disk of the database is full
+├── EngineDamagedError   the database's file is damaged
 └── EndedError           an execution ended without a result
     ├── WorkFailedError    its code raised
     ├── WorkTimeoutError   it was stopped at its time limit
@@ -32,6 +36,22 @@ class UnknownExecutionError(EngineError):
 
 class EngineUnsafeError(EngineError):
     """The database lacks a protection that the engine's promises rest on."""
+
+
+class EngineUnreachableError(EngineError):
+    """The database does not answer, or may not be used."""
+
+
+class EngineBusyError(EngineError):
+    """Another process holds the database and does not finish."""
+
+
+class EngineFullError(EngineError):
+    """The disk of the database is full."""
+
+
+class EngineDamagedError(EngineError):
+    """The database's file is damaged."""
 
 
 class EndedError(EngineError):

@@ -73,7 +73,7 @@ class Settings:
     def of_home(cls, home: Home, config: EngineConfig) -> Self:
         """The settings of one home's engine."""
         return cls(
-            database=config.database or home.data / "engine.db",
+            database=config.database or home.engine_file,
             host_limit=config.host_limit,
             lease_ms=config.lease_ms,
             synchronous=config.synchronous,

@@ -65,6 +65,9 @@ _OWN_TABLES = (
     # What was running when its process was lost, and goes first.
     """CREATE INDEX IF NOT EXISTS nexus_interrupted ON {t}workflow_status (queue_name)
     WHERE status = 'ENQUEUED' AND recovery_attempts > 0""",
+    # Results of steps that were not dropped yet: few, because they go soon after their execution's end.
+    """CREATE INDEX IF NOT EXISTS nexus_step_results ON {t}operation_outputs (workflow_uuid)
+    WHERE output IS NOT NULL""",
 )
 
 
@@ -167,6 +170,22 @@ def cancel_waiting(database: Database, execution_id: str) -> bool:
         if cancelled:
             connection.execute(job, {"id": execution_id})
         return cancelled
+
+
+def delete(database: Database, connection: sa.Connection, execution_ids: Sequence[str]) -> None:
+    """Remove all that is recorded about some executions, whatever their state."""
+    for table, column in (
+        ("operation_outputs", "workflow_uuid"),
+        ("workflow_input", "workflow_uuid"),
+        ("workflow_output", "workflow_uuid"),
+        ("workflow_status", "workflow_uuid"),
+        ("nexus_cancels", "execution_id"),
+        ("nexus_jobs", "execution_id"),
+    ):
+        statement = database.sql(f"DELETE FROM {{t}}{table} WHERE {column} IN :ids")
+        connection.execute(
+            statement.bindparams(sa.bindparam("ids", expanding=True)), {"ids": list(execution_ids)}
+        )
 
 
 def running_executors(connection: sa.Connection, database: Database) -> set[str]:

@@ -56,5 +56,6 @@ class Upkeep:
             started += versions.adopt(self._database, self._settings.version)
             Cancels(self._database).forget_met()
             letters.bury_deadly(self._database)
+            retention.drop_step_results(self._database)
             retention.forget_old(self._database, self._settings.retention_days)
         return started > 0

@@ -20,6 +20,7 @@ from nexus import ids
 from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import Home
 from nexus.ledgers.forgetting import planning, record, removal, scrubbing, traces
+from nexus.ledgers.forgetting.beside import Beside, Nothing
 from nexus.ledgers.forgetting.planning import Plan
 from nexus.ledgers.forgetting.record import Counts, Entry
 from nexus.ledgers.forgetting.sets import Sets, attached
@@ -32,6 +33,7 @@ _ORDER: Final = ("memory", "embeddings", "agents", "events", "identity", "runtim
 _LATER_PASSES: Final = 3
 
 Tell = Callable[[str], None]
+_NOTHING: Final = Nothing()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +68,12 @@ async def preview(ledgers: Ledgers, target: Target) -> Plan:
 
 
 async def forget(
-    ledgers: Ledgers, target: Target, *, actor: str, tell: Tell = lambda _: None
+    ledgers: Ledgers,
+    target: Target,
+    *,
+    actor: str,
+    tell: Tell = lambda _: None,
+    beside: Beside = _NOTHING,
 ) -> Report | None:
     """Remove a target from every ledger for good. None where there is nothing to remove."""
     began = time.perf_counter()
@@ -78,7 +85,7 @@ async def forget(
         scrubbing.require_space(ledgers.home, _to_scrub(entry))
         await ledgers.runtime.write(partial(entry.begin, sets=sets, actor=actor))
     planned = time.perf_counter()
-    report = await _carry_out(ledgers, entry, tell)
+    report = await _carry_out(ledgers, entry, tell, beside)
     named_in = await asyncio.to_thread(traces.files, ledgers.home, target.names)
     seconds = {"plan": planned - began, **report.seconds}
     return replace(report, seconds=seconds, kept=plan.kept, named_in=named_in)
@@ -89,19 +96,19 @@ async def unfinished(ledgers: Ledgers) -> list[Entry]:
     return await ledgers.runtime.read(record.unfinished)
 
 
-async def resume(ledgers: Ledgers, *, tell: Tell = lambda _: None) -> list[Report]:
+async def resume(ledgers: Ledgers, *, tell: Tell = lambda _: None, beside: Beside = _NOTHING) -> list[Report]:
     """Finish every forget that a crash or a busy database interrupted."""
     await _bring_up_to_date(ledgers)
-    return [await _carry_out(ledgers, entry, tell) for entry in await unfinished(ledgers)]
+    return [await _carry_out(ledgers, entry, tell, beside) for entry in await unfinished(ledgers)]
 
 
-async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell) -> Report:
+async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> Report:
     began = time.perf_counter()
     try:
-        entry = await _remove(ledgers, entry, tell)
+        entry = await _remove(ledgers, entry, tell, beside)
         removed = time.perf_counter()
         await ledgers.events.write(entry.publish)
-        await _scrub(ledgers, entry, tell)
+        await _scrub(ledgers, entry, tell, beside)
         await ledgers.runtime.write(entry.complete)
     except (LedgerBusyError, LedgerFullError) as error:
         raise CareError(
@@ -112,8 +119,8 @@ async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell) -> Report:
     return Report(forget_id=entry.forget_id, target=entry.target, counts=entry.counts, seconds=seconds)
 
 
-async def _remove(ledgers: Ledgers, entry: Entry, tell: Tell) -> Entry:
-    await _follow_plan(ledgers, entry, tell)
+async def _remove(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> Entry:
+    await _follow_plan(ledgers, entry, tell, beside)
     for _ in range(_LATER_PASSES):
         tell("Looking for what was written meanwhile")
         async with _planned(ledgers, entry.target, entry.forget_id) as (sets, plan):
@@ -121,11 +128,14 @@ async def _remove(ledgers: Ledgers, entry: Entry, tell: Tell) -> Entry:
                 break
             entry = replace(entry, counts=entry.counts.and_those_of(plan))
             await ledgers.runtime.write(partial(entry.extend, sets=sets))
-        await _follow_plan(ledgers, entry, tell)
+        await _follow_plan(ledgers, entry, tell, beside)
     return entry
 
 
-async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell) -> None:
+async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> None:
+    # First, because it stops runs that would go on to write.
+    tell("Stopping what works on it")
+    await beside.remove(await ledgers.runtime.read(entry.executions))
     kinds = await ledgers.runtime.read(entry.kinds)
     for ledger in _ORDER:
         tell(f"Removing from {ledger}")
@@ -134,8 +144,8 @@ async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell) -> None:
     await asyncio.to_thread(_delete_files, ledgers.home, files)
 
 
-async def _scrub(ledgers: Ledgers, entry: Entry, tell: Tell) -> None:
-    left: list[str] = []
+async def _scrub(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> None:
+    left = [await beside.scrub()]
     for ledger in _to_scrub(entry):
         tell(f"Writing {ledger} anew")
         if ledger == "runtime":

@@ -225,6 +225,11 @@ SELECT DISTINCT kind FROM forget_items WHERE forget_id = ?
 -- name: planned_files
 SELECT item_id FROM forget_items WHERE forget_id = ? AND kind = 'files'
 
+-- name: planned_executions
+-- Those that go, and those that lose a text.
+SELECT DISTINCT item_id FROM forget_items
+WHERE forget_id = ? AND (kind = 'executions' OR kind LIKE 'executions.%')
+
 -- name: drop_items
 DELETE FROM forget_items WHERE forget_id = ?
 

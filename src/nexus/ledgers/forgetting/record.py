@@ -57,6 +57,11 @@ class Entry:
         """The files that go, as paths below the home."""
         return [str(row[0]) for row in connection.execute(_QUERIES["planned_files"], (self.forget_id,))]
 
+    def executions(self, connection: apsw.Connection) -> list[str]:
+        """The runs that go or lose a text, by id."""
+        rows = connection.execute(_QUERIES["planned_executions"], (self.forget_id,))
+        return [str(row[0]) for row in rows]
+
     def publish(self, connection: apsw.Connection) -> None:
         """Tell followers of the bus, once."""
         type_ = f"{self.target.kind}.forgotten"
