@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from nexus import clock, ids
 from nexus.broker.handle import ExecutionHandle, Homes, settle
 from nexus.engine import Context, Engine
-from nexus.engine.errors import UnknownExecutionError, UnknownWorkError
+from nexus.engine.errors import EngineStateError, UnknownExecutionError, UnknownWorkError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
@@ -25,7 +25,8 @@ T = TypeVar("T")
 # Which lane a session runs in, by how its label begins. It follows from the label alone, because order
 # and exclusion hold within a lane: a session in two lanes could run twice at once.
 LANES = (("meeseeks:", "background"), ("worker:", "workers"), ("", "chat"))
-_WORK = "broker.execution"
+WORK: Final = "broker.execution"
+"""What the engine knows every run as."""
 _DEBOUNCE_MS = 1_500
 
 
@@ -73,7 +74,7 @@ class SessionQueue:
         self._debounce_s = debounce_ms / 1000
         self._bodies: dict[str, Body] = {}
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        engine.register(_WORK, self._run)
+        engine.register(WORK, self._run)
 
     def register(self, work: str, body: Body) -> None:
         """Make a kind of run known. Names are stored: they must outlive an upgrade."""
@@ -104,23 +105,39 @@ class SessionQueue:
             raise UnknownWorkError(
                 f"No run is registered as `{work}`", hint=f"Known: {', '.join(self._bodies)}."
             )
-        lock = self._starting.setdefault(f"{home}/{session_label}", asyncio.Lock())
-        # Under the lock the ledger and the engine see the runs of a session in the same order.
-        async with lock, self._homes(home) as ledgers:
+        new = NewExecution(
+            id=execution_id or ids.new("exe"),
+            request_id=request_id,
+            session_label=session_label,
+            lane=lane_of(session_label),
+            work=work,
+            mode=mode,
+            input=input_,
+            timeout_ms=timeout_ms,
+        )
+        async with self._homes(home) as ledgers:
+            return await self._start(home, ledgers, new)
+
+    async def retry(self, execution_id: str, *, home: str = "") -> ExecutionHandle:
+        """Ask once more for what a run that has ended was asked, at the end of its session's queue."""
+        async with self._homes(home) as ledgers:
+            ended = await self.handle(execution_id, home=home).state()
+            if ended.status not in FINAL:
+                raise EngineStateError(
+                    f"{execution_id} is {ended.status}; only what has ended can be run again",
+                    hint=f"Cancel it first with `nexus engine cancel {execution_id}`.",
+                )
             new = NewExecution(
-                id=execution_id or ids.new("exe"),
-                request_id=request_id,
-                session_label=session_label,
-                lane=lane_of(session_label),
-                work=work,
-                mode=mode,
-                input=input_,
-                timeout_ms=timeout_ms,
+                id=ids.new("exe"),
+                request_id=ended.request_id,
+                session_label=ended.session_label,
+                lane=ended.lane,
+                work=ended.work,
+                mode="followup",
+                input=ended.input,
+                timeout_ms=ended.timeout_ms,
             )
-            recorded = await ledgers.runtime.write(partial(executions.enqueue, execution=new))
-            if recorded.status not in FINAL:
-                await self._hand_over(home, ledgers, recorded)
-        return ExecutionHandle(self._engine, self._homes, home, new.id)
+            return await self._start(home, ledgers, new)
 
     def handle(self, execution_id: str, *, home: str = "") -> ExecutionHandle:
         """The handle of a run that was asked for before, here or elsewhere."""
@@ -133,6 +150,15 @@ class SessionQueue:
         async with self._homes(home) as ledgers:
             unfinished = await ledgers.runtime.read(executions.unfinished)
             return sum([await self._recovered(home, ledgers, id_) for id_ in unfinished])
+
+    async def _start(self, home: str, ledgers: Ledgers, new: NewExecution) -> ExecutionHandle:
+        lock = self._starting.setdefault(f"{home}/{new.session_label}", asyncio.Lock())
+        # Under the lock the ledger and the engine see the runs of a session in the same order.
+        async with lock:
+            recorded = await ledgers.runtime.write(partial(executions.enqueue, execution=new))
+            if recorded.status not in FINAL:
+                await self._hand_over(home, ledgers, recorded)
+        return self.handle(new.id, home=home)
 
     async def _recovered(self, home: str, ledgers: Ledgers, id_: str) -> bool:
         try:
@@ -149,7 +175,7 @@ class SessionQueue:
         if execution.mode == "interrupt":
             await self._clear_way(home, ledgers, execution)
         await self._engine.start(
-            _WORK,
+            WORK,
             {"home": home},
             key=f"{home}/{label}" if home else label,
             lane=execution.lane,

@@ -7,9 +7,11 @@ from typing import Any
 
 import click
 
+from nexus import config
 from nexus.cli.place import chosen_home, counted, size
 from nexus.cli.progress import bytes_shown
-from nexus.errors import CareError
+from nexus.errors import CareError, ConfigError
+from nexus.home import Home
 from nexus.ledgers import backup as care
 from nexus.ledgers.backup import Manifest
 
@@ -22,8 +24,8 @@ from nexus.ledgers.backup import Manifest
 def backup(ctx: click.Context, folder: Path, verify: bool, as_json: bool) -> None:
     """Copy the home to a new FOLDER, while it may be in use.
 
-    All six databases, config.toml and state/ are copied (logs are not), each database as it was at one
-    moment. Keep the folder on another disk; it holds everything that the home does.
+    All six databases, the engine's, config.toml and state/ are copied (logs are not), each database as it
+    was at one moment. Keep the folder on another disk; it holds everything that the home does.
     """
     if verify:
         ctx.exit(_verify(folder, as_json=as_json))
@@ -38,6 +40,8 @@ def backup(ctx: click.Context, folder: Path, verify: bool, as_json: bool) -> Non
     click.echo(f"Copied {home.root} to {folder}: {_contents(manifest)}, checked, in {seconds:.1f} s.")
     for path in manifest.tree.left_out:
         click.echo(f"  left out: {path} is neither a file, a folder nor a link")
+    if manifest.engine is None and _on_a_server(home):
+        click.echo("  left out: the engine's work is in a Postgres database; back that up with pg_dump")
     click.echo(f"Next: `nexus backup --verify {folder}` checks it, `nexus restore {folder}` brings it back.")
 
 
@@ -63,6 +67,14 @@ def restore(ctx: click.Context, folder: Path, replace: bool, as_json: bool) -> N
     if kept:
         click.echo(f"What was there before is kept in {kept}; remove it when you no longer need it.")
     click.echo("Next: `nexus status` shows the home.")
+
+
+def _on_a_server(home: Home) -> bool:
+    try:
+        return config.load(home.config_file).engine.database != ""
+    except ConfigError:
+        # The backup is made all the same: the config.toml that cannot be read is in it.
+        return False
 
 
 def _verify(folder: Path, *, as_json: bool) -> int:

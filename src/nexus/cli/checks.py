@@ -7,34 +7,20 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from nexus import __version__, config, ledgers
 from nexus.broker.tools import sandbox
+from nexus.cli.findings import Finding, Level
 from nexus.cli.place import size
 from nexus.errors import ConfigError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, PRIVATE_FILE, Home
 from nexus.ledgers import attach, health, migrate
 
-Level = Literal["ok", "warning", "error"]
-
 _LITTLE_SPACE_BYTES = 1024**3
 _NO_SPACE_BYTES = 100 * 1024**2
 _OLDEST_SQLITE = (3, 37)
 _NETWORK_FILESYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One result of a check. `fix` mends it, where that can be done without a decision."""
-
-    check: str
-    level: Level
-    message: str
-    remedy: str = ""
-    fix: Callable[[], object] | None = None
 
 
 def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
@@ -53,6 +39,7 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     yield from _permissions(home)
     yield from _configuration(home)
     yield from _databases(home, thorough=thorough)
+    yield from _engine(home, thorough=thorough)
     yield from _attach_files(home)
     yield from _leftovers(home)
     yield from _disk(home)
@@ -194,6 +181,20 @@ def _migrate(home: Home, name: str) -> None:
     from nexus.ledgers.connection import connect
 
     connect(home.ledger(name), name, config.LedgersConfig(), writes=True).close()
+
+
+def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
+    try:
+        settings = config.load(home.config_file).engine
+    except ConfigError:
+        return  # told already
+    if not settings.database and not home.engine_file.is_file():
+        return
+    # Only here, because it brings the whole engine with it.
+    from nexus.cli import engine_checks
+    from nexus.engine.settings import Settings
+
+    yield from engine_checks.examine(home, Settings.of_home(home, settings), thorough=thorough)
 
 
 def _attach_files(home: Home) -> Iterator[Finding]:

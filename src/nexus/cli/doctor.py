@@ -4,7 +4,8 @@ import json
 
 import click
 
-from nexus.cli.checks import Finding, examine
+from nexus.cli.checks import examine
+from nexus.cli.findings import Finding
 from nexus.cli.place import chosen_home
 
 _SIGNS = {

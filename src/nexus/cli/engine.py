@@ -1,21 +1,26 @@
 """`nexus engine`: what waits, what runs where and since when, what failed and why."""
 
+import asyncio
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import click
 
+from nexus.broker.handle import settle
+from nexus.broker.queue import WORK, SessionQueue
 from nexus.cli.place import opened_home
-from nexus.engine import Settings, State, leases, letters, records, schedules, tables
+from nexus.engine import Engine, Settings, State, leases, letters, records, schedules, tables
 from nexus.engine.cancels import Cancels
 from nexus.engine.database import Database
 from nexus.engine.errors import UnknownExecutionError
+from nexus.engine.failures import translated
 from nexus.engine.records import FINAL, Execution
 from nexus.errors import UsageError
+from nexus.ledgers import Ledgers
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
 _limit = click.option("--limit", default=20, show_default=True, help="The most to show.")
@@ -126,7 +131,8 @@ def show(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 def retry(ctx: click.Context, execution_id: str, as_json: bool) -> None:
     """Run what has ended once more, as a new execution at the end of its queue."""
     with _opened(ctx) as database:
-        new = letters.retry(database, execution_id)
+        is_run = _found(database, execution_id).work == WORK
+        new = _retry_run(ctx, execution_id) if is_run else letters.retry(database, execution_id)
     if as_json:
         _print_json({"retried": execution_id, "execution": new})
     else:
@@ -141,6 +147,8 @@ def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
     """Cancel what waits; ask what runs to stop."""
     with _opened(ctx) as database:
         outcome = _cancel(database, execution_id)
+        if _found(database, execution_id).work == WORK:
+            _settle_run(ctx, _found(database, execution_id))
     if as_json:
         _print_json({"execution": execution_id, "outcome": outcome})
     else:
@@ -179,7 +187,8 @@ def _opened(ctx: click.Context) -> Generator[Database]:
         )
     database = Database(settings)
     try:
-        yield database
+        with translated(settings):
+            yield database
     finally:
         database.close()
 
@@ -200,6 +209,33 @@ def _cancel(database: Database, execution_id: str) -> str:
         return "it had ended already"
     Cancels(database).ask(execution_id)
     return "asked to stop; its session goes on once its code has stopped"
+
+
+def _retry_run(ctx: click.Context, execution_id: str) -> str:
+    """A run of the session queue is recorded in the ledger first, and so is its repetition."""
+    home, settings = opened_home(ctx)
+
+    async def retried() -> str:
+        engine = Engine(Settings.of_home(home, settings.engine))
+        async with Ledgers(home, settings.ledgers) as ledgers:
+            queue = SessionQueue(engine, lambda _: nullcontext(ledgers))
+            await engine.open(serve=False)
+            try:
+                return (await queue.retry(execution_id)).id
+            finally:
+                await engine.close()
+
+    return asyncio.run(retried())
+
+
+def _settle_run(ctx: click.Context, execution: Execution) -> None:
+    home, settings = opened_home(ctx)
+
+    async def settled() -> None:
+        async with Ledgers(home, settings.ledgers) as ledgers:
+            await settle(ledgers, execution)
+
+    asyncio.run(settled())
 
 
 def _print_queues(found: list[dict[str, Any]]) -> None:

@@ -1,5 +1,7 @@
 """The engine's database: an SQLite file in WAL mode, or a Postgres. One set of statements serves both."""
 
+import random
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -8,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
 from nexus import clock
 from nexus.engine.settings import Settings
@@ -15,6 +18,7 @@ from nexus.engine.settings import Settings
 SCHEMA = "dbos"
 APPLICATION = "nexus"
 _BUSY_TIMEOUT_MS = 30_000
+_LONGEST_WAIT_S = 0.005
 # More connections to one SQLite file only wait for each other's write lock, and wait unfairly.
 _SQLITE_CONNECTIONS = 2
 _POSTGRES_CONNECTIONS = 10
@@ -44,7 +48,7 @@ class Database:
         """A transaction that holds the write lock from its first statement on."""
         with (engine or self.engine).begin() as connection:
             if not self.is_postgres:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                _begin(connection)
             yield connection
 
     def sql(self, statement: str) -> sa.TextClause:
@@ -98,6 +102,27 @@ class Database:
 
         event.listen(engine, "connect", prepare)
         return engine
+
+
+def _begin(connection: sa.Connection) -> None:
+    """Take the write lock, looking for it in short steps of uneven length.
+
+    The steps of SQLite's own timeout grow to 100 ms, and beside processes that write all the time a step
+    that long misses every gap: leases were lost for it.
+    """
+    deadline_s = time.monotonic() + _BUSY_TIMEOUT_MS / 1000
+    connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+    try:
+        while True:
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                return
+            except OperationalError as error:
+                if "locked" not in str(error.orig) or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(random.uniform(0.5, 1) * _LONGEST_WAIT_S)  # noqa: S311 - spreads retries only
+    finally:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
 
 
 def moment(milliseconds: int) -> str:

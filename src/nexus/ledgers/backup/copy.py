@@ -14,8 +14,8 @@ from nexus import __version__, clock, ids
 from nexus.errors import CareError, LedgerFullError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, Home
 from nexus.ledgers import files
-from nexus.ledgers.backup import verification
-from nexus.ledgers.backup.manifest import File, Ledger, Manifest, Tree
+from nexus.ledgers.backup import engine, verification
+from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest, Tree
 from nexus.ledgers.failures import translated
 from nexus.ledgers.snapshot import as_it_is, snapshots
 
@@ -69,7 +69,10 @@ def _refuse_unusable(home: Home, destination: Path) -> None:
 
 def _fill(home: Home, building: Path, progress: Progress) -> Manifest:
     created_at = clock.timestamp(clock.now())
-    with snapshots(home, as_it_is) as sources:
+    # The engine refers to runs in the runtime ledger, so it is caught before: a run that it does not know
+    # yet is handed to it again when the home is served.
+    with engine.snapshot(home) as work, snapshots(home, as_it_is) as sources:
+        engine_copy = engine.copy(work, building / ENGINE, home) if work else None
         total = sum(_size_bytes(source) for source in sources.values())
         done = 0
         for name, source in sources.items():
@@ -79,7 +82,9 @@ def _fill(home: Home, building: Path, progress: Progress) -> Manifest:
         # After the ledgers, because these refer to files: an automation to its script.
         tree = _copy_tree(home, building)
     ledgers = {name: _described(building / f"data/{name}.db", name, home) for name in LEDGERS}
-    return Manifest(nexus_version=__version__, created_at=created_at, ledgers=ledgers, tree=tree)
+    return Manifest(
+        nexus_version=__version__, created_at=created_at, ledgers=ledgers, tree=tree, engine=engine_copy
+    )
 
 
 def _copy_ledger(source: apsw.Connection, target: Path, ledger: str) -> Iterator[int]:

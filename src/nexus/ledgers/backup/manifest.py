@@ -17,6 +17,7 @@ from nexus.ledgers import files
 FORMAT: Final = "nexus-backup"
 FORMAT_VERSION: Final = 1
 NAME: Final = "manifest.json"
+ENGINE: Final = "data/engine.db"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,10 +57,18 @@ class Manifest:
     created_at: str
     ledgers: dict[str, Ledger]
     tree: Tree
+    # The engine's database, where it lies in the home and there is one.
+    engine: File | None = None
+
+    @property
+    def databases(self) -> dict[str, Ledger | File]:
+        """Every database by its path in the backup."""
+        found: dict[str, Ledger | File] = {f"data/{name}.db": part for name, part in self.ledgers.items()}
+        return found | ({ENGINE: self.engine} if self.engine else {})
 
     @property
     def size_bytes(self) -> int:
-        return sum(part.size_bytes for part in (*self.ledgers.values(), *self.tree.files.values()))
+        return sum(part.size_bytes for part in (*self.databases.values(), *self.tree.files.values()))
 
     @property
     def rows(self) -> int:
@@ -98,7 +107,13 @@ class Manifest:
         tree = content.pop("tree")
         ledgers = {name: Ledger(**ledger) for name, ledger in content.pop("ledgers").items()}
         kept = {path: File(**file) for path, file in tree.pop("files").items()}
-        manifest = cls(**content, ledgers=ledgers, tree=Tree(**tree, files=kept))
+        engine = content.pop("engine", None)
+        manifest = cls(
+            **content,
+            ledgers=ledgers,
+            tree=Tree(**tree, files=kept),
+            engine=File(**engine) if engine else None,
+        )
         if set(ledgers) != set(LEDGERS):
             raise ValueError("a home has six ledgers")
         # A manifest may come from anywhere: nothing that it names may lie outside of a home.

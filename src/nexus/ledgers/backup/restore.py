@@ -48,8 +48,7 @@ def restore(
 
 def _lay(source: Path, manifest: Manifest, place: Home, progress: Progress) -> None:
     done = 0
-    parts = {f"data/{name}.db": ledger for name, ledger in manifest.ledgers.items()} | manifest.tree.files
-    for path, part in parts.items():
+    for path, part in (manifest.databases | manifest.tree.files).items():
         copied = files.copy(source / path, place.root / path)
         if copied != (part.size_bytes, part.sha256):
             raise CareError(
@@ -73,6 +72,8 @@ def _check_again(place: Home, manifest: Manifest) -> None:
         for name in LEDGERS
         for problem in verification.ledger_problems(place.ledger(name), name, manifest.ledgers[name])
     ]
+    if manifest.engine is not None:
+        problems += verification.engine_problems(place.engine_file)
     if problems:
         raise CareError(
             f"The restored data is not sound: {'; '.join(problems)}",

@@ -1,5 +1,6 @@
 """The check that a backup is whole and that this program can use it."""
 
+import sqlite3
 from pathlib import Path
 from typing import cast
 
@@ -8,7 +9,7 @@ import apsw
 from nexus.errors import CareError, LedgerCorruptError, NexusError
 from nexus.home import LEDGERS
 from nexus.ledgers import files, migrate, tables
-from nexus.ledgers.backup.manifest import File, Ledger, Manifest
+from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest
 from nexus.ledgers.failures import translated
 
 _READ_ONLY = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -21,6 +22,9 @@ def check(folder: Path) -> tuple[Manifest, list[str]]:
     for name in LEDGERS:
         path, ledger = folder / f"data/{name}.db", manifest.ledgers[name]
         problems += _bytes_differ(path, f"data/{name}.db", ledger) or ledger_problems(path, name, ledger)
+    if manifest.engine is not None:
+        path = folder / ENGINE
+        problems += _bytes_differ(path, ENGINE, manifest.engine) or engine_problems(path)
     for path, file in manifest.tree.files.items():
         problems += _bytes_differ(folder / path, path, file)
     return manifest, problems
@@ -50,6 +54,18 @@ def ledger_problems(path: Path, name: str, ledger: Ledger) -> list[str]:
     if found != (ledger.schema_version, ledger.rows):
         return [f"the {name} ledger does not hold the rows that were copied"]
     return []
+
+
+def engine_problems(path: Path) -> list[str]:
+    """Whether a copy of the engine's database is sound."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
+    try:
+        found = [str(line) for (line,) in connection.execute("PRAGMA integrity_check(5)")]
+    except sqlite3.DatabaseError as error:
+        found = [str(error)]
+    finally:
+        connection.close()
+    return [] if found == ["ok"] else [f"the engine's database is damaged: {'; '.join(found)}"]
 
 
 def examined(path: Path, name: str) -> tuple[int, dict[str, int]]:

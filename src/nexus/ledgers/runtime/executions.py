@@ -1,6 +1,7 @@
 """Executions in the runtime ledger: what was asked of a session, and what came of it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -134,6 +135,12 @@ def unfinished_before(connection: apsw.Connection, session_label: str, execution
 def unfinished(connection: apsw.Connection) -> list[str]:
     """Every run that has not ended, in the order in which they were recorded."""
     return [cast("str", row[0]) for row in connection.execute(sql.queries("runtime")["unfinished"])]
+
+
+def known(connection: apsw.Connection, execution_ids: Sequence[str]) -> set[str]:
+    """Those of these runs that are recorded."""
+    rows = connection.execute(sql.queries("runtime")["known_executions"], (json.dumps(list(execution_ids)),))
+    return {cast("str", row[0]) for row in rows}
 
 
 def _identity(execution: NewExecution | Execution) -> tuple[str, str, str]:

@@ -50,3 +50,6 @@ ORDER BY rowid
 
 -- name: unfinished
 SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
+
+-- name: known_executions
+SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))

@@ -1,0 +1,87 @@
+"""What `nexus doctor` looks at in the engine's database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from nexus import config
+from nexus.broker.queue import WORK
+from nexus.cli.findings import Finding
+from nexus.cli.place import counted, size
+from nexus.engine import health
+from nexus.engine.errors import EngineError
+from nexus.engine.settings import Settings
+from nexus.errors import LedgerError
+from nexus.home import Home
+from nexus.ledgers.connection import connect
+from nexus.ledgers.runtime import executions
+
+_RESTORE = "Restore your newest backup with `nexus restore`."
+_SERVE = "Start the program that serves the home: it goes on with them."
+
+
+def examine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Finding]:
+    """Every finding about the engine."""
+    try:
+        found = health.examine(settings, thorough=thorough)
+    except EngineError as error:
+        yield Finding(check="engine", level="error", message=error.message, remedy=error.hint)
+        return
+    for line in found.damage:
+        yield Finding(check="engine", level="error", message=f"engine.db: {line}", remedy=_RESTORE)
+    if found.damage:
+        return
+    yield Finding(check="engine", level="ok", message=_summary(settings, found))
+    if not found.exclusive:
+        message = "The engine's database lacks the index that keeps a session to one run at a time"
+        remedy = "It is made when the home is next served; until then nothing runs."
+        yield Finding(check="engine", level="warning", message=message, remedy=remedy)
+    if found.interrupted:
+        message = f"{counted(found.interrupted, 'run')} lost the process that ran them"
+        yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)
+    if found.dead_letters:
+        message = f"{counted(found.dead_letters, 'job')} failed at every attempt"
+        remedy = "See `nexus engine dead-letters`; `nexus engine retry ID` runs one again."
+        yield Finding(check="engine", level="warning", message=message, remedy=remedy)
+    yield from _against_the_ledger(home, settings, found)
+
+
+def _summary(settings: Settings, found: health.Health) -> str:
+    waiting = f"{counted(len(found.unfinished), 'execution')} not ended"
+    if settings.is_postgres:
+        return f"engine: on Postgres, {waiting}"
+    path = Path(settings.database)
+    files = [file for file in (path, path.with_name(path.name + "-wal")) if file.is_file()]
+    return f"engine: intact, {size(sum(file.stat().st_size for file in files))}, {waiting}"
+
+
+def _against_the_ledger(home: Home, settings: Settings, found: health.Health) -> Iterator[Finding]:
+    """Runs that only one of the two knows. A Postgres may hold those of other homes, so it is left alone."""
+    if settings.is_postgres:
+        return
+    runs = [id_ for id_, work in found.unfinished.items() if work == WORK]
+    try:
+        recorded, unfinished = _recorded(home, runs)
+    except LedgerError:
+        return  # the ledger's own check tells
+    orphaned = [id_ for id_ in runs if id_ not in recorded]
+    if orphaned:
+        yield Finding(
+            check="engine",
+            level="warning",
+            message=f"{counted(len(orphaned), 'run')} in the engine are not in the runtime ledger",
+            remedy="They end by themselves when the home is served, or run `nexus doctor --fix`.",
+            fix=lambda: health.remove(settings, orphaned),
+        )
+    waiting = unfinished - set(runs)
+    if waiting:
+        message = f"{counted(len(waiting), 'run')} were recorded and not handed to the engine"
+        yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)
+
+
+def _recorded(home: Home, runs: list[str]) -> tuple[set[str], set[str]]:
+    """Which of these runs the ledger knows, and all that it knows not to have ended."""
+    connection = connect(home.ledger("runtime"), "runtime", config.LedgersConfig(), writes=False)
+    try:
+        return executions.known(connection, runs), set(executions.unfinished(connection))
+    finally:
+        connection.close()
