@@ -3,6 +3,7 @@
     python bench/engine.py                    both databases
     python bench/engine.py --database sqlite  one of them
     python bench/engine.py --quick            smaller numbers, for a look
+    python bench/engine.py --write            also puts the figures into bench/RESULTS.md
 
 Each figure is taken in a process of its own, because DBOS is global. Bare DBOS gets its best case: a
 queue without partitions, a poll of 50 ms, and the same SQLite settings as ours.
@@ -17,8 +18,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from report import Figure, machine, table, write_section
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
@@ -28,6 +32,7 @@ from contract.postgres import Postgres
 from nexus.engine import Context, Engine, Lane, Settings
 from nexus.engine.database import Database
 
+_LATENCY_MS = {"sqlite": 25, "postgres": 40}
 LANES = (Lane(name="chat", limit=64, priority=0), Lane(name="background", limit=16, priority=100))
 
 
@@ -113,6 +118,26 @@ async def latency(database: str, *, count: int) -> dict[str, float]:
     return {"p50_ms": statistics.median(ordered), "p95_ms": ordered[int(len(ordered) * 0.95)]}
 
 
+async def steps(database: str, *, count: int) -> dict[str, float]:
+    """What recording the result of a step costs, one after the other in one execution."""
+
+    async def answer(size: int) -> str:
+        return "x" * size
+
+    async def body(context: Context, size: int) -> float:
+        begun = time.perf_counter()
+        for _ in range(count):
+            await context.step("answer", answer, size)
+        return (time.perf_counter() - begun) * 1000 / count
+
+    engine = Engine(_settings(database))
+    engine.register("body", body)
+    async with engine:
+        small = await (await engine.start("body", 100, key="k", lane="chat")).result()
+        large = await (await engine.start("body", 100_000, key="k", lane="chat")).result()
+    return {"ms": small, "large_ms": large}
+
+
 async def idle(database: str, *, seconds: int) -> dict[str, float]:
     """The share of one core that a worker uses while there is nothing to do."""
     engine = Engine(_settings(database))
@@ -126,7 +151,7 @@ async def idle(database: str, *, seconds: int) -> dict[str, float]:
     return {"percent": used / seconds * 100}
 
 
-_MEASURES = {"ours": ours, "bare": bare, "latency": latency, "idle": idle}
+_MEASURES = {"ours": ours, "bare": bare, "latency": latency, "steps": steps, "idle": idle}
 
 
 def measure(database: str, what: str, **options: int) -> dict[str, float]:
@@ -160,42 +185,74 @@ class Places:
         self._folder.cleanup()
 
 
-def report(kind: str, *, quick: bool) -> None:
+def figures(kind: str, *, quick: bool) -> list[Figure]:
     places = Places(kind)
-    count = 500 if quick else 2_000
-    rounds = 1 if quick else 3
-    ours_rates: list[float] = []
-    bare_rates: list[float] = []
+    try:
+        return list(_figures(kind, places, quick=quick))
+    finally:
+        places.close()
+
+
+def _figures(kind: str, places: Places, *, quick: bool) -> Iterator[Figure]:
+    count, many, rounds = (500, 1_000, 1) if quick else (2_000, 10_000, 3)
+    rates: dict[str, list[float]] = {"bare": [], "ours": []}
     for _ in range(rounds):
-        bare_rates.append(measure(places.new(), "bare", count=count)["rate"])
-        ours_rates.append(measure(places.new(), "ours", count=count, keys=100)["rate"])
-    ours_rate, bare_rate = statistics.median(ours_rates), statistics.median(bare_rates)
+        rates["bare"].append(measure(places.new(), "bare", count=count)["rate"])
+        rates["ours"].append(measure(places.new(), "ours", count=count, keys=100)["rate"])
+    ours_rate, bare_rate = statistics.median(rates["ours"]), statistics.median(rates["bare"])
+    yield Figure(
+        what=f"{count:,} no-op executions, median of {rounds}",
+        value=f"{ours_rate:.0f}/s, bare DBOS {bare_rate:.0f}/s: {ours_rate / bare_rate:.2f}",
+        target="≥ 0.8",
+        met=ours_rate >= 0.8 * bare_rate,
+    )
     waits = measure(places.new(), "latency", count=50 if quick else 200)
+    yield Figure(
+        what="enqueue to start",
+        value=f"p50 {waits['p50_ms']:.1f} ms, p95 {waits['p95_ms']:.1f} ms",
+        target=f"p50 < {_LATENCY_MS[kind]} ms",
+        met=waits["p50_ms"] < _LATENCY_MS[kind],
+    )
     rest = measure(places.new(), "idle", seconds=5 if quick else 30)
-    many = 1_000 if quick else 10_000
+    yield Figure(
+        what="CPU of an idle worker",
+        value=f"{rest['percent']:.1f} % of a core",
+        target="< 3 %",
+        met=rest["percent"] < 3,
+    )
     wide = measure(places.new(), "ours", count=many, keys=many)["drain_rate"]
     narrow = measure(places.new(), "ours", count=many, keys=100)["drain_rate"]
-    places.close()
-    print(f"## {kind}")
-    print(f"- no-op executions: {ours_rate:.0f}/s, bare DBOS {bare_rate:.0f}/s: {ours_rate / bare_rate:.2f}")
-    print(f"- enqueue to start: p50 {waits['p50_ms']:.1f} ms, p95 {waits['p95_ms']:.1f} ms")
-    print(f"- idle worker: {rest['percent']:.1f} % of a core")
-    print(f"- {many:,} sessions drain at {wide:.0f}/s, 100 at {narrow:.0f}/s: {wide / narrow:.2f}")
+    yield Figure(
+        what=f"{many:,} executions drain over as many sessions, and over 100",
+        value=f"{wide:.0f}/s, {narrow:.0f}/s: {wide / narrow:.2f}",
+        target="≥ 0.7",
+        met=wide >= 0.7 * narrow,
+    )
+    step = measure(places.new(), "steps", count=100 if quick else 1_000)
+    yield Figure(
+        what="a recorded step",
+        value=f"{step['ms']:.1f} ms, with a result of 100 KB {step['large_ms']:.1f} ms",
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--database", choices=["sqlite", "postgres", "both"], default="both")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.measure:
         asked = json.loads(given.measure)
-        figures = asyncio.run(_MEASURES[asked["what"]](asked["database"], **asked["options"]))
-        print(json.dumps(figures), flush=True)
+        taken = asyncio.run(_MEASURES[asked["what"]](asked["database"], **asked["options"]))
+        print(json.dumps(taken), flush=True)
         return
     for kind in ["sqlite", "postgres"] if given.database == "both" else [given.database]:
-        report(kind, quick=given.quick)
+        text = table(figures(kind, quick=given.quick))
+        print(f"### {kind}\n\n{text}", flush=True)
+        if given.write:
+            about = "`python bench/engine.py`" + (" `--quick`" if given.quick else "")
+            write_section(f"engine {kind}", f"## The engine on {kind}\n\n{about}: {machine()}\n\n{text}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ Prints one line for each promise; exits with 1 when one was broken.
 import argparse
 import asyncio
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -210,6 +211,8 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
+    # So that whoever stops it leaves no worker and no server behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     kept = True
     for kind in ["sqlite", "postgres"] if given.database == "both" else [given.database]:
         run = Run(kind, given.scale)

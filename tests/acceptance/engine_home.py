@@ -1,17 +1,21 @@
 """A home in which agents have worked: runs that ended, failed and wait, in its ledgers and its engine."""
 
 import asyncio
+import shutil
 from contextlib import nullcontext
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nexus import ledgers
 from nexus.broker.queue import SessionQueue, Turn
 from nexus.config import LedgersConfig
 from nexus.engine import Engine, Settings
 from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, attach
 
 SECRET = "zebrafinch"
 
@@ -29,18 +33,18 @@ async def _talk(turn: Turn) -> dict[str, Any]:
 
 async def _lived(home: Home) -> dict[str, str]:
     """One run that ended, one that failed and one that waits about a thread, and one about another."""
-    async with Ledgers(home, LedgersConfig()) as ledgers:
-        await ledgers.events.write(
+    async with Ledgers(home, LedgersConfig()) as opened:
+        await opened.events.write(
             lambda c: c.execute("INSERT INTO threads (id, channel) VALUES ('thr_1', 'cli'), ('thr_2', 'cli')")
         )
-        await ledgers.runtime.write(
+        await opened.runtime.write(
             lambda c: c.execute(
                 """INSERT INTO requests (id, root_request_id, thread_id)
                 VALUES ('req_1', 'req_1', 'thr_1'), ('req_2', 'req_2', 'thr_2')"""
             )
         )
         engine = Engine(Settings(database=home.engine_file, stop_grace_ms=100))
-        queue = SessionQueue(engine, lambda _: nullcontext(ledgers))
+        queue = SessionQueue(engine, lambda _: nullcontext(opened))
         queue.register("talk", _talk)
 
         async def say(input_: str, request: str) -> str:
@@ -61,6 +65,19 @@ async def _lived(home: Home) -> dict[str, str]:
     return ids
 
 
-def lived(home: Home) -> dict[str, str]:
-    """The ids of the runs by what became of them."""
-    return asyncio.run(_lived(home))
+@cache
+def _example(folder: Path) -> tuple[Home, dict[str, str]]:
+    """Made once for each run of the tests; each test gets a copy."""
+    home = Home(folder / "home")
+    home.create()
+    ledgers.create(home)
+    return home, asyncio.run(_lived(home))
+
+
+def lived(home: Home, folder: Path) -> dict[str, str]:
+    """Let a home be one that has lived; the ids of its runs by what became of them."""
+    example, ids = _example(folder)
+    shutil.rmtree(home.data)
+    shutil.copytree(example.data, home.data)
+    attach.ensure(home)
+    return ids

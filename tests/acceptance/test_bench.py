@@ -13,7 +13,7 @@ _BENCH = Path(__file__).parents[2] / "bench"
     ("words", "printed"),
     [
         (["ledgers.py", "--quick"], "| measured | figure |"),
-        (["engine.py", "--quick", "--database", "sqlite"], "enqueue to start: p50"),
+        (["engine.py", "--quick", "--database", "sqlite"], "| enqueue to start | p50"),
     ],
 )
 def test_a_benchmark_runs_in_its_short_form(words: list[str], printed: str, tmp_path: Path) -> None:

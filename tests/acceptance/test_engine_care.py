@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from acceptance.engine_home import lived
 from acceptance.program import nexus
+from nexus.cli import program
 from nexus.home import Home
+
+
+@pytest.fixture(autouse=True)
+def ids(home: Home, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The home has lived."""
+    return lived(home, tmp_path_factory.getbasetemp())
 
 
 def _rows(file: Path, query: str) -> list[Any]:
@@ -26,7 +34,6 @@ _STEPS = "SELECT workflow_uuid, function_id, output FROM operation_outputs ORDER
 
 
 def test_a_backup_brings_the_work_back(home: Home, tmp_path: Path) -> None:
-    lived(home)
     before = [_rows(home.engine_file, query) for query in (_WORK, _STEPS)]
     folder = tmp_path / "backup"
 
@@ -40,7 +47,6 @@ def test_a_backup_brings_the_work_back(home: Home, tmp_path: Path) -> None:
 
 
 def test_a_damaged_copy_of_the_engine_is_found_and_not_restored(home: Home, tmp_path: Path) -> None:
-    lived(home)
     folder = tmp_path / "backup"
     assert nexus(home.root, "backup", str(folder)).returncode == 0
     copy = folder / "data/engine.db"
@@ -52,12 +58,12 @@ def test_a_damaged_copy_of_the_engine_is_found_and_not_restored(home: Home, tmp_
 
 def _findings(home: Home, *options: str) -> dict[str, str]:
     """What the doctor says about the engine, by message."""
-    told = json.loads(nexus(home.root, "doctor", "--json", *options).stdout)
+    words = ["--home", str(home.root), "doctor", "--json", *options]
+    told = json.loads(CliRunner().invoke(program, words).stdout)
     return {found["message"]: found["level"] for found in told["findings"] if found["check"] == "engine"}
 
 
 def test_the_doctor_tells_size_and_what_is_open(home: Home) -> None:
-    lived(home)
     (message,) = _findings(home)
     assert message.startswith("engine: intact, ")
     assert message.endswith("2 executions not ended")
@@ -117,14 +123,12 @@ def _no_database(home: Home) -> None:
 def test_the_doctor_finds_what_is_wrong(
     home: Home, harm: Callable[[Home], None], words: str, level: str
 ) -> None:
-    lived(home)
     harm(home)
     found = [told for message, told in _findings(home).items() if words in message]
     assert level in found
 
 
 def test_the_doctor_removes_runs_that_belong_to_nothing(home: Home) -> None:
-    lived(home)
     _orphan(home)
     _findings(home, "--fix")
     (message,) = _findings(home)
@@ -132,7 +136,6 @@ def test_the_doctor_removes_runs_that_belong_to_nothing(home: Home) -> None:
 
 
 def test_a_damaged_engine_is_told_in_two_lines(home: Home) -> None:
-    lived(home)
     _no_database(home)
     done = nexus(home.root, "engine", "status")
     assert done.returncode == 1
@@ -141,8 +144,7 @@ def test_a_damaged_engine_is_told_in_two_lines(home: Home) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_run_is_retried_and_cancelled_in_the_ledger_too(home: Home) -> None:
-    ids = lived(home)
+def test_a_run_is_retried_and_cancelled_in_the_ledger_too(home: Home, ids: dict[str, str]) -> None:
     retried = json.loads(nexus(home.root, "engine", "retry", ids["failed"], "--json").stdout)
     nexus(home.root, "engine", "cancel", ids["waiting"])
 

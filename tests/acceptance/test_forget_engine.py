@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from acceptance.engine_home import SECRET, lived
 from acceptance.program import nexus
 from nexus.engine import Settings, records
@@ -21,8 +23,10 @@ def _holding(root: Path) -> list[str]:
     return [path.name for path in root.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
 
 
-def test_no_byte_of_a_forgotten_run_stays_in_the_engine(home: Home) -> None:
-    ids = lived(home)
+def test_no_byte_of_a_forgotten_run_stays_in_the_engine(
+    home: Home, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ids = lived(home, tmp_path_factory.getbasetemp())
     assert "engine.db" in " ".join(_holding(home.root)), "nothing to forget, so nothing is tested"
 
     done = nexus(home.root, "forget", "thread", "thr_1", "--yes")
