@@ -205,6 +205,10 @@ async def _stop_many(harness: Harness, count: int) -> None:
     await made.close()
 
 
+def _stop(number: int, frame: object) -> None:
+    sys.exit(1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--database", choices=["sqlite", "postgres", "both"], default="both")
@@ -212,7 +216,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     # So that whoever stops it leaves no worker and no server behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, _stop)
     kept = True
     for kind in ["sqlite", "postgres"] if given.database == "both" else [given.database]:
         run = Run(kind, given.scale)

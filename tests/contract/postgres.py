@@ -33,21 +33,30 @@ class Postgres:
         self._databases = 0
 
     def start(self) -> None:
-        initdb, pg_ctl = binary("initdb"), binary("pg_ctl")
+        initdb = binary("initdb")
         assert initdb is not None
-        assert pg_ctl is not None
         if os.geteuid() == 0:
             shutil.chown(self._folder, "postgres", "postgres")
         self._run(initdb, "-D", f"{self._folder}/data", "-A", "trust", "-U", "nexus", "--no-sync")
+        self.resume()
+
+    def resume(self) -> None:
+        """Begin to answer, at first or again."""
+        pg_ctl = binary("pg_ctl")
+        assert pg_ctl is not None
         options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1 -c max_connections=200"
         self._run(
             pg_ctl, "-D", f"{self._folder}/data", "-l", f"{self._folder}/log", "-o", options, "-w", "start"
         )
 
-    def stop(self) -> None:
+    def pause(self) -> None:
+        """Go away as in a crash, with all that was committed."""
         pg_ctl = binary("pg_ctl")
         assert pg_ctl is not None
         self._run(pg_ctl, "-D", f"{self._folder}/data", "-m", "immediate", "-w", "stop")
+
+    def stop(self) -> None:
+        self.pause()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def new_database(self, template: str = "template1") -> str:

@@ -1,0 +1,130 @@
+"""A database that fails: the caller is told in plain words, and the work goes on when it is back."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from contract.postgres import Postgres, binary
+from nexus.engine import Context, Engine, Settings
+from nexus.engine.errors import (
+    EngineBusyError,
+    EngineDamagedError,
+    EngineError,
+    EngineFullError,
+    EngineUnreachableError,
+)
+from nexus.engine.failures import translated
+
+
+@pytest.fixture
+def server() -> Iterator[Postgres]:
+    """A server of its own: the other tests need theirs to stay."""
+    if binary("initdb") is None:
+        pytest.skip("there are no Postgres programs on this machine: install postgresql to run this part")
+    cluster = Postgres()
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+class Steps:
+    """Counts how often each step of each execution ran."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.stepped = asyncio.Event()
+        self.gate = asyncio.Event()
+
+    async def __call__(self, context: Context, payload: str) -> str:
+        await context.step("first", self._step, f"{payload} first")
+        self.stepped.set()
+        await self.gate.wait()
+        await context.step("second", self._step, f"{payload} second")
+        return payload
+
+    async def _step(self, name: str) -> None:
+        self.ran.append(name)
+
+
+async def test_work_goes_on_when_a_postgres_comes_back(server: Postgres) -> None:
+    engine = Engine(Settings(database=server.new_database(), lease_ms=3_000, poll_ms=200))
+    steps = Steps()
+    engine.register("steps", steps)
+    await engine.open()
+    before = await engine.start("steps", "before", key="k", lane="chat")
+    await asyncio.wait_for(steps.stepped.wait(), 30)
+
+    await asyncio.to_thread(server.pause)
+    with pytest.raises(EngineUnreachableError, match="does not answer"):
+        await engine.start("steps", "during", key="k", lane="chat")
+    steps.gate.set()
+    await asyncio.sleep(4)
+    await asyncio.to_thread(server.resume)
+
+    assert await asyncio.wait_for(before.result(), 60) == "before"
+    after = await engine.start("steps", "after", key="k", lane="chat")
+    assert await asyncio.wait_for(after.result(), 60) == "after"
+    assert steps.ran.count("before first") == 1
+    await engine.close()
+
+
+async def test_a_server_that_is_not_there_is_told_without_its_password() -> None:
+    engine = Engine(Settings(database="postgresql://nexus:secret@127.0.0.1:9/engine"))
+    with pytest.raises(EngineUnreachableError) as told:
+        await engine.open()
+    assert "127.0.0.1:9" in told.value.message
+    assert "secret" not in told.value.message
+
+
+async def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "engine.db"
+    file.write_text("This is not a database. " * 100)
+    with pytest.raises(EngineDamagedError, match="not a database") as told:
+        await Engine(Settings(database=file)).open()
+    assert "nexus restore" in told.value.hint
+
+
+async def test_a_full_disk_is_told_and_keeps_nothing_of_it(tmp_path: Path) -> None:
+    engine = Engine(Settings(database=tmp_path / "engine.db"))
+    await engine.open(serve=False)
+    with engine.database.read() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    _limit(engine, pages + 1)
+    with pytest.raises(EngineFullError, match="disk is full"):
+        await engine.start("w", "x" * 1_000_000, key="k", lane="chat", execution_id="exe_1")
+    _limit(engine, 1_000_000)
+
+    with pytest.raises(EngineError, match="no execution exe_1"):
+        await engine.show("exe_1")
+    assert (await engine.start("w", "x", key="k", lane="chat")).id
+    await engine.close()
+
+
+def _limit(engine: Engine, pages: int) -> None:
+    """Let every connection of the pool find the disk full, or not."""
+    with engine.database.read() as one, engine.database.read() as other:
+        for connection in (one, other):
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("database is locked", EngineBusyError),
+        ("database disk image is malformed", EngineDamagedError),
+        ("attempt to write a readonly database", EngineUnreachableError),
+    ],
+)
+def test_what_sqlite_says_becomes_our_words(said: str, kind: type[EngineError]) -> None:
+    with pytest.raises(kind), translated(Settings(database=Path("engine.db"))):
+        raise OperationalError("SELECT 1", {}, sqlite3.OperationalError(said))
+
+
+def test_a_refused_statement_stays_what_it_is() -> None:
+    refused = IntegrityError("INSERT", {}, sqlite3.IntegrityError("UNIQUE constraint failed"))
+    with pytest.raises(IntegrityError), translated(Settings(database=Path("engine.db"))):
+        raise refused
