@@ -18,6 +18,8 @@ class AssembledContext:
     system_prompt: str
     tools: tuple[str, ...]
     current_message: str
+    situation: str = ""
+    """When and where this is said, for the model; the first lines of the user turn."""
     role_context: str = ""
     """Put before the current message, in the same user turn."""
     event_id: str | None = None
@@ -29,6 +31,10 @@ class AssembledContext:
     def prepend(self, text: str) -> None:
         """Put text before the current message: it belongs to this task and not to the session."""
         self.current_message = f"{text}\n\n{self.current_message}"
+
+    def user_turn(self) -> str:
+        """What the model is told now, whole."""
+        return "\n\n".join(filter(None, (self.situation, self.role_context, self.current_message)))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,0 +1,56 @@
+"""Assembling a context: the one way in which a run of an agent gets its prompt."""
+
+import asyncio
+from collections.abc import Iterable
+
+from nexus import clock
+from nexus.context.assembled import AssembledContext
+from nexus.context.prompt import system_prompt
+from nexus.context.wrapping import wrapped
+from nexus.home import Home
+from nexus.request import Request
+
+
+async def assemble_context(
+    home: Home,
+    request: Request,
+    *,
+    session_label: str,
+    task: str,
+    tools: Iterable[str],
+    role: str | None = None,
+    fork_of: str | None = None,
+    now: clock.Clock = clock.now,
+) -> AssembledContext:
+    """The context of one run on behalf of a request.
+
+    The role decides the model; a session may differ from the request's own, as a meeseeks' does.
+    """
+    return AssembledContext(
+        session_label=session_label,
+        role=role or request.agent.role,
+        system_prompt=await asyncio.to_thread(system_prompt, home),
+        tools=tuple(sorted(tools)),
+        current_message=_attributed(request, task),
+        situation=_situation(request, now),
+        event_id=request.event.id if session_label == request.agent.session_label else None,
+        fork_of=fork_of,
+    )
+
+
+def _attributed(request: Request, task: str) -> str:
+    """The owner's words are the task; anybody else's are told as what somebody said."""
+    if request.access.level == "owner" or request.event.content != task:
+        return task
+    return wrapped("message", task, sender=request.event.sender_id or "unknown", trust=request.access.level)
+
+
+def _situation(request: Request, now: clock.Clock) -> str:
+    moment = now()
+    lines = [f"{moment:%A} {moment:%Y-%m-%d %H:%M} UTC"]
+    if request.event.channel:
+        lines.append(f"channel: {request.event.channel}")
+    granted = [f"{grant.path}{' (writable)' * grant.writable}" for grant in request.access.directories]
+    if granted:
+        lines.append(f"directories: {', '.join(granted)}")
+    return wrapped("situation", "\n".join(lines))
