@@ -1,10 +1,27 @@
 """What an agent may do: tools, and the sandbox that every one of them runs in."""
 
+from nexus.broker.tools.agent_send import AGENT_SEND
 from nexus.broker.tools.bash import BASH
 from nexus.broker.tools.files import EDIT, READ, WRITE
 from nexus.broker.tools.sandbox import Grant, Limits, Outcome, Sandbox, availability
 from nexus.broker.tools.tool import Context, Tool
+from nexus.broker.tools.workers import Call, Worker, Workers
 
 SANDBOXED = (BASH, READ, WRITE, EDIT)
+TOOLS = (*SANDBOXED, AGENT_SEND)
 
-__all__ = ["SANDBOXED", "Context", "Grant", "Limits", "Outcome", "Sandbox", "Tool", "availability"]
+__all__ = [
+    "AGENT_SEND",
+    "SANDBOXED",
+    "TOOLS",
+    "Call",
+    "Context",
+    "Grant",
+    "Limits",
+    "Outcome",
+    "Sandbox",
+    "Tool",
+    "Worker",
+    "Workers",
+    "availability",
+]

@@ -155,6 +155,7 @@ READ = Tool(
         lines={"type": "integer", "minimum": 1, "description": f"How many; {_READ_LINES} unless told."},
     ),
     run=_read,
+    repeatable=True,
 )
 WRITE = Tool(
     name="write",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus.broker.tools.sandbox import Sandbox
+from nexus.broker.tools.workers import Call, Workers
 from nexus.errors import ToolError
 
 Arguments = Mapping[str, Any]
@@ -17,6 +18,8 @@ class Context:
 
     sandbox: Sandbox
     directory: Path
+    call: Call | None = None
+    workers: Workers | None = None
 
     @property
     def granted(self) -> str:
@@ -32,6 +35,8 @@ class Tool:
     # JSON Schema of an object: what the model is shown, and what `call` holds it to.
     parameters: Mapping[str, Any]
     run: Callable[[Arguments, Context], Awaitable[str]]
+    # Whether a call that a crash cut short may simply be made again.
+    repeatable: bool = False
 
     async def call(self, arguments: Arguments, context: Context) -> str:
         """Run with arguments that came from a model: checked first, because a model may send anything."""
@@ -75,5 +80,7 @@ def _check_value(name: str, value: object, rule: Mapping[str, Any]) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise ToolError(f"`{name}` is not valid Unicode text") from None
+    if value not in rule.get("enum", (value,)):
+        raise ToolError(f"`{name}` must be one of {', '.join(rule['enum'])}, not {value!r:.80}")
     if isinstance(value, int) and value < rule.get("minimum", value):
         raise ToolError(f"`{name}` must be at least {rule['minimum']}, and is {value}")

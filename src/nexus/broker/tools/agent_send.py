@@ -1,0 +1,73 @@
+"""The `agent_send` tool: give a task to a worker, ask after it, wait for it, stop it."""
+
+from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
+from nexus.broker.tools.workers import Worker
+from nexus.context.wrapping import wrapped
+from nexus.errors import ToolError
+
+_WAIT_MS = 300_000
+_LONGEST_WAIT_MS = 3_600_000
+_SHOWN_CHARACTERS = 80
+
+
+async def _run(arguments: Arguments, context: Context) -> str:
+    if context.call is None or context.workers is None:
+        raise ToolError("There are no workers here")
+    call, workers, worker = context.call, context.workers, arguments.get("worker")
+    match arguments["op"]:
+        case "dispatch":
+            text: str = arguments.get("text", "").strip()
+            if not text:
+                raise ToolError("`text` is missing", hint="Write the task so that it stands on its own.")
+            made = await workers.dispatch(call, text, read_only=arguments.get("read_only", False))
+            return f"Dispatched as {made.id}."
+        case "status":
+            return _listed(await workers.status(call, worker))
+        case "wait":
+            timeout_ms = min(arguments.get("timeout_ms", _WAIT_MS), _LONGEST_WAIT_MS)
+            return _told(await workers.wait(call, worker, timeout_ms))
+        case _:
+            return _listed(await workers.cancel(call, worker))
+
+
+def _listed(found: list[Worker]) -> str:
+    lines = [f"{worker.id} {worker.status}: {worker.task[:_SHOWN_CHARACTERS]}" for worker in found]
+    return "\n".join(lines) or "No workers."
+
+
+def _told(found: list[Worker]) -> str:
+    return "\n".join(_one(worker) for worker in found) or "No workers that have not been heard of."
+
+
+def _one(worker: Worker) -> str:
+    if worker.delivered:
+        return f"{worker.id} {worker.status}: its result comes, or came, as a message."
+    if worker.result is None:
+        return f"{worker.id} is still running."
+    return result_text(worker)
+
+
+def result_text(worker: Worker) -> str:
+    """A worker's result as a model is told it."""
+    return wrapped("worker_result", worker.result or "", worker=worker.id, outcome=worker.status)
+
+
+AGENT_SEND = Tool(
+    name="agent_send",
+    description=(
+        "Work with workers, which run beside you. `dispatch` gives one a task and returns its id at once; "
+        "`wait` returns results, of all that you have not heard of or of one; `status` lists them; `cancel` "
+        "stops them. A result that nobody waited for comes as a message later. A worker that you start as a "
+        "worker must be waited for: it is stopped when you end."
+    ),
+    parameters=parameters(
+        "op",
+        op={"type": "string", "enum": ["dispatch", "status", "wait", "cancel"]},
+        text={"type": "string", "description": "For dispatch: the task, with all that is needed to do it."},
+        read_only={"type": "boolean", "description": "For dispatch: the worker may change no file."},
+        worker={"type": "string", "description": "Its id. Without it, all of yours are meant."},
+        timeout_ms={"type": "integer", "minimum": 0, "description": "For wait: the longest."},
+    ),
+    run=_run,
+    repeatable=True,
+)
