@@ -5,21 +5,17 @@ config.toml that `nexus init` writes and the settings page of the docs are gener
 A variable wins over the file: `[ledgers] busy_timeout_ms` is `NEXUS_LEDGERS_BUSY_TIMEOUT_MS`.
 """
 
-import difflib
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 
+from nexus import settings as reading
 from nexus.errors import ConfigError
-
-Value = str | int | float | bool
-
-
-def _setting(default: Value, doc: str, *, least: int = 0) -> Any:
-    return field(default=default, metadata={"doc": doc, "least": least})
+from nexus.settings import Setting
+from nexus.settings import setting as _setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,61 +55,119 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelsConfig:
+    """Which model answers in which role, as `provider/model`. The next of a list is asked when one fails."""
+
+    manager: tuple[str, ...] = _setting((), "Talks with you and hands out work.")
+    worker: tuple[str, ...] = _setting((), "Does the work that is handed out. Empty: the manager's.")
+    fast: tuple[str, ...] = _setting((), "Small decisions that must not take long. Empty: the worker's.")
+    writer: tuple[str, ...] = _setting((), "Writes the memory. Empty: the worker's.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderConfig:
+    """A place where models are served. `anthropic`, `openai` and `ollama` are known without a section."""
+
+    kind: Literal["anthropic", "openai"] = _setting(
+        "openai", "What it speaks. Ollama, llama.cpp, vLLM and many others speak `openai`."
+    )
+    base_url: str = _setting("", "Where it is. Empty: the provider's own address.")
+    api_key: str = _setting(
+        "",
+        "Where the key is kept: `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`. Empty: it needs none.",
+        secret=True,
+    )
+    auth_token: str = _setting("", "Where a bearer token is kept, instead of a key.", secret=True)
+    headers: Mapping[str, str] = _setting({}, "Further headers of each request; a value may name a secret.")
+    timeout_ms: int = _setting(120_000, "How long to wait until an answer begins.", least=1)
+    stall_ms: int = _setting(60_000, "How long an answer that has begun may pause.", least=1)
+    max_retries: int = _setting(
+        4,
+        "How often to ask again when it is busy, out of reach or breaks off, before the next model is asked.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentsConfig:
+    """Limits of agents. Those of requests, tokens and money hold for a message and all work it leads to."""
+
+    max_turns: int = _setting(50, "The most times that one run asks a model.", least=1)
+    timeout_ms: int = _setting(1_800_000, "How long one run may take.", least=1)
+    max_requests: int = _setting(500, "The most requests to models. 0: no limit.")
+    max_tokens: int = _setting(0, "The most tokens, read and written. 0: no limit.")
+    max_cost_usd: float = _setting(
+        10.0, "The most money, where the prices of the models are known. 0: no limit."
+    )
+    context_tokens: int = _setting(
+        150_000, "How long a conversation may get before its older part is summarised.", least=1_000
+    )
+    max_depth: int = _setting(2, "How deep workers may hand out work themselves. 0: no workers at all.")
+    max_workers: int = _setting(8, "The most workers that one run may have at work at a time.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolsConfig:
+    """What the tools of your own agent may reach."""
+
+    directories: tuple[str, ...] = _setting(
+        (), "What they may read, such as `~/notes`; with `:rw` at the end they may also write there."
+    )
+    network: bool = _setting(False, "Whether commands may use the network.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpConfig:
+    """A server of tools that speaks MCP. It is a program of yours and runs outside the sandbox."""
+
+    command: str = _setting("", "The program to start.")
+    args: tuple[str, ...] = _setting((), "Its arguments.")
+    env: Mapping[str, str] = _setting({}, "Its variables; a value may name a secret, such as `env:TOKEN`.")
+    url: str = _setting("", "Where it is, when it is not to be started.")
+    headers: Mapping[str, str] = _setting({}, "Headers of each request; a value may name a secret.")
+    timeout_ms: int = _setting(30_000, "How long it may take to start, and to answer a call.", least=1)
+
+
+def _providers() -> dict[str, ProviderConfig]:
+    return {
+        "anthropic": ProviderConfig(kind="anthropic", api_key="env:ANTHROPIC_API_KEY"),
+        "openai": ProviderConfig(api_key="env:OPENAI_API_KEY"),
+        "ollama": ProviderConfig(base_url="http://localhost:11434/v1"),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """All settings of one home."""
 
     ledgers: LedgersConfig = LedgersConfig()
     engine: EngineConfig = EngineConfig()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """One setting, as the documentation and the template describe it."""
-
-    section: str
-    key: str
-    kind: str
-    default: Value
-    doc: str
-
-    @property
-    def variable(self) -> str:
-        return _variable(self.section, self.key)
+    models: ModelsConfig = ModelsConfig()
+    providers: dict[str, ProviderConfig] = field(default_factory=_providers)
+    agents: AgentsConfig = AgentsConfig()
+    tools: ToolsConfig = ToolsConfig()
+    mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """The configuration of a home: the file where there is one, then the environment."""
     tables = _read(path)
     sections = {f.name: f for f in fields(Config)}
-    _refuse_unknown(tables.keys(), sections.keys(), f"section in {path}")
+    reading.refuse_unknown(tables, sections, f"section in {path}")
     built: dict[str, Any] = {}
-    for name, section_field in sections.items():
-        section_type = cast("type[Any]", section_field.type)
-        table = tables.get(name, {})
-        if not isinstance(table, dict):
-            raise ConfigError(f"{path}: [{name}] must be a section, not a value")
-        built[name] = _section(name, section_type, cast("dict[str, Any]", table), path, environ)
+    for name, (kind, named) in _kinds().items():
+        table = _table(tables, name, f"{path}: [{name}]")
+        if named:
+            built[name] = _named(name, kind, table, path, environ)
+        else:
+            built[name] = kind(**reading.read(name, kind, table, str(path), environ))
     return Config(**built)
 
 
 def settings() -> Iterator[tuple[str, str, list[Setting]]]:
     """Every section: its name, what it is about, its settings."""
-    for section_field in fields(Config):
-        section_type = cast("type[Any]", section_field.type)
-        yield (
-            section_field.name,
-            section_type.__doc__ or "",
-            [
-                Setting(
-                    section=section_field.name,
-                    key=f.name,
-                    kind=_kind(f),
-                    default=cast("Value", f.default),
-                    doc=f.metadata["doc"],
-                )
-                for f in fields(section_type)
-            ],
-        )
+    for name, (kind, named) in _kinds().items():
+        section = f"{name}.NAME" if named else name
+        yield section, kind.__doc__ or "", reading.described(section, kind)
 
 
 def template() -> str:
@@ -123,11 +177,39 @@ def template() -> str:
         "# A variable of the environment wins over this file: NEXUS_<SECTION>_<KEY>.",
     ]
     for section, about, entries in settings():
-        lines += ["", f"# {about}", f"[{section}]"]
+        lines += ["", *(f"# {part}" for part in _wrap(about))]
+        lines += [f"# [{section}]" if section.endswith(".NAME") else f"[{section}]"]
         for entry in entries:
             lines += [f"# {part}" for part in _wrap(entry.doc)]
-            lines += [f"# {entry.key} = {_toml(entry.default)}"]
+            lines += [f"# {entry.key} = {reading.toml(entry.default)}"]
     return "\n".join(lines) + "\n"
+
+
+def _kinds() -> dict[str, tuple[type[Any], bool]]:
+    """The class of each section, and whether it holds tables under names that the owner chooses."""
+    kinds: dict[str, tuple[type[Any], bool]] = {}
+    for f in fields(Config):
+        named = get_origin(f.type) is dict
+        kinds[f.name] = (get_args(f.type)[1] if named else cast("type[Any]", f.type), named)
+    return kinds
+
+
+def _named(
+    section: str, kind: type[Any], tables: dict[str, Any], path: Path, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    built: dict[str, Any] = dict(getattr(Config(), section))
+    for name in [*tables, *sorted(reading.names_in(section, kind, environ) - tables.keys())]:
+        table = _table(tables, name, f"{path}: [{section}.{name}]")
+        values = reading.read(f"{section}.{name}", kind, table, str(path), environ)
+        built[name] = replace(built.get(name, kind()), **values)
+    return built
+
+
+def _table(tables: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"{where} must be a section, not a value")
+    return cast("dict[str, Any]", table)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -144,71 +226,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{path} cannot be read: {error.strerror}", hint="Run `nexus doctor --fix`."
         ) from error
-
-
-def _section(
-    name: str, kind: type[Any], table: dict[str, Any], path: Path, environ: Mapping[str, str]
-) -> Any:
-    known = {f.name: f for f in fields(kind)}
-    _refuse_unknown(table.keys(), known.keys(), f"setting in [{name}] of {path}")
-    values: dict[str, Value] = {}
-    for key, f in known.items():
-        variable = _variable(name, key)
-        if variable in environ:
-            values[key] = _checked(f, _from_text(f, environ[variable], variable), variable)
-        elif key in table:
-            values[key] = _checked(f, table[key], f"{path}: [{name}] {key}")
-    return kind(**values)
-
-
-def _refuse_unknown(given: Any, known: Any, what: str) -> None:
-    for key in given:
-        if key not in known:
-            near = difflib.get_close_matches(key, list(known), n=1)
-            meant = f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(known)}."
-            raise ConfigError(f"`{key}` is not a {what}", hint=meant)
-
-
-def _from_text(f: Field[Any], text: str, where: str) -> Value:
-    if f.type is bool:
-        lowered = text.strip().lower()
-        if lowered not in {"true", "false", "1", "0"}:
-            raise ConfigError(f"{where} must be true or false, not {text!r}")
-        return lowered in {"true", "1"}
-    if f.type in {int, float}:
-        try:
-            return f.type(text)
-        except ValueError:
-            raise ConfigError(f"{where} must be a number, not {text!r}") from None
-    return text
-
-
-def _checked(f: Field[Any], value: Any, where: str) -> Value:
-    if get_origin(f.type) is Literal:
-        allowed = get_args(f.type)
-        if value not in allowed:
-            raise ConfigError(f"{where} must be one of {', '.join(allowed)}, not {value!r}")
-    elif type(value) is not f.type:
-        raise ConfigError(f"{where} must be of type {_kind(f)}, not {value!r}")
-    elif isinstance(value, int) and not isinstance(value, bool) and value < f.metadata["least"]:
-        raise ConfigError(f"{where} must be at least {f.metadata['least']}, and is {value}")
-    return value
-
-
-def _kind(f: Field[Any]) -> str:
-    if get_origin(f.type) is Literal:
-        return " or ".join(f"`{choice}`" for choice in get_args(f.type))
-    return cast("type[Any]", f.type).__name__
-
-
-def _variable(section: str, key: str) -> str:
-    return f"NEXUS_{section}_{key}".upper()
-
-
-def _toml(value: Value) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def _wrap(text: str, width: int = 98) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 NexusError
 ├── ConfigError              config.toml or a NEXUS_* variable cannot be used
+│   └── SecretError          a key or token is not where the settings say
 ├── HomeError
 │   ├── HomeMissingError     there is no home at that path
 │   └── HomeBusyError        another process holds the home
@@ -13,6 +14,9 @@ NexusError
 │   └── SchemaError          the file's schema is newer than this program, or a migration failed
 ├── ToolError                a tool could not do what it was asked; the agent is told why
 │   └── SandboxError         there is no sandbox, or it cannot be set up as asked: nothing was run
+├── AgentError
+│   ├── ModelError           no model that was asked gave an answer
+│   └── LimitError           a run reached a limit of turns, time, requests, tokens or money
 ├── CareError                a backup, restore, export, import or forget could not be done
 └── UsageError               an argument cannot be used as given
 
@@ -34,6 +38,10 @@ class NexusError(Exception):
 
 class ConfigError(NexusError):
     """config.toml or a NEXUS_* variable cannot be used."""
+
+
+class SecretError(ConfigError):
+    """A key or token is not where the settings say."""
 
 
 class HomeError(NexusError):
@@ -78,6 +86,18 @@ class ToolError(NexusError):
 
 class SandboxError(ToolError):
     """There is no sandbox, or it cannot be set up as asked. Nothing was run."""
+
+
+class AgentError(NexusError):
+    """A run of an agent could not be brought to its end."""
+
+
+class ModelError(AgentError):
+    """No model that was asked gave an answer."""
+
+
+class LimitError(AgentError):
+    """A run reached a limit of turns, time, requests, tokens or money."""
 
 
 class CareError(NexusError):

@@ -1,13 +1,13 @@
 """Settings: the file, the environment, and what is said of mistakes."""
 
 import tomllib
-from dataclasses import FrozenInstanceError, asdict
+from dataclasses import FrozenInstanceError, asdict, replace
 from pathlib import Path
 
 import pytest
 
 from nexus import config
-from nexus.config import Config
+from nexus.config import Config, McpConfig, ProviderConfig
 from nexus.errors import ConfigError
 
 
@@ -29,15 +29,25 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
     shown = "\n".join(
         line.removeprefix("# ") for line in config.template().splitlines() if " = " in line or "[" in line
     )
-    sections = {section: {e.key: e.default for e in entries} for section, _, entries in config.settings()}
-    assert tomllib.loads(shown) == sections
+    assert tomllib.loads(shown) == {
+        "ledgers": asdict(Config().ledgers),
+        "engine": asdict(Config().engine),
+        "models": {role: [] for role in asdict(Config().models)},
+        "providers": {"NAME": asdict(ProviderConfig())},
+        "agents": asdict(Config().agents),
+        "tools": {**asdict(Config().tools), "directories": []},
+        "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
+    }
 
 
 def test_every_setting_is_described() -> None:
     described = {
         (section, entry.key) for section, about, entries in config.settings() for entry in entries if about
     }
-    assert described == {(name, key) for name, section in asdict(Config()).items() for key in section}
+    named = {"providers": {"NAME": asdict(ProviderConfig())}, "mcp": {"NAME": asdict(McpConfig())}}
+    plain = {name: section for name, section in asdict(Config()).items() if name not in named}
+    wanted = {**plain, **{f"{name}.NAME": tables["NAME"] for name, tables in named.items()}}
+    assert described == {(name, key) for name, section in wanted.items() for key in section}
     assert all(entry.doc.endswith(".") for _, _, entries in config.settings() for entry in entries)
 
 
@@ -115,3 +125,80 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     file.mkdir()
     with pytest.raises(ConfigError, match="cannot be read"):
         config.load(file, {})
+
+
+MODELS = """
+[models]
+manager = ["anthropic/claude-opus-5", "local/qwen"]
+worker = "local/qwen"
+[providers.local]
+base_url = "http://localhost:8080/v1"
+[providers.anthropic]
+max_retries = 1
+[mcp.notes]
+command = "notes-server"
+args = ["--read-only"]
+env = { TOKEN = "env:NOTES_TOKEN" }
+"""
+
+
+def test_providers_and_servers_have_names_that_the_owner_chooses(tmp_path: Path) -> None:
+    loaded = config.load(_written(tmp_path, MODELS), {})
+    assert loaded.models.manager == ("anthropic/claude-opus-5", "local/qwen")
+    assert loaded.models.worker == ("local/qwen",)
+    assert loaded.providers["local"] == ProviderConfig(base_url="http://localhost:8080/v1")
+    assert loaded.mcp["notes"].args == ("--read-only",)
+    assert loaded.mcp["notes"].env == {"TOKEN": "env:NOTES_TOKEN"}
+
+
+def test_a_provider_that_is_known_already_is_changed_only_where_the_file_says_so(tmp_path: Path) -> None:
+    changed = config.load(_written(tmp_path, MODELS), {}).providers
+    assert changed["anthropic"] == replace(Config().providers["anthropic"], max_retries=1)
+    assert changed["openai"] == Config().providers["openai"]
+
+
+def test_lists_and_named_sections_can_come_from_the_environment(tmp_path: Path) -> None:
+    loaded = config.load(
+        _written(tmp_path, MODELS),
+        {
+            "NEXUS_MODELS_MANAGER": "my_host/a, my_host/b",
+            "NEXUS_PROVIDERS_MY_HOST_BASE_URL": "http://host/v1",
+            "NEXUS_PROVIDERS_MY_HOST_HEADERS": "x-team=blue,x-more=env:MORE",
+            "NEXUS_PROVIDERS_LOCAL_STALL_MS": "9",
+            "NEXUS_AGENTS_MAX_COST_USD": "0.5",
+        },
+    )
+    assert loaded.models.manager == ("my_host/a", "my_host/b")
+    assert loaded.providers["my_host"].base_url == "http://host/v1"
+    assert loaded.providers["my_host"].headers == {"x-team": "blue", "x-more": "env:MORE"}
+    assert loaded.providers["local"] == ProviderConfig(base_url="http://localhost:8080/v1", stall_ms=9)
+    assert loaded.agents.max_cost_usd == 0.5
+
+
+def test_a_whole_number_is_a_number(tmp_path: Path) -> None:
+    assert config.load(_written(tmp_path, "[agents]\nmax_cost_usd = 3\n"), {}).agents.max_cost_usd == 3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[providers]\nlocal = 3", "[providers.local] must be a section"),
+        ("[providers.local]\nbase = 'x'", "`base` is not a setting in [providers.local]"),
+        ("[models]\nmanager = [3]", "[models] manager must be a list of texts"),
+        ("[mcp.notes]\nenv = { A = 3 }", "[mcp.notes] env must be a table of texts"),
+        ("[agents]\nmax_cost_usd = -1", "max_cost_usd must be at least 0"),
+    ],
+)
+def test_a_mistake_in_a_list_or_a_named_section_is_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(_written(tmp_path, text), {})
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("key", ["api_key", "auth_token"])
+def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(_written(tmp_path, f"[providers.anthropic]\n{key} = 'sk-very-secret'\n"), {})
+    assert "must say where the secret is kept" in caught.value.message
+    assert "sk-very-secret" not in str(caught.value)
+    assert "env:ANTHROPIC_API_KEY" in caught.value.hint

@@ -16,6 +16,7 @@ def _classes() -> list[type[NexusError]]:
 
 def test_the_exported_errors_are_these() -> None:
     assert sorted(kind.__name__ for kind in _classes()) == [
+        "AgentError",
         "CareError",
         "ConfigError",
         "HomeBusyError",
@@ -26,9 +27,12 @@ def test_the_exported_errors_are_these() -> None:
         "LedgerCorruptError",
         "LedgerError",
         "LedgerFullError",
+        "LimitError",
+        "ModelError",
         "NexusError",
         "SandboxError",
         "SchemaError",
+        "SecretError",
         "ToolError",
         "UsageError",
     ]

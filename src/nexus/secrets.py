@@ -1,0 +1,79 @@
+"""Secrets: where they are kept, how they are read, and how they are kept out of everything that is stored.
+
+A setting never holds a secret. It holds a source: `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from nexus.errors import SecretError
+
+_KINDS = ("env:", "file:", "keyring:")
+_MASK = "[secret]"
+# Shorter ones occur in ordinary text, which must not be masked.
+_LEAST_MASKED = 6
+
+
+def is_source(text: str) -> bool:
+    """Whether a setting names a place where a secret is kept."""
+    return text.startswith(_KINDS)
+
+
+def read(source: str, environ: Mapping[str, str] = os.environ) -> str:
+    """The secret, or an error that says what to do. Blocking where it is in a file or the keyring."""
+    kind, _, place = source.partition(":")
+    if kind == "env":
+        secret = environ.get(place, "")
+    elif kind == "file":
+        secret = _from_file(Path(place).expanduser())
+    elif kind == "keyring":
+        secret = _from_keyring(place)
+    else:
+        raise SecretError("A secret is named without saying where it is kept", hint="Write `env:NAME`.")
+    if not secret.strip():
+        raise SecretError(f"There is no secret at {source}", hint=_what_to_do(kind, place))
+    return secret.strip()
+
+
+def redact(text: str, known: Iterable[str]) -> str:
+    """The text without any of the known secrets, also where it shows only their quoted form."""
+    for secret in sorted((s for s in known if len(s) >= _LEAST_MASKED), key=len, reverse=True):
+        text = text.replace(secret, _MASK)
+    return text
+
+
+def _from_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SecretError(
+            f"The secret in {path} cannot be read: {reason}", hint=f"Write it to {path}."
+        ) from None
+
+
+def _from_keyring(place: str) -> str:
+    service, _, user = place.partition("/")
+    try:
+        import keyring
+        import keyring.errors
+    except ImportError:
+        raise SecretError(
+            "The keyring cannot be asked: its package is not installed",
+            hint="Run `pip install nexus-agent[keyring]`.",
+        ) from None
+    try:
+        return keyring.get_password(service, user) or ""
+    except keyring.errors.KeyringError as error:
+        raise SecretError(
+            f"The keyring does not answer: {error}", hint="Unlock it, or keep the secret elsewhere."
+        ) from None
+
+
+def _what_to_do(kind: str, place: str) -> str:
+    if kind == "env":
+        return f"Set the variable {place}."
+    if kind == "file":
+        return f"Write it to {place}."
+    return f"Run `keyring set {place.replace('/', ' ')}`."

@@ -1,0 +1,80 @@
+"""Secrets: read from where the settings say, and masked in what is stored."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.errors import KeyringError
+
+from nexus import secrets
+from nexus.errors import SecretError
+
+
+class Shelf(KeyringBackend):
+    """A keyring in memory."""
+
+    priority = 1  # pyright: ignore[reportAssignmentType]  the base class declares a property of the class
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[tuple[str, str], str] = {}
+        self.locked = False
+
+    def get_password(self, service: str, username: str) -> str | None:
+        if self.locked:
+            raise KeyringError("it is locked")
+        return self.kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.kept[service, username] = password
+
+
+@pytest.fixture
+def shelf() -> Iterator[Shelf]:
+    before = keyring.get_keyring()
+    shelf = Shelf()
+    keyring.set_keyring(shelf)
+    yield shelf
+    keyring.set_keyring(before)
+
+
+def test_a_secret_of_the_environment() -> None:
+    assert secrets.read("env:KEY", {"KEY": "s3cret"}) == "s3cret"
+
+
+def test_a_secret_of_a_file_is_read_without_its_line_end(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("s3cret\n", encoding="utf-8")
+    assert secrets.read(f"file:{tmp_path / 'key'}") == "s3cret"
+
+
+def test_a_secret_of_the_keyring(shelf: Shelf) -> None:
+    shelf.kept["nexus", "anthropic"] = "s3cret"
+    assert secrets.read("keyring:nexus/anthropic") == "s3cret"
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("env:KEY", "Set the variable KEY."),
+        ("file:/nowhere/key", "Write it to /nowhere/key."),
+        ("keyring:nexus/anthropic", "Run `keyring set nexus anthropic`."),
+    ],
+)
+@pytest.mark.usefixtures("shelf")
+def test_a_secret_that_is_missing_is_asked_for(source: str, hint: str) -> None:
+    with pytest.raises(SecretError) as caught:
+        secrets.read(source, {})
+    assert caught.value.hint == hint
+
+
+def test_a_keyring_that_does_not_answer_is_an_error_and_not_a_trace(shelf: Shelf) -> None:
+    shelf.locked = True
+    with pytest.raises(SecretError, match="it is locked"):
+        secrets.read("keyring:nexus/anthropic")
+
+
+def test_known_secrets_are_masked_the_longest_first() -> None:
+    text = "key abcdef-123456 and abcdef, not abc"
+    assert secrets.redact(text, ["abcdef", "abcdef-123456", "abc"]) == "key [secret] and [secret], not abc"
