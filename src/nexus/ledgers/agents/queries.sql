@@ -1,2 +1,131 @@
 -- name: counts
 SELECT 'sessions', count(*) FROM agent_sessions UNION ALL SELECT 'messages', count(*) FROM agent_messages
+
+-- name: session
+SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at
+FROM agent_sessions WHERE label = ?
+
+-- name: recent_sessions
+SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at
+FROM agent_sessions WHERE role = coalesce(:role, role) ORDER BY updated_at DESC, id DESC LIMIT :limit
+
+-- name: add_session
+INSERT INTO agent_sessions (id, label, role, model, thread_id, parent_session_id, forked_at_position)
+VALUES (:id, :label, :role, :model, :thread_id, :parent_session_id, :forked_at_position)
+
+-- name: touch_session
+UPDATE agent_sessions SET updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE id = ?
+
+-- name: end_of_history
+-- Where the messages of turns that have ended end. What is under way belongs to no fork.
+SELECT coalesce(
+  (SELECT max(message.position) + 1 FROM agent_messages AS message
+   WHERE message.session_id = session.id AND EXISTS (
+     SELECT 1 FROM agent_turns WHERE id = message.turn_id AND status <> 'running')),
+  session.forked_at_position, 0)
+FROM agent_sessions AS session WHERE id = ?
+
+-- name: next_position
+-- No position before a fork is used again, even where its messages were forgotten: the fork would see it.
+SELECT max(
+  coalesce((SELECT max(position) + 1 FROM agent_messages WHERE session_id = session.id), 0),
+  coalesce(forked_at_position, 0),
+  coalesce((SELECT max(forked_at_position) FROM agent_sessions WHERE parent_session_id = session.id), 0))
+FROM agent_sessions AS session WHERE id = ?
+
+-- name: next_turn_position
+WITH RECURSIVE line (session_id, until) AS (
+  SELECT :session_id, 9223372036854775807
+  UNION ALL
+  SELECT fork.parent_session_id, fork.forked_at_position
+  FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
+  WHERE fork.forked_at_position IS NOT NULL
+)
+SELECT coalesce(max(turn.position) + 1, 0)
+FROM line JOIN agent_turns AS turn ON turn.session_id = line.session_id
+WHERE turn.session_id = :session_id
+   OR EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until)
+
+-- name: turn_of_execution
+SELECT id, session_id, position, (SELECT min(position) FROM agent_messages WHERE turn_id = turn.id)
+FROM agent_turns AS turn WHERE execution_id = ? AND kind = ?
+
+-- name: open_turn
+INSERT INTO agent_turns (id, session_id, position, kind, request_id, execution_id, summarises_through)
+VALUES (:id, :session_id, :position, :kind, :request_id, :execution_id, :summarises_through)
+
+-- name: end_turn
+UPDATE agent_turns
+SET status = :status, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = :id AND status = 'running'
+
+-- name: end_calls_of_turn
+UPDATE agent_tool_calls
+SET status = 'cancelled', ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE turn_id = ? AND status = 'running'
+
+-- name: append_message
+-- A run that is repeated after a crash appends the same again; the row then stays as it is.
+INSERT INTO agent_messages (id, session_id, turn_id, position, role, content, parts_json, model, event_id)
+VALUES (:id, :session_id, :turn_id, :position, :role, :content, :parts_json, :model, :event_id)
+ON CONFLICT (session_id, position) DO UPDATE
+SET role = excluded.role, content = excluded.content, parts_json = excluded.parts_json,
+    model = excluded.model, event_id = excluded.event_id
+WHERE turn_id = excluded.turn_id
+  AND (role, content, parts_json, model, event_id)
+   IS NOT (excluded.role, excluded.content, excluded.parts_json, excluded.model, excluded.event_id)
+
+-- name: message_at
+SELECT id, turn_id FROM agent_messages WHERE session_id = ? AND position = ?
+
+-- name: newest_summary
+WITH RECURSIVE line (session_id, until) AS (
+  SELECT :session_id, :before
+  UNION ALL
+  SELECT fork.parent_session_id, fork.forked_at_position
+  FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
+  WHERE fork.forked_at_position IS NOT NULL
+)
+SELECT turn.id, turn.summarises_through
+FROM line JOIN agent_turns AS turn ON turn.session_id = line.session_id
+WHERE turn.kind = 'summary' AND turn.status = 'done' AND turn.summarises_through IS NOT NULL
+  AND EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until)
+ORDER BY turn.position DESC LIMIT 1
+
+-- name: messages_of_turn
+SELECT id, turn_id, position, role, content, parts_json, model, event_id, created_at
+FROM agent_messages WHERE turn_id = ? ORDER BY position
+
+-- name: history
+WITH RECURSIVE line (session_id, until) AS (
+  SELECT :session_id, :before
+  UNION ALL
+  SELECT fork.parent_session_id, fork.forked_at_position
+  FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
+  WHERE fork.forked_at_position IS NOT NULL
+)
+SELECT turn.status, turn.error, turn.position, message.id, message.turn_id, message.position, message.role,
+       message.content, message.parts_json, message.model, message.event_id, message.created_at
+FROM line
+JOIN agent_turns AS turn
+  ON turn.session_id = line.session_id AND turn.position > :after AND turn.kind = 'exchange'
+JOIN agent_messages AS message ON message.turn_id = turn.id AND message.position < line.until
+ORDER BY message.position
+
+-- name: begin_call
+INSERT INTO agent_tool_calls
+  (id, session_id, turn_id, message_id, call_id, tool_name, arguments_json, position)
+SELECT :id, :session_id, :turn_id,
+       (SELECT id FROM agent_messages WHERE session_id = :session_id AND position = :position),
+       :call_id, :tool_name, :arguments, :position
+WHERE TRUE
+ON CONFLICT DO NOTHING
+
+-- name: call
+SELECT id, status, result, error FROM agent_tool_calls WHERE turn_id = ? AND position = ? AND call_id = ?
+
+-- name: end_call
+UPDATE agent_tool_calls
+SET status = :status, result = :result, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = :id AND status = 'running'
+

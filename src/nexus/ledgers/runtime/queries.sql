@@ -53,3 +53,106 @@ SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
 
 -- name: known_executions
 SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: create_request
+INSERT INTO requests (id, parent_request_id, root_request_id, event_id, thread_id, channel, session_label,
+                      principal_id, role, depth, access_json, created_at)
+VALUES (:id, :parent_request_id, :root_request_id, :event_id, :thread_id, :channel, :session_label,
+        :principal_id, :role, :depth, :access, :created_at)
+ON CONFLICT (id) DO NOTHING
+
+-- name: request
+SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, session_label, principal_id, role,
+       depth, access_json, stage, status, error, created_at, ended_at
+FROM requests WHERE id = ?
+
+-- name: requests_of_event
+SELECT id FROM requests WHERE event_id = ? ORDER BY id
+
+-- name: lineage
+SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, session_label, principal_id, role,
+       depth, access_json, stage, status, error, created_at, ended_at
+FROM requests WHERE root_request_id = ? ORDER BY created_at, id
+
+-- name: recent_roots
+SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, session_label, principal_id, role,
+       depth, access_json, stage, status, error, created_at, ended_at
+FROM requests WHERE root_request_id = id ORDER BY created_at DESC, id DESC LIMIT ?
+
+-- name: enter_stage
+UPDATE requests SET stage = :stage WHERE id = :id AND status = 'running'
+
+-- name: end_request
+UPDATE requests SET status = :status, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = :id AND status = 'running'
+
+-- name: record_usage
+INSERT INTO usage (id, request_id, root_request_id, execution_id, invocation_id, role, provider, model,
+                   input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_microusd, span_id)
+VALUES (:id, :request_id, :root_request_id, :execution_id, :invocation_id, :role, :provider, :model,
+        :input_tokens, :cache_read_tokens, :cache_write_tokens, :output_tokens, :cost_microusd, :span_id)
+ON CONFLICT (id) DO NOTHING
+
+-- name: usage_of_root
+SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+       coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
+       count(*) - count(cost_microusd)
+FROM usage WHERE root_request_id = ?
+
+-- name: usage_of_execution
+SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+       coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
+       count(*) - count(cost_microusd)
+FROM usage WHERE execution_id = ?
+
+-- name: record_span
+-- Recorded again after a restart, a span keeps its beginning.
+INSERT INTO spans (id, parent_span_id, request_id, root_request_id, execution_id, kind, name, started_at,
+                   duration_ms, outcome, attributes_json)
+VALUES (:id, :parent_span_id, :request_id, :root_request_id, :execution_id, :kind, :name, :started_at,
+        :duration_ms, :outcome, :attributes)
+ON CONFLICT (id) DO UPDATE
+SET duration_ms = excluded.duration_ms, outcome = excluded.outcome, attributes_json = excluded.attributes_json
+
+-- name: create_dispatch
+INSERT INTO dispatches (id, parent_request_id, root_request_id, parent_session_label, parent_execution_id,
+                        call_id, worker_request_id, worker_session_label, execution_id, task)
+VALUES (:id, :parent_request_id, :root_request_id, :parent_session_label, :parent_execution_id,
+        :call_id, :worker_request_id, :worker_session_label, :execution_id, :task)
+ON CONFLICT (id) DO NOTHING
+
+-- name: dispatch
+SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+FROM dispatches WHERE id = ?
+
+-- name: dispatch_of_worker
+SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+FROM dispatches WHERE worker_request_id = ?
+
+-- name: dispatches_of_session
+SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+FROM dispatches WHERE parent_session_label = ? ORDER BY created_at DESC, id DESC LIMIT ?
+
+-- name: dispatches_of_root
+SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+FROM dispatches WHERE root_request_id = ? ORDER BY created_at, id
+
+-- name: undelivered_dispatches
+SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+FROM dispatches WHERE delivered_to IS NULL ORDER BY created_at, id
+
+-- name: running_dispatches
+SELECT count(*) FROM dispatches WHERE root_request_id = ? AND status = 'running'
+
+-- name: end_dispatch
+UPDATE dispatches SET status = :status, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = :id AND status = 'running'
+
+-- name: claim_dispatch
+UPDATE dispatches SET delivered_to = :execution_id
+WHERE id = :id AND status <> 'running' AND (delivered_to IS NULL OR delivered_to = :execution_id)

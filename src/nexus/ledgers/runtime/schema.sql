@@ -60,7 +60,10 @@ CREATE TABLE requests (
                       CHECK (status IN ('running', 'done', 'denied', 'failed', 'cancelled')),
   error               TEXT,
   created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  ended_at            TEXT
+  ended_at            TEXT,
+  role                TEXT,                         -- who answers: manager, worker, …
+  depth               INTEGER NOT NULL DEFAULT 0,   -- how many dispatches lie above it
+  access_json         TEXT NOT NULL DEFAULT '{}'    -- what it may reach; nothing, where it says nothing
 ) STRICT;
 CREATE INDEX requests_root ON requests (root_request_id);
 CREATE INDEX requests_parent ON requests (parent_request_id) WHERE parent_request_id IS NOT NULL;
@@ -93,6 +96,30 @@ CREATE INDEX executions_root ON executions (root_request_id);
 CREATE INDEX executions_session ON executions (session_label, enqueued_at);
 CREATE INDEX executions_unfinished ON executions (session_label, id) WHERE status IN ('queued', 'running');
 CREATE INDEX executions_taken ON executions (taken_by) WHERE taken_by IS NOT NULL;
+
+CREATE TABLE dispatches (
+  -- Tasks that a run gave to workers, and which run got each result: every result reaches one run, once.
+  id                    TEXT PRIMARY KEY,   -- dsp_…
+  parent_request_id     TEXT NOT NULL REFERENCES requests (id),
+  root_request_id       TEXT NOT NULL,
+  parent_session_label  TEXT NOT NULL,
+  parent_execution_id   TEXT NOT NULL,      -- executions: the run that gave the task
+  call_id               TEXT NOT NULL,      -- its tool call
+  worker_request_id     TEXT NOT NULL REFERENCES requests (id),
+  worker_session_label  TEXT NOT NULL,
+  execution_id          TEXT NOT NULL,      -- executions: the worker's run
+  task                  TEXT NOT NULL,
+  status                TEXT NOT NULL DEFAULT 'running'
+                        CHECK (status IN ('running', 'done', 'failed', 'timeout', 'cancelled')),
+  delivered_to          TEXT,               -- executions: the run that got the result
+  created_at            TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  ended_at              TEXT
+) STRICT;
+CREATE INDEX dispatches_parent ON dispatches (parent_request_id);
+CREATE INDEX dispatches_root ON dispatches (root_request_id);
+CREATE INDEX dispatches_session ON dispatches (parent_session_label, created_at);
+CREATE UNIQUE INDEX dispatches_worker ON dispatches (worker_request_id);
+CREATE INDEX dispatches_undelivered ON dispatches (created_at) WHERE delivered_to IS NULL;
 
 CREATE TABLE invocations (
   -- One row for each time that an automation ran at a hook point.
@@ -131,9 +158,11 @@ CREATE TABLE usage (
   cache_write_tokens  INTEGER NOT NULL DEFAULT 0,
   output_tokens       INTEGER NOT NULL DEFAULT 0,
   cost_microusd       INTEGER,                      -- NULL where the price is not known
-  created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+  created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  span_id             TEXT                          -- spans: the call that it was spent on
 ) STRICT;
 CREATE INDEX usage_root ON usage (root_request_id);
+CREATE INDEX usage_execution ON usage (execution_id) WHERE execution_id IS NOT NULL;
 CREATE INDEX usage_created ON usage (created_at);
 
 CREATE TABLE spans (
@@ -147,7 +176,8 @@ CREATE TABLE spans (
   started_at       TEXT NOT NULL,
   duration_ms      REAL,
   outcome          TEXT,               -- ok, error, timeout, cancelled, …
-  attributes_json  TEXT NOT NULL DEFAULT '{}'
+  attributes_json  TEXT NOT NULL DEFAULT '{}',
+  execution_id     TEXT                -- executions: the run that it is a part of, if any
 ) STRICT;
 CREATE INDEX spans_root ON spans (root_request_id, started_at);
 CREATE INDEX spans_request ON spans (request_id);

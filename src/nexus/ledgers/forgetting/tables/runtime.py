@@ -32,7 +32,11 @@ TABLES = (
             Ref("thread_id", "threads"),
             Ref("principal_id", "entities"),
         ),
-        texts=(Text("session_label"), Text("error", Then.CLEAR)),
+        texts=(
+            Text("session_label"),
+            Text("error", Then.CLEAR),
+            Text("access_json", Then.CLEAR, blank="{}"),
+        ),
         time=Time("created_at", unless="event_id IN (SELECT id FROM events.events)"),
     ),
     Table(
@@ -52,6 +56,24 @@ TABLES = (
     ),
     Table(
         "runtime",
+        "dispatches",
+        refs=(
+            Ref("parent_request_id", "requests"),
+            Ref("root_request_id", "requests"),
+            Ref("worker_request_id", "requests"),
+            Ref("parent_execution_id", "executions"),
+            Ref("execution_id", "executions"),
+            # Without the run that got the result, nobody could tell any more that it was delivered.
+            Ref("delivered_to", "executions"),
+        ),
+        texts=(
+            Text("parent_session_label"),
+            Text("worker_session_label"),
+            Text("task", Then.CLEAR, blank=""),
+        ),
+    ),
+    Table(
+        "runtime",
         "invocations",
         refs=(Ref("request_id", "requests"), Ref("root_request_id", "requests")),
         texts=(Text("result_json", Then.CLEAR), Text("error", Then.CLEAR)),
@@ -65,6 +87,7 @@ TABLES = (
             Ref("request_id", "requests"),
             Ref("root_request_id", "requests"),
             Ref("parent_span_id", "spans", implied=True),
+            Ref("execution_id", "executions", implied=True),
         ),
         texts=(Text("name"), Text("attributes_json", Then.CLEAR, blank="{}")),
         time=Time("started_at", unless=_HAS_REQUEST),

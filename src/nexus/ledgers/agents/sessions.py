@@ -1,0 +1,76 @@
+"""Sessions in the agents ledger: one conversation for each label. A fork shares its parent's past."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import apsw
+
+from nexus import ids
+from nexus.ledgers import sql
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """A conversation of an agent."""
+
+    id: str
+    label: str
+    role: str
+    model: str | None
+    thread_id: str | None
+    parent_session_id: str | None
+    forked_at_position: int | None
+    created_at: str
+    updated_at: str
+
+
+def get(connection: apsw.Connection, label: str) -> Session | None:
+    """The session of a label."""
+    row = connection.execute(sql.queries("agents")["session"], (label,)).fetchone()
+    return None if row is None else _session(row)
+
+
+def recent(connection: apsw.Connection, *, role: str | None = None, limit: int = 20) -> list[Session]:
+    """Sessions, the one that was last used first."""
+    rows = connection.execute(sql.queries("agents")["recent_sessions"], {"role": role, "limit": limit})
+    return [_session(row) for row in rows]
+
+
+def ensure(
+    connection: apsw.Connection,
+    label: str,
+    *,
+    role: str,
+    model: str | None = None,
+    thread_id: str | None = None,
+    fork_of: str | None = None,
+) -> Session:
+    """The session of a label, made if it is new.
+
+    A new one may be a fork: it begins with all turns of the session `fork_of` that have ended by now.
+    What that session says later is not part of it. A session that has no past yet leaves nothing to share.
+    """
+    found = get(connection, label)
+    if found is not None:
+        return found
+    queries = sql.queries("agents")
+    parent = None if fork_of is None else get(connection, fork_of)
+    connection.execute(
+        queries["add_session"],
+        {
+            "id": ids.new("ses"),
+            "label": label,
+            "role": role,
+            "model": model,
+            "thread_id": thread_id,
+            "parent_session_id": parent and parent.id,
+            "forked_at_position": parent and connection.execute(queries["end_of_history"], (parent.id,)).get,
+        },
+    )
+    made = get(connection, label)
+    assert made is not None
+    return made
+
+
+def _session(row: Any) -> Session:
+    return Session(**dict(zip(Session.__slots__, cast("tuple[Any, ...]", row), strict=True)))

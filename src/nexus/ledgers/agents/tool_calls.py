@@ -1,0 +1,84 @@
+"""Tool calls in the agents ledger: recorded before the tool runs, so that a crash leaves a trace of it."""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import apsw
+
+from nexus import ids
+from nexus.ledgers import sql
+from nexus.ledgers.agents.turns import OpenTurn
+from nexus.ledgers.text import storable
+
+Status = Literal["running", "done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCall:
+    """A call as it stood when it was begun."""
+
+    id: str
+    is_new: bool
+    """False where an earlier attempt of the run had begun it already."""
+    status: Status
+    result: str | None
+    error: str | None
+
+    @property
+    def is_interrupted(self) -> bool:
+        """An earlier attempt began it and did not live to tell: it may or may not have taken effect."""
+        return self.status == "running" and not self.is_new
+
+
+def begin(
+    connection: apsw.Connection,
+    turn: OpenTurn,
+    *,
+    offset: int,
+    call_id: str,
+    tool_name: str,
+    arguments_json: str,
+) -> ToolCall:
+    """Record that a tool is about to run for the `offset`-th message of a turn.
+
+    Begun again, it tells what became of it: a result that was recorded is not to be made twice.
+    """
+    queries = sql.queries("agents")
+    position = turn.first_position + offset
+    connection.execute(
+        queries["begin_call"],
+        {
+            "id": ids.new("tcl"),
+            "session_id": turn.session_id,
+            "turn_id": turn.id,
+            "position": position,
+            "call_id": call_id,
+            "tool_name": tool_name,
+            "arguments": storable(arguments_json),
+        },
+    )
+    is_new = connection.changes() > 0
+    found = connection.execute(queries["call"], (turn.id, position, call_id)).fetchone()
+    id_, status, result, error = cast("tuple[str, Status, str | None, str | None]", found)
+    return ToolCall(id=id_, is_new=is_new, status=status, result=result, error=error)
+
+
+def end(
+    connection: apsw.Connection,
+    tool_call_id: str,
+    status: Literal["done", "failed", "cancelled"],
+    *,
+    result: str | None = None,
+    error: str | None = None,
+) -> bool:
+    """Record what a tool gave. The first end stands; False where it had one already."""
+    connection.execute(
+        sql.queries("agents")["end_call"],
+        {
+            "id": tool_call_id,
+            "status": status,
+            "result": None if result is None else storable(result),
+            "error": None if error is None else storable(error),
+        },
+    )
+    return connection.changes() > 0

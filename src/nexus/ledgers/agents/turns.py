@@ -1,0 +1,108 @@
+"""Turns in the agents ledger: opened when a run begins, ended once. The run's id is the key of its turn."""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import apsw
+
+from nexus import ids
+from nexus.ledgers import sql
+from nexus.ledgers.agents import sessions
+from nexus.ledgers.text import storable
+
+Kind = Literal["exchange", "summary"]
+End = Literal["done", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenTurn:
+    """A turn that messages and tool calls can be added to."""
+
+    id: str
+    session_id: str
+    position: int
+    first_position: int
+    """Where its first message stands, or will stand: what lies before is its history."""
+
+
+def begin(
+    connection: apsw.Connection,
+    *,
+    session_label: str,
+    execution_id: str,
+    request_id: str,
+    role: str,
+    model: str | None = None,
+    thread_id: str | None = None,
+    fork_of: str | None = None,
+) -> OpenTurn:
+    """Open the turn of a run, in its session, which is made if it is new (see `sessions.ensure`).
+
+    A run that is repeated after a crash finds the turn that it opened.
+    """
+    session = sessions.ensure(
+        connection, session_label, role=role, model=model, thread_id=thread_id, fork_of=fork_of
+    )
+    return _begin(connection, session.id, execution_id, request_id, "exchange", None)
+
+
+def begin_summary(
+    connection: apsw.Connection,
+    *,
+    session_label: str,
+    execution_id: str,
+    request_id: str,
+    role: str,
+    summarises_through: int,
+) -> OpenTurn:
+    """Open the turn in which a run sums its session up, before its own turn.
+
+    Once it has ended as done, its messages stand in the history for every turn up to the position
+    `summarises_through`; the turns after that follow it. Nothing is removed.
+    """
+    session = sessions.ensure(connection, session_label, role=role)
+    return _begin(connection, session.id, execution_id, request_id, "summary", summarises_through)
+
+
+def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | None = None) -> bool:
+    """Record how a turn ended, and that calls still under way did not. False: it had ended already."""
+    queries = sql.queries("agents")
+    connection.execute(
+        queries["end_turn"],
+        {"id": turn_id, "status": status, "error": None if error is None else storable(error)},
+    )
+    ended = connection.changes() > 0
+    if ended:
+        connection.execute(queries["end_calls_of_turn"], (turn_id,))
+    return ended
+
+
+def _begin(
+    connection: apsw.Connection,
+    session_id: str,
+    execution_id: str,
+    request_id: str,
+    kind: Kind,
+    summarises_through: int | None,
+) -> OpenTurn:
+    queries = sql.queries("agents")
+    known = connection.execute(queries["turn_of_execution"], (execution_id, kind)).fetchone()
+    if known is None:
+        connection.execute(
+            queries["open_turn"],
+            {
+                "id": ids.new("trn"),
+                "session_id": session_id,
+                "position": connection.execute(queries["next_turn_position"], {"session_id": session_id}).get,
+                "kind": kind,
+                "request_id": request_id,
+                "execution_id": execution_id,
+                "summarises_through": summarises_through,
+            },
+        )
+        connection.execute(queries["touch_session"], (session_id,))
+        known = connection.execute(queries["turn_of_execution"], (execution_id, kind)).fetchone()
+    id_, of_session, position, first = cast("tuple[str, str, int, int | None]", known)
+    if first is None:
+        first = cast("int", connection.execute(queries["next_position"], (of_session,)).get)
+    return OpenTurn(id=id_, session_id=of_session, position=position, first_position=first)

@@ -1,0 +1,118 @@
+"""Dispatches in the runtime ledger: tasks given to workers, and which run got each result."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import apsw
+
+from nexus.ledgers import sql
+from nexus.ledgers.text import storable
+
+Status = Literal["running", "done", "failed", "timeout", "cancelled"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewDispatch:
+    """A task that is given. Its ids follow from the run and call that give it, so a repeat is known."""
+
+    id: str
+    parent_request_id: str
+    root_request_id: str
+    parent_session_label: str
+    parent_execution_id: str
+    call_id: str
+    worker_request_id: str
+    worker_session_label: str
+    execution_id: str
+    task: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dispatch:
+    """A task that was given, as it stands."""
+
+    id: str
+    parent_request_id: str
+    root_request_id: str
+    parent_session_label: str
+    parent_execution_id: str
+    call_id: str
+    worker_request_id: str
+    worker_session_label: str
+    execution_id: str
+    task: str
+    status: Status
+    delivered_to: str | None
+    created_at: str
+    ended_at: str | None
+
+
+def create(connection: apsw.Connection, dispatch: NewDispatch) -> Dispatch:
+    """Record a task, after both requests. Given again, the one that is recorded is returned."""
+    values = {name: getattr(dispatch, name) for name in NewDispatch.__slots__}
+    connection.execute(sql.queries("runtime")["create_dispatch"], {**values, "task": storable(dispatch.task)})
+    found = get(connection, dispatch.id)
+    assert found is not None
+    return found
+
+
+def get(connection: apsw.Connection, dispatch_id: str) -> Dispatch | None:
+    """One task, whole."""
+    return _one(connection, "dispatch", dispatch_id)
+
+
+def of_worker(connection: apsw.Connection, worker_request_id: str) -> Dispatch | None:
+    """The task that a worker's request stands for."""
+    return _one(connection, "dispatch_of_worker", worker_request_id)
+
+
+def of_session(connection: apsw.Connection, session_label: str, limit: int = 20) -> list[Dispatch]:
+    """The tasks that a session gave, the newest first."""
+    return _all(connection, "dispatches_of_session", (session_label, limit))
+
+
+def of_root(connection: apsw.Connection, root_request_id: str) -> list[Dispatch]:
+    """Every task below a root, in the order in which they were given."""
+    return _all(connection, "dispatches_of_root", (root_request_id,))
+
+
+def undelivered(connection: apsw.Connection) -> list[Dispatch]:
+    """Every task whose result no run has got, be it under way or ended. Look through them after a crash."""
+    return _all(connection, "undelivered_dispatches", ())
+
+
+def running(connection: apsw.Connection, root_request_id: str) -> int:
+    """How many workers below a root are under way."""
+    return cast(
+        "int", connection.execute(sql.queries("runtime")["running_dispatches"], (root_request_id,)).get
+    )
+
+
+def end(
+    connection: apsw.Connection, dispatch_id: str, status: Literal["done", "failed", "timeout", "cancelled"]
+) -> bool:
+    """Record how a worker ended. The first end stands; False where it had one already."""
+    connection.execute(sql.queries("runtime")["end_dispatch"], {"id": dispatch_id, "status": status})
+    return connection.changes() > 0
+
+
+def claim(connection: apsw.Connection, dispatch_id: str, execution_id: str) -> bool:
+    """Take the result of a worker that has ended, on behalf of a run.
+
+    True for one run only, and for that one as often as it asks: it may be repeated after a crash.
+    """
+    connection.execute(
+        sql.queries("runtime")["claim_dispatch"], {"id": dispatch_id, "execution_id": execution_id}
+    )
+    return connection.changes() > 0
+
+
+def _one(connection: apsw.Connection, query: str, id_: str) -> Dispatch | None:
+    return next(iter(_all(connection, query, (id_,))), None)
+
+
+def _all(connection: apsw.Connection, query: str, values: tuple[Any, ...]) -> list[Dispatch]:
+    rows = connection.execute(sql.queries("runtime")[query], values)
+    return [
+        Dispatch(**dict(zip(Dispatch.__slots__, cast("tuple[Any, ...]", row), strict=True))) for row in rows
+    ]

@@ -1,0 +1,164 @@
+"""Requests in the runtime ledger: what was worked on, on whose behalf and within which rights."""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, cast
+
+import apsw
+
+from nexus.ledgers import events, sql
+from nexus.ledgers.ledgers import Ledgers
+from nexus.ledgers.runtime import dispatches
+from nexus.ledgers.text import storable
+from nexus.request import Access, AccessLevel, Agent, Event, Grant, Request
+
+Status = Literal["running", "done", "denied", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredRequest:
+    """A request, as it stands."""
+
+    id: str
+    parent_request_id: str | None
+    root_request_id: str
+    event_id: str | None
+    thread_id: str | None
+    channel: str | None
+    session_label: str | None
+    principal_id: str | None
+    role: str | None
+    depth: int
+    access: Access
+    stage: str | None
+    status: Status
+    error: str | None
+    created_at: str
+    ended_at: str | None
+
+
+def create(connection: apsw.Connection, request: Request) -> bool:
+    """Record a request, its parent first. False where it is recorded already."""
+    connection.execute(
+        sql.queries("runtime")["create_request"],
+        {
+            "id": request.request_id,
+            "parent_request_id": request.parent_request_id,
+            "root_request_id": request.root_request_id,
+            "event_id": request.event.id,
+            "thread_id": request.event.thread_id,
+            "channel": request.event.channel,
+            "session_label": request.agent.session_label,
+            "principal_id": request.principal_id,
+            "role": request.agent.role,
+            "depth": request.depth,
+            "access": _access_json(request.access),
+            "created_at": request.created_at,
+        },
+    )
+    return connection.changes() > 0
+
+
+def get(connection: apsw.Connection, request_id: str) -> StoredRequest | None:
+    """One request, whole."""
+    row = connection.execute(sql.queries("runtime")["request"], (request_id,)).fetchone()
+    return None if row is None else _request(row)
+
+
+def of_event(connection: apsw.Connection, event_id: str) -> list[str]:
+    """The ids of the requests that an event asked for, the first one first."""
+    rows = connection.execute(sql.queries("runtime")["requests_of_event"], (event_id,))
+    return [cast("str", row[0]) for row in rows]
+
+
+def lineage(connection: apsw.Connection, root_request_id: str) -> list[StoredRequest]:
+    """A root and every request below it, in the order in which they were made."""
+    rows = connection.execute(sql.queries("runtime")["lineage"], (root_request_id,))
+    return [_request(row) for row in rows]
+
+
+def recent_roots(connection: apsw.Connection, limit: int) -> list[StoredRequest]:
+    """The requests that no other one caused, the newest first."""
+    rows = connection.execute(sql.queries("runtime")["recent_roots"], (limit,))
+    return [_request(row) for row in rows]
+
+
+def enter_stage(connection: apsw.Connection, request_id: str, stage: str) -> None:
+    """Record how far a request has come."""
+    connection.execute(sql.queries("runtime")["enter_stage"], {"id": request_id, "stage": stage})
+
+
+def end(
+    connection: apsw.Connection,
+    request_id: str,
+    status: Literal["done", "denied", "failed", "cancelled"],
+    *,
+    error: str | None = None,
+) -> bool:
+    """Record how a request ended. The first end stands; False where it had one already."""
+    text = None if error is None else storable(error)
+    connection.execute(
+        sql.queries("runtime")["end_request"], {"id": request_id, "status": status, "error": text}
+    )
+    return connection.changes() > 0
+
+
+async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
+    """The request as it was created, for a run after a restart; None where it was forgotten.
+
+    What it asks for is read from where it stands: the event, or the task that a worker was given.
+    """
+    stored = await ledgers.runtime.read(partial(get, request_id=request_id))
+    if stored is None:
+        return None
+    event = Event(content="", id=stored.event_id, thread_id=stored.thread_id, channel=stored.channel)
+    if stored.event_id is not None:
+        said = await ledgers.events.read(partial(events.get, event_id=stored.event_id))
+        if said is not None:
+            event.content, event.sender_id = said.content, said.sender
+    else:
+        task = await ledgers.runtime.read(partial(dispatches.of_worker, worker_request_id=request_id))
+        event.content = "" if task is None else task.task
+    return Request(
+        request_id=stored.id,
+        root_request_id=stored.root_request_id,
+        parent_request_id=stored.parent_request_id,
+        depth=stored.depth,
+        event=event,
+        agent=Agent(role=stored.role or "manager", session_label=stored.session_label or ""),
+        principal_id=stored.principal_id,
+        access=stored.access,
+        created_at=stored.created_at,
+    )
+
+
+def _request(row: Any) -> StoredRequest:
+    names = ("access_json" if name == "access" else name for name in StoredRequest.__slots__)
+    values = dict(zip(names, cast("tuple[Any, ...]", row), strict=True))
+    return StoredRequest(access=_access(values.pop("access_json")), **values)
+
+
+def _access_json(access: Access) -> str:
+    return json.dumps(
+        {
+            "level": access.level,
+            "tools": None if access.tools is None else sorted(access.tools),
+            "directories": [{"path": grant.path, "writable": grant.writable} for grant in access.directories],
+            "network": access.network,
+        }
+    )
+
+
+def _access(text: str) -> Access:
+    """Whatever is not said is not allowed."""
+    stored: dict[str, Any] = json.loads(text)
+    tools: list[str] | None = stored.get("tools", [])
+    return Access(
+        level=cast("AccessLevel", stored.get("level", "unknown")),
+        tools=None if tools is None else frozenset(tools),
+        directories=tuple(
+            Grant(path=grant["path"], writable=grant["writable"]) for grant in stored.get("directories", [])
+        ),
+        network=stored.get("network", False),
+    )

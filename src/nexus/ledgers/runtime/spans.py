@@ -1,0 +1,39 @@
+"""Spans in the runtime ledger: the trace of a request, one row for each thing that took time."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import apsw
+
+from nexus.ledgers import sql
+from nexus.ledgers.text import storable
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """Something that took time. The attributes hold names and numbers, never what anybody said."""
+
+    id: str
+    request_id: str
+    root_request_id: str
+    kind: str
+    """stage, hook, automation, model, tool, …"""
+    name: str
+    started_at: str
+    parent_span_id: str | None = None
+    execution_id: str | None = None
+    duration_ms: float | None = None
+    outcome: str | None = None
+    """ok, error, timeout, cancelled, …; None while it is under way."""
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def record(connection: apsw.Connection, span: Span) -> None:
+    """Record a span. The same id again brings its end up to date."""
+    values = asdict(span)
+    attributes = json.dumps(values.pop("attributes"), sort_keys=True)
+    connection.execute(
+        sql.queries("runtime")["record_span"],
+        {**values, "name": storable(span.name), "attributes": attributes},
+    )

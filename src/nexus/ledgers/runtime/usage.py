@@ -1,0 +1,72 @@
+"""Usage in the runtime ledger: tokens and money, one row for each answer that a provider bills."""
+
+from dataclasses import asdict, dataclass
+from typing import cast
+
+import apsw
+
+from nexus.ledgers import sql
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsageRow:
+    """What one attempt at a model call cost. The id is the attempt's own (`use_…`)."""
+
+    id: str
+    request_id: str
+    root_request_id: str
+    execution_id: str | None = None
+    invocation_id: str | None = None
+    span_id: str | None = None
+    role: str | None = None
+    provider: str
+    model: str
+    input_tokens: int = 0
+    """Fresh ones: neither read from nor written to a cache."""
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost_microusd: int | None = None
+    """None where the price is not known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Totals:
+    """A sum of usage. Calls without a known price are counted apart: the money leaves them out."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost_microusd: int = 0
+    unpriced_calls: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All of them, in and out."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens
+
+    def __add__(self, other: "Totals") -> "Totals":
+        mine, theirs = asdict(self), asdict(other)
+        return Totals(**{name: mine[name] + theirs[name] for name in mine})
+
+
+def record(connection: apsw.Connection, row: UsageRow) -> None:
+    """Record what an attempt cost, once."""
+    connection.execute(sql.queries("runtime")["record_usage"], asdict(row))
+
+
+def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:
+    """What a request and everything below it cost so far."""
+    return _totals(connection, "usage_of_root", root_request_id)
+
+
+def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:
+    """What one run cost so far."""
+    return _totals(connection, "usage_of_execution", execution_id)
+
+
+def _totals(connection: apsw.Connection, query: str, id_: str) -> Totals:
+    row = connection.execute(sql.queries("runtime")[query], (id_,)).fetchone()
+    return Totals(**dict(zip(Totals.__slots__, cast("tuple[int, ...]", row), strict=True)))
