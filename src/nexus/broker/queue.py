@@ -13,7 +13,9 @@ from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from nexus import clock, ids
+from nexus.broker.errors import RunFailedError
 from nexus.broker.handle import ExecutionHandle, Homes, settle
+from nexus.broker.steps import Steps
 from nexus.engine import Context, Engine
 from nexus.engine.errors import EngineStateError, UnknownExecutionError, UnknownWorkError
 from nexus.ledgers import Ledgers
@@ -44,11 +46,12 @@ class Turn:
     """Its own input, and those that were collected into it, in order."""
     context: Context
     ledgers: Ledgers
+    steps: Steps
     _steered_so_far: int = field(default=0, init=False)
 
     async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a part of the work once; after a crash its recorded result is used instead."""
-        return await self.context.step(name, function, *arguments)
+        return await self.steps.run(name, function, *arguments)
 
     async def steered(self) -> list[Any]:
         """What was said into this run since the last call. Ask between two calls of the model."""
@@ -202,8 +205,9 @@ class SessionQueue:
                 await ledgers.runtime.write(partial(finish, status="done"))
                 return
             try:
-                inputs = [execution.input, *await self._collected(context, execution, ledgers)]
-                turn = Turn(execution=execution, inputs=inputs, context=context, ledgers=ledgers)
+                steps = await Steps.of(context, ledgers)
+                inputs = [execution.input, *await self._collected(steps, execution, ledgers)]
+                turn = Turn(execution=execution, inputs=inputs, context=context, ledgers=ledgers, steps=steps)
                 result = await self._bodies[execution.work](turn)
                 await ledgers.runtime.write(partial(finish, status="done", result=result))
             except asyncio.CancelledError:
@@ -214,9 +218,9 @@ class SessionQueue:
             except Exception as error:
                 message = f"{type(error).__name__}: {error}"
                 await ledgers.runtime.write(partial(finish, status="failed", error=message))
-                raise
+                raise _wordless(error) from None
 
-    async def _collected(self, context: Context, execution: Execution, ledgers: Ledgers) -> list[Any]:
+    async def _collected(self, steps: Steps, execution: Execution, ledgers: Ledgers) -> list[Any]:
         """Wait until the debounce is over, then take what was said meanwhile."""
         if execution.mode != "collect":
             return []
@@ -226,4 +230,10 @@ class SessionQueue:
         async def take() -> list[Any]:
             return await ledgers.runtime.write(partial(executions.take, taker=execution, mode="collect"))
 
-        return await context.step("collected", take)
+        return await steps.run("collected", take)
+
+
+def _wordless(error: Exception) -> RunFailedError:
+    """What the engine keeps of a failure: where it was, not what it says, which may be somebody's words."""
+    name = type(error).__qualname__
+    return RunFailedError(f"{name}: what it says is in the home").with_traceback(error.__traceback__)

@@ -13,7 +13,7 @@ Status = Literal["running", "done", "failed", "timeout", "cancelled"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewDispatch:
-    """A task that is given. Its ids follow from the run and call that give it, so a repeat is known."""
+    """A task that is given. The call that gives it is its key: a call may be repeated."""
 
     id: str
     parent_request_id: str
@@ -43,6 +43,7 @@ class Dispatch:
     task: str
     status: Status
     delivered_to: str | None
+    delivered_call_id: str | None
     created_at: str
     ended_at: str | None
 
@@ -66,6 +67,17 @@ def of_worker(connection: apsw.Connection, worker_request_id: str) -> Dispatch |
     return _one(connection, "dispatch_of_worker", worker_request_id)
 
 
+def of_call(connection: apsw.Connection, execution_id: str, call_id: str) -> Dispatch | None:
+    """The task that a call of a run gave, where it did so before."""
+    found = _all(connection, "dispatch_of_call", (execution_id, call_id))
+    return found[0] if found else None
+
+
+def of_execution(connection: apsw.Connection, execution_id: str) -> list[Dispatch]:
+    """The tasks that a run gave, in order."""
+    return _all(connection, "dispatches_of_execution", (execution_id,))
+
+
 def of_session(connection: apsw.Connection, session_label: str, limit: int = 20) -> list[Dispatch]:
     """The tasks that a session gave, the newest first."""
     return _all(connection, "dispatches_of_session", (session_label, limit))
@@ -81,13 +93,6 @@ def undelivered(connection: apsw.Connection) -> list[Dispatch]:
     return _all(connection, "undelivered_dispatches", ())
 
 
-def running(connection: apsw.Connection, root_request_id: str) -> int:
-    """How many workers below a root are under way."""
-    return cast(
-        "int", connection.execute(sql.queries("runtime")["running_dispatches"], (root_request_id,)).get
-    )
-
-
 def end(
     connection: apsw.Connection, dispatch_id: str, status: Literal["done", "failed", "timeout", "cancelled"]
 ) -> bool:
@@ -96,19 +101,31 @@ def end(
     return connection.changes() > 0
 
 
-def claim(connection: apsw.Connection, dispatch_id: str, execution_id: str) -> bool:
-    """Take the result of a worker that has ended, on behalf of a run.
+def claim(
+    connection: apsw.Connection, dispatch_id: str, execution_id: str, call_id: str | None = None
+) -> bool:
+    """Take the result of a worker on behalf of a run, now or when it comes.
 
-    True for one run only, and for that one as often as it asks: it may be repeated after a crash.
+    True for one run and one of its calls only, and for those as often as they ask: they may be repeated
+    after a crash.
     """
     connection.execute(
-        sql.queries("runtime")["claim_dispatch"], {"id": dispatch_id, "execution_id": execution_id}
+        sql.queries("runtime")["claim_dispatch"],
+        {"id": dispatch_id, "execution_id": execution_id, "call_id": call_id},
     )
     return connection.changes() > 0
 
 
+def release(connection: apsw.Connection, execution_id: str, call_id: str | None = None) -> None:
+    """Give back what a run, or one call of it, waited for and did not get, so that others may."""
+    connection.execute(
+        sql.queries("runtime")["release_dispatches"], {"execution_id": execution_id, "call_id": call_id}
+    )
+
+
 def _one(connection: apsw.Connection, query: str, id_: str) -> Dispatch | None:
-    return next(iter(_all(connection, query, (id_,))), None)
+    found = _all(connection, query, (id_,))
+    return found[0] if found else None
 
 
 def _all(connection: apsw.Connection, query: str, values: tuple[Any, ...]) -> list[Dispatch]:

@@ -9,6 +9,7 @@ import apsw
 
 from nexus.errors import UsageError
 from nexus.ledgers import sql
+from nexus.ledgers.runtime import steps
 from nexus.ledgers.text import storable
 
 Mode = Literal["followup", "collect", "steer", "interrupt"]
@@ -106,6 +107,8 @@ def end(
         {"id": execution_id, "status": status, "result": _json(result), "error": text},
     )
     ended = connection.changes() > 0
+    if ended:
+        steps.drop(connection, execution_id)
     if ended and status in {"failed", "timeout"}:
         # What it had taken on was not answered: those runs answer for themselves.
         connection.execute(queries["release_taken"], (execution_id,))

@@ -54,6 +54,15 @@ SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
 -- name: known_executions
 SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))
 
+-- name: record_step
+INSERT INTO steps (execution_id, number, name, failed, outcome) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: steps
+SELECT number, name, failed, outcome FROM steps WHERE execution_id = ? ORDER BY number
+
+-- name: drop_steps
+DELETE FROM steps WHERE execution_id = ?
+
 -- name: create_request
 INSERT INTO requests (id, parent_request_id, root_request_id, event_id, thread_id, channel, session_label,
                       principal_id, role, depth, access_json, created_at)
@@ -123,36 +132,54 @@ ON CONFLICT (id) DO NOTHING
 
 -- name: dispatch
 SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
-       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
+       delivered_call_id, created_at, ended_at
 FROM dispatches WHERE id = ?
 
 -- name: dispatch_of_worker
 SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
-       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
+       delivered_call_id, created_at, ended_at
 FROM dispatches WHERE worker_request_id = ?
 
 -- name: dispatches_of_session
 SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
-       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
+       delivered_call_id, created_at, ended_at
 FROM dispatches WHERE parent_session_label = ? ORDER BY created_at DESC, id DESC LIMIT ?
 
 -- name: dispatches_of_root
 SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
-       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
+       delivered_call_id, created_at, ended_at
 FROM dispatches WHERE root_request_id = ? ORDER BY created_at, id
 
 -- name: undelivered_dispatches
 SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
-       worker_request_id, worker_session_label, execution_id, task, status, delivered_to, created_at, ended_at
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
+       delivered_call_id, created_at, ended_at
 FROM dispatches WHERE delivered_to IS NULL ORDER BY created_at, id
 
--- name: running_dispatches
-SELECT count(*) FROM dispatches WHERE root_request_id = ? AND status = 'running'
+-- name: dispatch_of_call
+SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
+       delivered_call_id, created_at, ended_at
+FROM dispatches WHERE parent_execution_id = ? AND call_id = ?
+
+-- name: dispatches_of_execution
+SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
+       delivered_call_id, created_at, ended_at
+FROM dispatches WHERE parent_execution_id = ? ORDER BY created_at, id
 
 -- name: end_dispatch
 UPDATE dispatches SET status = :status, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE id = :id AND status = 'running'
 
 -- name: claim_dispatch
-UPDATE dispatches SET delivered_to = :execution_id
-WHERE id = :id AND status <> 'running' AND (delivered_to IS NULL OR delivered_to = :execution_id)
+UPDATE dispatches SET delivered_to = :execution_id, delivered_call_id = :call_id
+WHERE id = :id AND (delivered_to IS NULL OR (delivered_to = :execution_id AND delivered_call_id IS :call_id))
+
+-- name: release_dispatches
+UPDATE dispatches SET delivered_to = NULL, delivered_call_id = NULL
+WHERE delivered_to = :execution_id AND delivered_call_id IS coalesce(:call_id, delivered_call_id) AND status = 'running'

@@ -21,7 +21,8 @@ RECORDED: Final = frozenset(ref.table for table in TABLES for ref in table.refs 
 # Columns that hold a word of the program's own, an id or a time wherever they occur, never anybody's words.
 VOCABULARY: Final = frozenset(
     [
-        *("action", "call_id", "category", "channel", "circuit_state", "content_type", "direction"),
+        *("action", "call_id", "category", "channel", "circuit_state", "content_type", "delivered_call_id"),
+        "direction",
         *("fact_type", "hook_point", "kind", "lane", "media_type", "mode", "model", "outcome", "provider"),
         *("relation", "role", "script_hash", "script_path", "sha256", "source", "source_text_hash"),
         *(

@@ -56,6 +56,13 @@ TABLES = (
     ),
     Table(
         "runtime",
+        "steps",
+        key=("execution_id", "number"),
+        refs=(Ref("execution_id", "executions"),),
+        texts=(Text("name"), Text("outcome")),
+    ),
+    Table(
+        "runtime",
         "dispatches",
         refs=(
             Ref("parent_request_id", "requests"),

@@ -1,0 +1,82 @@
+"""The steps of a run. The engine records that a step is done; what it gave stands in the home's ledger.
+
+So the engine's database, which many homes may share and `nexus forget` does not reach, holds no content.
+"""
+
+import pickle
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Self, TypeVar
+
+from nexus.broker.errors import StepError
+from nexus.engine import Context, serializer
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import steps
+from nexus.ledgers.runtime.steps import Step
+
+T = TypeVar("T")
+
+
+class Steps:
+    """The steps of one run, numbered in the order in which they are begun: a repeat begins them alike."""
+
+    def __init__(self, context: Context, ledgers: Ledgers, known: dict[int, Step]) -> None:
+        self._context = context
+        self._ledgers = ledgers
+        self._known = known
+        self._begun = 0
+
+    @classmethod
+    async def of(cls, context: Context, ledgers: Ledgers) -> Self:
+        """The steps of a run, with those that an earlier attempt has recorded."""
+        found = await ledgers.runtime.read(partial(steps.of, execution_id=context.id))
+        return cls(context, ledgers, {step.number: step for step in found})
+
+    async def run(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Run a part of the work once; after a crash what it gave is used instead."""
+        number, self._begun = self._begun, self._begun + 1
+        raised: list[Exception] = []
+
+        async def recorded() -> None:
+            # Recorded here and not by the engine: the crash came between the two.
+            if number not in self._known:
+                self._known[number] = await self._done(number, name, raised, function, *arguments)
+
+        await self._context.step(name, recorded)
+        if number not in self._known:
+            raise StepError(f"What the step {name} of the run {self._context.id} gave was forgotten")
+        step = self._known[number]
+        if raised:
+            raise raised[0]
+        outcome = serializer.loads(step.outcome)
+        if step.failed:
+            raise outcome
+        return outcome
+
+    async def _done(
+        self,
+        number: int,
+        name: str,
+        raised: list[Exception],
+        function: Callable[..., Awaitable[Any]],
+        *arguments: Any,
+    ) -> Step:
+        try:
+            outcome = serializer.dumps(await function(*arguments))
+        except Exception as error:
+            raised.append(error)
+            outcome = _written(error)
+        step = Step(
+            execution_id=self._context.id, number=number, name=name, failed=bool(raised), outcome=outcome
+        )
+        return await self._ledgers.runtime.write(partial(steps.record, step=step))
+
+
+def _written(error: Exception) -> str:
+    """The error in a form that gives it back; some say in words only what they were made of."""
+    try:
+        text = serializer.dumps(error)
+        serializer.loads(text)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
+        return serializer.dumps(StepError(f"{type(error).__name__}: {error}"))
+    return text
