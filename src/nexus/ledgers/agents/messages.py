@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import apsw
 
@@ -54,6 +54,15 @@ def append(
     return [
         _append(connection, turn, turn.first_position + offset + number, message)
         for number, message in enumerate(messages)
+    ]
+
+
+def of_turn(connection: apsw.Connection, turn: OpenTurn) -> list[StoredMessage]:
+    """The messages of a turn so far, in order."""
+    rows = connection.execute(sql.queries("agents")["messages_of_turn"], (turn.id,))
+    return [
+        StoredMessage(**dict(zip(StoredMessage.__slots__, cast("tuple[Any, ...]", row), strict=True)))
+        for row in rows
     ]
 
 

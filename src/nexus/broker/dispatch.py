@@ -1,0 +1,257 @@
+"""Workers: dispatched once, whatever is repeated after a crash, and heard of once.
+
+Who gets a worker's result is decided in one place, the dispatch's row: the call that waits for it, or,
+where nobody waits, a message in the session that dispatched it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+
+import apsw
+
+from nexus import ids
+from nexus.broker.queue import SessionQueue
+from nexus.broker.results import Result
+from nexus.broker.tools import Call, Worker
+from nexus.broker.tools.agent_send import result_text
+from nexus.config import AgentsConfig
+from nexus.engine.errors import EndedError
+from nexus.errors import ToolError
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import dispatches, executions, requests
+from nexus.ledgers.runtime.dispatches import Dispatch, NewDispatch
+from nexus.ledgers.runtime.executions import FINAL, Mode
+from nexus.ledgers.runtime.executions import Status as ExecutionStatus
+from nexus.request import Access, Agent, Grant, Request
+
+_FORGOTTEN = "What it was about was forgotten."
+
+
+class Start(Protocol):
+    """Assemble a context and ask for its run; the same id again finds the first."""
+
+    def __call__(
+        self, request: Request, *, session_label: str, task: str, execution_id: str, mode: Mode
+    ) -> Awaitable[object]: ...
+
+
+class Dispatcher:
+    """The workers of one home, for the `agent_send` tool and for the runs themselves."""
+
+    def __init__(self, ledgers: Ledgers, queue: SessionQueue, limits: AgentsConfig, start: Start) -> None:
+        self._ledgers = ledgers
+        self._queue = queue
+        self._limits = limits
+        self._start = start
+
+    async def dispatch(self, call: Call, task: str, *, read_only: bool) -> Worker:
+        """Give a task to a new worker. The same call again finds the worker that it made."""
+        record = partial(self._recorded, call=call, task=task, read_only=read_only)
+        made = await self._ledgers.runtime.write(record)
+        request = await requests.restore(self._ledgers, made.worker_request_id)
+        if request is None:
+            raise ToolError(_FORGOTTEN)
+        await self._start(
+            request,
+            session_label=made.worker_session_label,
+            task=made.task,
+            execution_id=made.execution_id,
+            mode="followup",
+        )
+        return Worker(id=made.id, task=made.task, status=made.status)
+
+    async def status(self, call: Call, worker: str | None) -> list[Worker]:
+        """The workers of a session as they stand, the newest first."""
+        found = await self._ledgers.runtime.read(
+            partial(dispatches.of_session, session_label=call.session_label)
+        )
+        if worker is not None:
+            found = [await self._named(call, worker)]
+        return [Worker(id=one.id, task=one.task, status=one.status) for one in found]
+
+    async def wait(self, call: Call, worker: str | None, timeout_ms: int) -> list[Worker]:
+        """Wait until they have ended, at most for a time, and get their results.
+
+        One that is named may be asked for again, also where its result went elsewhere.
+        """
+        found = await self._claimed(call, worker)
+        await self._ended([one for one in found if worker or _is_for(one, call)], timeout_ms)
+        told = [await self._heard(one, again=worker is not None or _is_for(one, call)) for one in found]
+        release = partial(dispatches.release, execution_id=call.execution_id, call_id=call.key)
+        await self._ledgers.runtime.write(release)
+        return told
+
+    async def cancel(self, call: Call, worker: str | None) -> list[Worker]:
+        """Stop them. Nobody hears of what they would have said."""
+        found = await self._claimed(call, worker)
+        for one in found:
+            await self._queue.handle(one.execution_id).cancel()
+        await self._ended(found, self._limits.timeout_ms)
+        return [await self._heard(one, again=True) for one in found]
+
+    # For the runs themselves
+
+    async def deliver(self, worker_request_id: str, status: ExecutionStatus, text: str) -> None:
+        """A worker has ended: tell the session that dispatched it, unless a call waits for it."""
+        assert status != "queued"
+        assert status != "running"
+
+        def settle(connection: apsw.Connection) -> Dispatch | None:
+            found = dispatches.of_worker(connection, worker_request_id)
+            if found is None:
+                return None
+            dispatches.end(connection, found.id, status)
+            if found.delivered_to is None:
+                dispatches.claim(connection, found.id, ids.new("exe"))
+            return dispatches.get(connection, found.id)
+
+        settled = await self._ledgers.runtime.write(settle)
+        if settled is None or settled.delivered_to is None:
+            return
+        known = await self._ledgers.runtime.read(partial(executions.get, execution_id=settled.delivered_to))
+        parent = await requests.restore(self._ledgers, settled.parent_request_id)
+        if known is None and parent is not None:
+            await self._start(
+                parent,
+                session_label=settled.parent_session_label,
+                task=result_text(Worker(id=settled.id, task=settled.task, status=status, result=text)),
+                execution_id=settled.delivered_to,
+                mode="steer",
+            )
+
+    async def abandon(self, execution_id: str) -> None:
+        """Stop the workers of a run that has ended and will not hear of them."""
+        given = await self._ledgers.runtime.read(partial(dispatches.of_execution, execution_id=execution_id))
+        for one in given:
+            if one.status == "running":
+                claim = partial(dispatches.claim, dispatch_id=one.id, execution_id=execution_id)
+                await self._ledgers.runtime.write(claim)
+                with suppress(EndedError):
+                    await self._queue.handle(one.execution_id).cancel()
+
+    async def release(self, execution_id: str) -> None:
+        """A run failed while it waited: what it waited for comes as a message."""
+        await self._ledgers.runtime.write(partial(dispatches.release, execution_id=execution_id))
+
+    async def recover(self) -> None:
+        """Tell of workers that ended without telling, because the engine gave up on them."""
+        for one in await self._ledgers.runtime.read(dispatches.undelivered):
+            run = await self._ledgers.runtime.read(partial(executions.get, execution_id=one.execution_id))
+            if run is not None and run.status in FINAL:
+                await self.deliver(one.worker_request_id, run.status, _said(run))
+
+    # Parts
+
+    def _recorded(self, connection: apsw.Connection, call: Call, task: str, read_only: bool) -> Dispatch:
+        known = dispatches.of_call(connection, call.execution_id, call.key)
+        if known is not None:
+            return known
+        self._check(connection, call)
+        id_ = ids.new("dsp")
+        child = call.request.child(
+            content=task,
+            agent=Agent(role="worker", session_label=f"worker:{id_}"),
+            access=_only_reading(call.request.access) if read_only else None,
+        )
+        requests.create(connection, child)
+        return dispatches.create(
+            connection,
+            NewDispatch(
+                id=id_,
+                parent_request_id=call.request.request_id,
+                root_request_id=child.root_request_id,
+                parent_session_label=call.session_label,
+                parent_execution_id=call.execution_id,
+                call_id=call.key,
+                worker_request_id=child.request_id,
+                worker_session_label=child.agent.session_label,
+                execution_id=ids.new("exe"),
+                task=task,
+            ),
+        )
+
+    def _check(self, connection: apsw.Connection, call: Call) -> None:
+        if call.request.depth >= self._limits.max_depth:
+            raise ToolError(
+                f"Workers may not be dispatched here: the limit of depth is {self._limits.max_depth}",
+                hint="Do it yourself.",
+            )
+        given = dispatches.of_execution(connection, call.execution_id)
+        if sum(one.status == "running" for one in given) >= self._limits.max_workers:
+            raise ToolError(
+                f"{self._limits.max_workers} workers are at work, which is the limit",
+                hint="Wait for one of them first.",
+            )
+
+    async def _named(self, call: Call, worker: str) -> Dispatch:
+        found = await self._ledgers.runtime.read(partial(dispatches.get, dispatch_id=worker))
+        if found is None or found.parent_session_label != call.session_label:
+            raise ToolError(f"There is no worker {worker} of yours", hint="List them with op=status.")
+        return found
+
+    async def _claimed(self, call: Call, worker: str | None) -> list[Dispatch]:
+        """The workers that are meant, those first that are still to be heard of claimed for this call."""
+        named = None if worker is None else (await self._named(call, worker)).id
+
+        def claim(connection: apsw.Connection) -> list[Dispatch]:
+            known = dispatches.of_session(connection, call.session_label)
+            meant = [named] if named else [one.id for one in reversed(known) if _is_open(one, call)]
+            for id_ in meant:
+                dispatches.claim(connection, id_, call.execution_id, call.key)
+            found = [dispatches.get(connection, id_) for id_ in meant]
+            return [one for one in found if one is not None]
+
+        return await self._ledgers.runtime.write(claim)
+
+    async def _ended(self, found: Iterable[Dispatch], timeout_ms: int) -> None:
+        waits = [asyncio.ensure_future(self._end_of(one)) for one in found]
+        try:
+            if waits:
+                await asyncio.wait(waits, timeout=timeout_ms / 1000)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _end_of(self, one: Dispatch) -> None:
+        with suppress(EndedError):
+            await self._queue.handle(one.execution_id).result()
+
+    async def _heard(self, one: Dispatch, *, again: bool) -> Worker:
+        """A worker with its result, where it has one for this call."""
+        run = await self._ledgers.runtime.read(partial(executions.get, execution_id=one.execution_id))
+        if run is None:
+            return Worker(id=one.id, task=one.task, status="failed", result=_FORGOTTEN)
+        if run.status == "queued" or run.status == "running":
+            return Worker(id=one.id, task=one.task, status="running", delivered=not again)
+        end = partial(dispatches.end, dispatch_id=one.id, status=run.status)
+        await self._ledgers.runtime.write(end)
+        if not again:
+            return Worker(id=one.id, task=one.task, status=run.status, delivered=True)
+        return Worker(id=one.id, task=one.task, status=run.status, result=_said(run))
+
+
+def _said(run: executions.Execution) -> str:
+    if run.status == "done" and run.result is not None:
+        return Result.from_json(run.result).response.content
+    return run.error or f"It ended as {run.status}."
+
+
+def _is_for(one: Dispatch, call: Call) -> bool:
+    return one.delivered_to == call.execution_id and one.delivered_call_id == call.key
+
+
+def _is_open(one: Dispatch, call: Call) -> bool:
+    return one.delivered_to is None or _is_for(one, call)
+
+
+def _only_reading(access: Access) -> Access:
+    """What is held, without the right to write anywhere."""
+    return Access(
+        tools=None,
+        directories=tuple(Grant(path=grant.path) for grant in access.directories),
+        network=access.network,
+    )

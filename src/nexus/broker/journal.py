@@ -1,0 +1,173 @@
+"""The journal of a run: its messages, tool calls, usage and trace, in the ledgers of its home.
+
+Whatever is written has a key, so that a run that is repeated after a crash writes it once. What a model
+call used is the exception: a call whose step was lost was paid for all the same, and is counted.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import apsw
+
+from nexus import clock
+from nexus.broker.agent.records import Attempt, BegunCall, Message, Spent, ToolCall
+from nexus.ledgers import Ledgers
+from nexus.ledgers.agents import messages, tool_calls
+from nexus.ledgers.agents.messages import NewMessage
+from nexus.ledgers.agents.turns import OpenTurn
+from nexus.ledgers.runtime import spans, usage
+from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime.usage import Totals, UsageRow
+from nexus.request import Request
+
+
+class LedgerJournal:
+    """Where one run keeps what it does."""
+
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        request: Request,
+        turn: OpenTurn,
+        *,
+        execution_id: str,
+        role: str,
+        event_id: str | None = None,
+    ) -> None:
+        self._ledgers = ledgers
+        self._request = request
+        self._turn = turn
+        self._execution_id = execution_id
+        self._role = role
+        self._event_id = event_id
+        self._last_offset = 0
+        self._calls: dict[str, tuple[str, Span]] = {}
+
+    async def message(self, offset: int) -> str | None:
+        """The exact message at a place of this run; None where there is none yet."""
+        found = await self._ledgers.agents.read(partial(messages.of_turn, turn=self._turn))
+        return found[offset].parts_json if offset < len(found) else None
+
+    async def append(self, offset: int, message: Message) -> None:
+        """Keep a message; one that is there already stays."""
+        self._last_offset = offset
+        new = NewMessage(
+            role=message.role,
+            content=message.content,
+            parts_json=message.parts_json,
+            model=message.model,
+            event_id=self._event_id if offset == 0 else None,
+        )
+        await self._ledgers.agents.write(
+            partial(messages.append, turn=self._turn, offset=offset, messages=[new])
+        )
+
+    def key(self, call_id: str) -> str:
+        """The key of a call within the run: some servers use the same ids in every answer."""
+        return f"{self._last_offset}:{call_id}"
+
+    async def begin_call(self, call: ToolCall) -> BegunCall:
+        """Record that a call is about to be made, and tell what is known of it."""
+        begun = await self._ledgers.agents.write(
+            partial(
+                tool_calls.begin,
+                turn=self._turn,
+                offset=self._last_offset,
+                call_id=call.call_id,
+                tool_name=call.tool,
+                arguments_json=call.arguments_json,
+            )
+        )
+        span = self._span(begun.id.replace("tcl_", "spn_"), "tool", call.tool)
+        self._calls[call.call_id] = (begun.id, span)
+        if begun.status in {"done", "failed"}:
+            return BegunCall(state="ended", result=begun.result, error=begun.error)
+        await self._ledgers.runtime.write(partial(spans.record, span=span))
+        return BegunCall(state="interrupted" if begun.is_interrupted else "new")
+
+    async def end_call(self, call_id: str, *, result: str | None, error: str | None) -> None:
+        """Record what came of a call."""
+        id_, span = self._calls[call_id]
+        status = "done" if error is None else "failed"
+        end = partial(tool_calls.end, tool_call_id=id_, status=status, result=result, error=error)
+        await self._ledgers.agents.write(end)
+        ended = _ended(span, "ok" if error is None else "error")
+        await self._ledgers.runtime.write(partial(spans.record, span=ended))
+
+    async def spend(self, attempt: Attempt) -> None:
+        """Record a request to a model and what it used."""
+        span = Span(
+            id=attempt.id.replace("use_", "spn_"),
+            request_id=self._request.request_id,
+            root_request_id=self._request.root_request_id,
+            execution_id=self._execution_id,
+            kind="model",
+            name=f"{attempt.provider}/{attempt.model}",
+            started_at=attempt.started_at,
+            duration_ms=attempt.duration_ms,
+            outcome="ok" if attempt.error is None else "error",
+            attributes=_told(attempt),
+        )
+
+        def record(connection: apsw.Connection) -> None:
+            spans.record(connection, span)
+            usage.record(connection, self._row(attempt, span.id))
+
+        await self._ledgers.runtime.write(record)
+
+    async def spent(self) -> Spent:
+        """What the message at the root and all that it led to have used."""
+        total = await self._ledgers.runtime.read(
+            partial(usage.of_root, root_request_id=self._request.root_request_id)
+        )
+        return Spent(requests=total.calls, tokens=total.tokens, cost_microusd=total.cost_microusd)
+
+    async def used(self) -> Totals:
+        """What this run has used."""
+        return await self._ledgers.runtime.read(partial(usage.of_execution, execution_id=self._execution_id))
+
+    def _row(self, attempt: Attempt, span_id: str) -> UsageRow:
+        return UsageRow(
+            id=attempt.id,
+            request_id=self._request.request_id,
+            root_request_id=self._request.root_request_id,
+            execution_id=self._execution_id,
+            span_id=span_id,
+            role=self._role,
+            provider=attempt.provider,
+            model=attempt.model,
+            input_tokens=attempt.input_tokens,
+            cache_read_tokens=attempt.cache_read_tokens,
+            cache_write_tokens=attempt.cache_write_tokens,
+            output_tokens=attempt.output_tokens,
+            cost_microusd=attempt.cost_microusd,
+        )
+
+    def _span(self, id_: str, kind: str, name: str) -> Span:
+        return Span(
+            id=id_,
+            request_id=self._request.request_id,
+            root_request_id=self._request.root_request_id,
+            execution_id=self._execution_id,
+            kind=kind,
+            name=name,
+            started_at=clock.timestamp(clock.now()),
+        )
+
+
+def _ended(span: Span, outcome: str) -> Span:
+    began = clock.parse(span.started_at)
+    duration_ms = (clock.now() - began).total_seconds() * 1000
+    return replace(span, duration_ms=duration_ms, outcome=outcome)
+
+
+def _told(attempt: Attempt) -> dict[str, Any]:
+    told: dict[str, Any] = {}
+    if attempt.first_delta_ms is not None:
+        told["first_delta_ms"] = attempt.first_delta_ms
+    if attempt.estimated:
+        told["estimated"] = True
+    if attempt.error is not None:
+        told["error"] = attempt.error
+    return told
