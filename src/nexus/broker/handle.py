@@ -45,6 +45,10 @@ class ExecutionHandle:
         self._home = home
         self.id = execution_id
 
+    def other(self, execution_id: str) -> "ExecutionHandle":
+        """The handle of another run of the same home."""
+        return ExecutionHandle(self._engine, self._homes, self._home, execution_id)
+
     async def result(self) -> Any:
         """The result once there is one; that of the run that answered for this one, where one did."""
         execution = await self.state()
@@ -52,7 +56,7 @@ class ExecutionHandle:
             await self._settle(await self._engine.finished(self.id))
             execution = await self.state()
         if execution.taken_by is not None:
-            return await ExecutionHandle(self._engine, self._homes, self._home, execution.taken_by).result()
+            return await self.other(execution.taken_by).result()
         if execution.status == "done":
             return execution.result
         raise _ERRORS.get(execution.status, EndedError)(

@@ -41,11 +41,13 @@ class LedgerJournal:
         self._execution_id = execution_id
         self._role = role
         self._event_id = event_id
+        # A run that is resumed looks at the answers that it has, and then makes the calls of the last one.
         self._last_offset = 0
         self._calls: dict[str, tuple[str, Span]] = {}
 
     async def message(self, offset: int) -> str | None:
         """The exact message at a place of this run; None where there is none yet."""
+        self._last_offset = offset
         found = await self._ledgers.agents.read(partial(messages.of_turn, turn=self._turn))
         return found[offset].parts_json if offset < len(found) else None
 

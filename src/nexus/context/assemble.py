@@ -33,9 +33,13 @@ async def assemble_context(
         tools=tuple(sorted(tools)),
         current_message=_attributed(request, task),
         situation=_situation(request, now),
-        event_id=request.event.id if session_label == request.agent.session_label else None,
+        event_id=request.event.id if _is_the_message(request, session_label, task) else None,
         fork_of=fork_of,
     )
+
+
+def _is_the_message(request: Request, session_label: str, task: str) -> bool:
+    return session_label == request.agent.session_label and task == request.event.content
 
 
 def _attributed(request: Request, task: str) -> str:

@@ -25,6 +25,8 @@ class AssembledContext:
     event_id: str | None = None
     fork_of: str | None = None
     """The label of the session whose history this one begins with, where it is a fork."""
+    model: str = ""
+    """Who answers, as `provider/model`; empty: the models of the role."""
     max_turns: int | None = None
     timeout_ms: int | None = None
 

@@ -84,11 +84,12 @@ async def test_time_channel_and_grants_come_first_in_the_user_turn(home: Home) -
     )
 
 
-async def test_only_the_requests_own_session_carries_its_event(home: Home) -> None:
-    request = _request(Access(level="owner"))
+async def test_only_the_message_itself_carries_its_event(home: Home) -> None:
+    request = _request(Access(level="owner"), "Go")
     own = await assemble_context(home, request, session_label="main", task="Go", tools=_TOOLS)
     other = await assemble_context(home, request, session_label="meeseeks:x:main", task="Go", tools=_TOOLS)
-    assert (own.event_id, other.event_id) == ("evt_1", None)
+    later = await assemble_context(home, request, session_label="main", task="A result", tools=_TOOLS)
+    assert (own.event_id, other.event_id, later.event_id) == ("evt_1", None, None)
 
 
 def test_wrapped_text_cannot_close_its_own_tags() -> None:

@@ -1,0 +1,151 @@
+"""The composition root: builds the parts of one home and wires them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import apsw
+
+from nexus.broker.agent.models import Models
+from nexus.broker.broker import Broker
+from nexus.broker.queue import SessionQueue
+from nexus.broker.results import Result, Run
+from nexus.broker.running import Hooks
+from nexus.broker.streams import Streams
+from nexus.config import Config, ToolsConfig
+from nexus.context import AssembledContext
+from nexus.engine import Engine, Settings
+from nexus.errors import ConfigError
+from nexus.home import Home
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.events import NewEvent
+from nexus.ledgers.runtime import requests
+from nexus.ledgers.runtime.executions import Mode
+from nexus.request import Access, Agent, Event, Grant, Request
+
+OWNER = "owner"
+"""How the person at the home's own terminal is named in events."""
+_AGENT = "nexus"
+
+
+class App:
+    """One home, open: `async with App(home, config) as app: run = await app.say("Hello")`.
+
+    With `serve=False` this process asks and watches, and leaves the work to one that serves.
+    """
+
+    def __init__(self, home: Home, config: Config, *, serve: bool = True) -> None:
+        self.home = home.require()
+        self.config = config
+        self._serve = serve
+        self._stack = AsyncExitStack()
+        self.ledgers = Ledgers(home, config.ledgers)
+        self.engine = Engine(Settings.of_home(home, config.engine))
+        self.queue = SessionQueue(self.engine, self._opened)
+        self.models = Models(config)
+        self.streams = Streams(home.run)
+        self.broker = Broker(
+            home,
+            config,
+            self.ledgers,
+            self.queue,
+            self.models,
+            self.streams,
+            hooks=Hooks(after_run=self._deliver),
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._stack.enter_async_context(self.ledgers)
+        await self._stack.enter_async_context(self.models)
+        self._stack.push_async_callback(self.engine.close)
+        await self.engine.open(serve=self._serve)
+        if self._serve:
+            await self.broker.recover()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def say(
+        self,
+        text: str,
+        *,
+        session_label: str = "main",
+        channel: str = "cli",
+        model: str = "",
+        mode: Mode = "followup",
+    ) -> Run:
+        """Say something as the owner of the home; the run that answers is returned at once."""
+        await self.broker.check_models("manager", model)
+        event = await self._heard(text, session_label, channel)
+        request = Request(
+            event=event,
+            agent=Agent(role="manager", session_label=session_label),
+            access=owner_access(self.config.tools),
+        )
+        await self.ledgers.runtime.write(partial(requests.create, request=request))
+        context = await self.broker.assemble_context(request, session_label=session_label, task=text)
+        context.model = model
+        return await self.broker.start_execution(request, context, mode=mode)
+
+    async def _heard(self, text: str, session_label: str, channel: str) -> Event:
+        def record(connection: apsw.Connection) -> tuple[str, str]:
+            thread_id = events.ensure_thread(connection, channel=channel, external_id=session_label)
+            new = NewEvent(channel=channel, content=text, thread_id=thread_id, sender=OWNER)
+            return thread_id, events.append(connection, [new])[0]
+
+        thread_id, event_id = await self.ledgers.events.write(record)
+        return Event(id=event_id, content=text, thread_id=thread_id, channel=channel, sender_id=OWNER)
+
+    async def _deliver(self, request: Request, context: AssembledContext, result: Result) -> None:
+        """Record the answer to a message as an event: once, because the run's id is its own."""
+        if (
+            request.event.channel is None
+            or request.depth
+            or context.session_label != request.agent.session_label
+        ):
+            return
+        answer = NewEvent(
+            channel=request.event.channel,
+            content=result.response.content,
+            direction="outbound",
+            thread_id=request.event.thread_id,
+            external_id=result.execution_id,
+            sender=_AGENT,
+            reply_to_event_id=request.event.id,
+            request_id=request.request_id,
+        )
+        await self.ledgers.events.write(partial(events.append, events=[answer]))
+
+    @asynccontextmanager
+    async def _opened(self, home: str) -> AsyncGenerator[Ledgers]:
+        """The ledgers of the one home that this process serves."""
+        assert home == ""
+        yield self.ledgers
+
+
+def owner_access(tools: ToolsConfig) -> Access:
+    """What the owner's own agent may reach, by the settings."""
+    return Access(
+        level="owner",
+        tools=None,
+        directories=tuple(map(_grant, tools.directories)),
+        network=tools.network,
+    )
+
+
+def _grant(text: str) -> Grant:
+    path, colon, mode = text.rpartition(":")
+    writable = bool(colon) and mode == "rw"
+    directory = Path(path if writable else text).expanduser()
+    if not directory.is_absolute() or ".." in directory.parts:
+        raise ConfigError(
+            f"`{text}` in [tools] directories is not an absolute path",
+            hint="Write it as ~/notes or ~/notes:rw.",
+        )
+    return Grant(path=str(directory), writable=writable)

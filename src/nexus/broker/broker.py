@@ -1,0 +1,111 @@
+"""The broker: turns an assembled context into a finished run, durably, through the session queue."""
+
+from collections.abc import Iterable
+
+from nexus.broker.agent.models import Models
+from nexus.broker.dispatch import Dispatcher
+from nexus.broker.queue import SessionQueue, Turn
+from nexus.broker.results import Run
+from nexus.broker.running import WORK, AgentRun, Hooks, Parts
+from nexus.broker.streams import Streams
+from nexus.broker.tools import TOOLS, Tool
+from nexus.config import Config
+from nexus.context import AssembledContext
+from nexus.context import assemble_context as assembled
+from nexus.home import Home
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime.executions import Mode
+from nexus.request import Request
+
+
+class Broker:
+    """Every model call on behalf of a request goes through here: assemble a context, start its run."""
+
+    def __init__(
+        self,
+        home: Home,
+        config: Config,
+        ledgers: Ledgers,
+        queue: SessionQueue,
+        models: Models,
+        streams: Streams,
+        *,
+        tools: Iterable[Tool] = TOOLS,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self._home = home
+        self._queue = queue
+        self._streams = streams
+        self._models = models
+        self._workers = Dispatcher(ledgers, queue, config.agents, self._start)
+        self._parts = Parts(
+            config=config,
+            models=models,
+            streams=streams,
+            tools={tool.name: tool for tool in tools},
+            hooks=hooks or Hooks(),
+            workers=self._workers,
+        )
+        queue.register(WORK, self._run)
+
+    async def assemble_context(
+        self,
+        request: Request,
+        *,
+        session_label: str,
+        task: str,
+        role: str | None = None,
+        fork_of: str | None = None,
+    ) -> AssembledContext:
+        """The prompt of a run on behalf of a request. It may be changed until the run is started."""
+        return await assembled(
+            self._home,
+            request,
+            session_label=session_label,
+            task=task,
+            tools=self._parts.tools,
+            role=role,
+            fork_of=fork_of,
+        )
+
+    async def start_execution(
+        self,
+        request: Request,
+        context: AssembledContext,
+        *,
+        mode: Mode = "followup",
+        execution_id: str | None = None,
+    ) -> Run:
+        """Ask for a run, in its session's queue; the request must be recorded. See `SessionQueue`."""
+        handle = await self._queue.start_execution(
+            WORK,
+            {"context": context.to_json()},
+            session_label=context.session_label,
+            request_id=request.request_id,
+            mode=mode,
+            execution_id=execution_id,
+        )
+        return Run(handle, self._streams)
+
+    async def check_models(self, role: str, model: str = "") -> None:
+        """An error that says what to do, where nobody could answer in this role."""
+        await self._models.candidates((model,) if model else self._models.names(role))
+
+    def run(self, execution_id: str) -> Run:
+        """A run that was asked for before, here or elsewhere."""
+        return Run(self._queue.handle(execution_id), self._streams)
+
+    async def recover(self) -> None:
+        """After a crash: go on with what was recorded. Call it when a home is opened to be served."""
+        await self._queue.recover()
+        await self._workers.recover()
+        self._streams.sweep()
+
+    async def _run(self, turn: Turn) -> object:
+        return await AgentRun(self._parts, turn)()
+
+    async def _start(
+        self, request: Request, *, session_label: str, task: str, execution_id: str, mode: Mode
+    ) -> None:
+        context = await self.assemble_context(request, session_label=session_label, task=task)
+        await self.start_execution(request, context, mode=mode, execution_id=execution_id)
