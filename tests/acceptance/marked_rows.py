@@ -149,8 +149,14 @@ class MarkedRows:
             thread_id=thread_id, session_label=label, error=f"{word} failed", created_at=when)
         worker = put(owner, "runtime.requests", id=self.new("req"), parent_request_id=request,
                      root_request_id=request, created_at=when)
-        put(owner, "runtime.executions", id=self.new("exe"), session_label=label, error=f"no {word}",
-            **lineage)
+        execution = put(owner, "runtime.executions", id=self.new("exe"), session_label=label,
+                        input_json=json.dumps([word]), error=f"no {word}", **lineage)
+        put(owner, "runtime.steps", execution_id=execution, number=0, name="model", failed=0,
+            outcome=json.dumps({"said": f"\n{word}"}))
+        put(owner, "runtime.dispatches", id=self.new("dsp"), parent_request_id=request,
+            root_request_id=request, parent_session_label=label, parent_execution_id=execution,
+            call_id="c", worker_request_id=worker, worker_session_label=f"worker:{worker}",
+            execution_id=execution, task=f"write to {word}")
         put(owner, "runtime.invocations", id=self.new("inv"), automation_id="aut_1", automation_version=1,
             hook_point="runAutomations", request_id=worker, root_request_id=request, blocking=1,
             result_json=json.dumps({"memory": f"\n{word}"}), created_at=when)

@@ -23,12 +23,18 @@ WHERE normalized IN (SELECT normalized FROM identity.entity_aliases WHERE entity
   AND contact_id IN (SELECT id FROM identity.contacts WHERE entity_id IS NULL)
 
 -- name: summaries_of_turns
+-- A fork that begins with a turn that goes may have summed it up for itself.
+WITH RECURSIVE lost (session_id, position, first_message) AS (
+  SELECT turn.session_id, min(turn.position), min(message.position)
+  FROM agents.agent_turns AS turn LEFT JOIN agents.agent_messages AS message ON message.turn_id = turn.id
+  WHERE turn.id IN new_agent_turns GROUP BY turn.session_id
+  UNION
+  SELECT fork.id, lost.position, lost.first_message
+  FROM lost JOIN agents.agent_sessions AS fork
+    ON fork.parent_session_id = lost.session_id AND fork.forked_at_position > lost.first_message
+)
 SELECT later.id
-FROM (
-  SELECT session_id, min(position) AS position FROM agents.agent_turns
-  WHERE id IN new_agent_turns GROUP BY session_id
-) AS lost
-JOIN agents.agent_turns AS later
+FROM lost JOIN agents.agent_turns AS later
   ON later.session_id = lost.session_id AND later.position > lost.position AND later.kind = 'summary'
 
 -- name: orphan_threads

@@ -1,0 +1,173 @@
+"""Recorded steps: done once, kept in the home and not in the engine, gone when the run has ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus.broker.errors import StepError
+from nexus.broker.queue import SessionQueue, Turn
+from nexus.engine import Engine, Settings
+from nexus.engine.errors import WorkFailedError
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import steps
+from nexus.ledgers.runtime.steps import Step
+
+Body = Callable[[Turn], Awaitable[Any]]
+
+
+class OddError(Exception):
+    """An error that pickle cannot bring back: it says other words than it was made of."""
+
+    def __init__(self, code: int, name: str) -> None:
+        super().__init__(f"{name} gave {code}")
+
+
+@asynccontextmanager
+async def queue(
+    opened: Ledgers, folder: Path, body: Body, *, serve: bool = True
+) -> AsyncGenerator[SessionQueue]:
+    engine = Engine(Settings(database=folder / "engine.db", stop_grace_ms=50))
+    made = SessionQueue(engine, lambda _: nullcontext(opened))
+    made.register("work", body)
+    await opened.runtime.write(
+        lambda c: c.execute("INSERT OR IGNORE INTO requests (id, root_request_id) VALUES ('req_1', 'req_1')")
+    )
+    await engine.open(serve=serve)
+    try:
+        yield made
+    finally:
+        await engine.close()
+
+
+async def start(made: SessionQueue) -> Any:
+    return await made.start_execution(
+        "work", None, session_label="s", request_id="req_1", execution_id="exe_1"
+    )
+
+
+async def recorded(opened: Ledgers) -> list[Step]:
+    return await opened.runtime.read(partial(steps.of, execution_id="exe_1"))
+
+
+def bytes_of_engine(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.glob("engine.db*"))
+
+
+class Doing:
+    """Steps that count how often they are done, and a gate that the run waits at after some of them."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.waits = asyncio.Event()
+        self.gate = asyncio.Event()
+
+    async def step(self, name: str) -> dict[str, str]:
+        self.done.append(name)
+        if name.startswith("odd"):
+            raise OddError(7, name)
+        return {"said": f"Quorblat {name}"}
+
+    async def two_and_two(self, turn: Turn) -> list[Any]:
+        first = [await turn.step("do", self.step, name) for name in ("a", "b")]
+        self.waits.set()
+        await self.gate.wait()
+        return first + await asyncio.gather(*(turn.step("do", self.step, name) for name in ("c", "d")))
+
+    async def fails(self, turn: Turn) -> None:
+        try:
+            await turn.step("do", self.step, "odd")
+        finally:
+            self.waits.set()
+            await self.gate.wait()
+
+
+async def test_a_restarted_run_uses_what_its_steps_gave(opened: Ledgers, tmp_path: Path) -> None:
+    doing = Doing()
+    async with queue(opened, tmp_path, doing.two_and_two) as made:
+        await start(made)
+        await asyncio.wait_for(doing.waits.wait(), 20)
+        assert [step.number for step in await recorded(opened)] == [0, 1]
+    doing.gate.set()
+    async with queue(opened, tmp_path, doing.two_and_two) as made:
+        result = await made.handle("exe_1").result()
+
+    assert result == [{"said": f"Quorblat {name}"} for name in "abcd"]
+    assert doing.done == ["a", "b", "c", "d"]
+
+
+async def test_the_engines_database_holds_nothing_of_what_was_said(opened: Ledgers, tmp_path: Path) -> None:
+    doing = Doing()
+    async with queue(opened, tmp_path, doing.two_and_two) as made:
+        handle = await start(made)
+        await asyncio.wait_for(doing.waits.wait(), 20)
+        assert "Quorblat" in (await recorded(opened))[0].outcome
+        doing.gate.set()
+        await handle.result()
+        assert b"exe_1" in bytes_of_engine(tmp_path)
+        assert b"Quorblat" not in bytes_of_engine(tmp_path)
+
+    assert await recorded(opened) == []
+
+
+async def test_a_crash_between_the_two_records_does_not_repeat_a_step(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    doing = Doing()
+    doing.gate.set()
+    async with queue(opened, tmp_path, doing.two_and_two, serve=False) as made:
+        await start(made)
+    step = Step(execution_id="exe_1", number=0, name="do", failed=False, outcome='"before the crash"')
+    await opened.runtime.write(partial(steps.record, step=step))
+    async with queue(opened, tmp_path, doing.two_and_two) as made:
+        result = await made.handle("exe_1").result()
+
+    assert result[0] == "before the crash"
+    assert doing.done == ["b", "c", "d"]
+
+
+async def test_a_step_that_failed_fails_again_after_a_restart(opened: Ledgers, tmp_path: Path) -> None:
+    doing = Doing()
+    async with queue(opened, tmp_path, doing.fails) as made:
+        await start(made)
+        await asyncio.wait_for(doing.waits.wait(), 20)
+    doing.gate.set()
+    async with queue(opened, tmp_path, doing.fails) as made:
+        with pytest.raises(WorkFailedError, match="OddError: odd gave 7"):
+            await made.handle("exe_1").result()
+
+    assert doing.done == ["odd"]
+
+
+async def test_a_step_whose_record_was_forgotten_is_not_done_again(opened: Ledgers, tmp_path: Path) -> None:
+    doing = Doing()
+    async with queue(opened, tmp_path, doing.two_and_two) as made:
+        await start(made)
+        await asyncio.wait_for(doing.waits.wait(), 20)
+    await opened.runtime.write(lambda c: c.execute("DELETE FROM steps"))
+    async with queue(opened, tmp_path, doing.two_and_two) as made:
+        with pytest.raises(WorkFailedError, match=StepError.__name__):
+            await made.handle("exe_1").result()
+
+    assert doing.done == ["a", "b"]
+
+
+async def test_the_engine_hears_where_a_run_failed_and_the_home_what_was_said(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    async def body(turn: Turn) -> None:
+        raise ValueError("Quorblat is not a number")
+
+    async with queue(opened, tmp_path, body) as made:
+        with pytest.raises(WorkFailedError, match="Quorblat is not a number"):
+            await (await start(made)).result()
+        stored = bytes_of_engine(tmp_path)
+
+    assert b"ValueError" in stored
+    assert b"test_steps.py" in stored
+    # The trace shows the line of the program that raised, and no value.
+    assert b"ValueError: Quorblat" not in stored

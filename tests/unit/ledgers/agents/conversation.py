@@ -1,0 +1,85 @@
+"""A ledger of agents to talk into: turns by the text of their messages."""
+
+import apsw
+
+from nexus.ledgers import sql
+from nexus.ledgers.agents import history, messages, turns
+from nexus.ledgers.agents.history import History
+from nexus.ledgers.agents.messages import NewMessage, Role
+from nexus.ledgers.agents.turns import End, OpenTurn
+
+_ROLES: dict[str, Role] = {"u": "user", "a": "assistant", "t": "tool"}
+
+
+def said(line: str) -> NewMessage:
+    """A message such as `u:hello`: who says it (user, assistant, tool), and what."""
+    who, _, text = line.partition(":")
+    return NewMessage(role=_ROLES[who], content=text, parts_json=f'["{line}"]')
+
+
+class Conversation:
+    """One agents ledger in memory."""
+
+    def __init__(self) -> None:
+        self.connection = apsw.Connection(":memory:")
+        self.connection.execute(sql.text("agents", "schema.sql"))
+        self._runs = 0
+
+    def begin(self, label: str = "main", *, run: str = "", fork_of: str | None = None) -> OpenTurn:
+        self._runs += 1
+        return turns.begin(
+            self.connection,
+            session_label=label,
+            execution_id=run or f"exe_{self._runs}",
+            request_id="req_1",
+            role="manager",
+            fork_of=fork_of,
+        )
+
+    def append(self, turn: OpenTurn, offset: int, *lines: str) -> list[str]:
+        return messages.append(self.connection, turn, offset, [said(line) for line in lines])
+
+    def turn(
+        self,
+        *lines: str,
+        label: str = "main",
+        end: End | None = "done",
+        error: str | None = None,
+        fork_of: str | None = None,
+    ) -> OpenTurn:
+        """A whole turn; without `end` it stays under way."""
+        turn = self.begin(label, fork_of=fork_of)
+        self.append(turn, 0, *lines)
+        if end is not None:
+            turns.end(self.connection, turn.id, end, error=error)
+        return turn
+
+    def summary(self, line: str, through: int, label: str = "main", *, end: End = "done") -> OpenTurn:
+        self._runs += 1
+        turn = turns.begin_summary(
+            self.connection,
+            session_label=label,
+            execution_id=f"exe_{self._runs}",
+            request_id="req_1",
+            role="manager",
+            summarises_through=through,
+        )
+        self.append(turn, 0, line)
+        turns.end(self.connection, turn.id, end)
+        return turn
+
+    def history(self, label: str = "main") -> list[str]:
+        return self._lines(history.load(self.connection, label))
+
+    def before(self, turn: OpenTurn) -> list[str]:
+        return self._lines(history.before(self.connection, turn))
+
+    def count(self, table: str) -> int:
+        return int(self.connection.execute(f"SELECT count(*) FROM {table}").get)  # pyright: ignore[reportArgumentType]
+
+    def _lines(self, found: History) -> list[str]:
+        # What was said exactly stands in the parts; a note has only words.
+        return [
+            message.content if message.parts_json is None else message.parts_json[2:-2]
+            for message in found.messages
+        ]
