@@ -1,0 +1,159 @@
+"""One attempt at one answer: streamed, timed, and its bill."""
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+from typing import Literal
+
+from pydantic_ai.exceptions import ModelConnectionError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    PartDeltaEvent,
+    PartEndEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+)
+from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.usage import RequestUsage
+
+from nexus import clock, ids
+from nexus.broker.agent import messages as stored_messages
+from nexus.broker.agent import prices
+from nexus.broker.agent.models import Candidate
+from nexus.broker.agent.records import Attempt
+from nexus.broker.streams import Delta, Stream
+
+# Where a provider tells nothing, a token is taken to have this many bytes.
+_BYTES_PER_TOKEN = 4
+
+
+class Answering:
+    """A request that is made once."""
+
+    def __init__(self, candidate: Candidate, stream: Stream) -> None:
+        self._candidate = candidate
+        self._stream = stream
+        self._began = time.monotonic()
+        self._started_at = clock.timestamp(clock.now())
+        self._first_delta_ms: float | None = None
+        self._response: StreamedResponse | None = None
+        self._sent_bytes = 0
+        self._received_bytes = 0
+
+    async def run(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
+        """The complete answer. Its deltas are published as they come."""
+        model, config = self._candidate.model, self._candidate.config
+        prepared = model.prepare_messages(messages, parameters)
+        self._sent_bytes = _length_bytes(prepared, parameters)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(config.timeout_ms / 1000) as limit:
+                async with model.request_stream(prepared, self._candidate.settings, parameters) as response:
+                    self._response = response
+                    async for event in response:
+                        limit.reschedule(loop.time() + config.stall_ms / 1000)
+                        self._publish(event)
+        except TimeoutError:
+            raise ModelConnectionError(model.model_name, self._waited_for()) from None
+        answer = response.get()
+        if answer.state == "incomplete":
+            raise ModelConnectionError(model.model_name, "the answer ended before it was complete")
+        # A provider's pause is for tools of its own, and none are asked for.
+        return replace(answer, state="complete")
+
+    def attempt(self, failure: str | None) -> Attempt:
+        """What this attempt used, for the bill, and why it failed if it did."""
+        usage, estimated = self._usage(failure is not None)
+        model = self._candidate.model
+        return Attempt(
+            id=ids.new("use"),
+            provider=self._candidate.provider,
+            model=model.model_name,
+            input_tokens=usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            output_tokens=usage.output_tokens,
+            cost_microusd=self._cost(usage),
+            estimated=estimated,
+            started_at=self._started_at,
+            duration_ms=(time.monotonic() - self._began) * 1000,
+            first_delta_ms=self._first_delta_ms,
+            error=failure,
+        )
+
+    def _publish(self, event: ModelResponseStreamEvent) -> None:
+        if self._first_delta_ms is None:
+            self._first_delta_ms = (time.monotonic() - self._began) * 1000
+        match event:
+            case (
+                PartStartEvent(part=TextPart(content=text))
+                | PartDeltaEvent(delta=TextPartDelta(content_delta=text))
+            ):
+                self._piece("text", text)
+            case PartStartEvent(part=ThinkingPart(content=text)):
+                self._piece("thinking", text)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):
+                self._piece("thinking", text)
+            case PartEndEvent(part=ToolCallPart() as call):
+                text = call.args_as_json_str()
+                self._received_bytes += len(call.tool_name) + len(text.encode())
+                delta = Delta(kind="tool_call", text=text, tool=call.tool_name, call_id=call.tool_call_id)
+                self._stream.publish(delta)
+            case _:
+                pass
+
+    def _piece(self, kind: Literal["text", "thinking"], text: str) -> None:
+        if text:
+            self._received_bytes += len(text.encode())
+            self._stream.publish(Delta(kind=kind, text=text))
+
+    def _waited_for(self) -> str:
+        config = self._candidate.config
+        if self._first_delta_ms is None:
+            return f"no answer began within {config.timeout_ms} ms"
+        return f"the answer paused for more than {config.stall_ms} ms"
+
+    def _usage(self, failed: bool) -> tuple[RequestUsage, bool]:
+        """As the provider reported it; where an answer broke off before, as far as it can be told."""
+        response = self._response
+        if response is None:
+            return RequestUsage(), False  # refused: nothing was used
+        usage = response.usage
+        if not failed:
+            return usage, False
+        known = usage.input_tokens > 0
+        return (
+            RequestUsage(
+                input_tokens=usage.input_tokens if known else _tokens(self._sent_bytes),
+                cache_read_tokens=usage.cache_read_tokens,
+                cache_write_tokens=usage.cache_write_tokens,
+                output_tokens=max(usage.output_tokens, _tokens(self._received_bytes)),
+            ),
+            True,
+        )
+
+    def _cost(self, usage: RequestUsage) -> int | None:
+        model = self._candidate.model
+        return prices.cost_microusd(
+            usage, provider=self._candidate.provider, model=model.model_name, base_url=model.base_url or ""
+        )
+
+
+def _tokens(length_bytes: int) -> int:
+    return -(-length_bytes // _BYTES_PER_TOKEN)
+
+
+def _length_bytes(messages: list[ModelMessage], parameters: ModelRequestParameters) -> int:
+    tools = [(tool.name, tool.description, tool.parameters_json_schema) for tool in parameters.function_tools]
+    said = sum(len(stored_messages.stored(message).content.encode()) for message in messages)
+    last = messages[-1]
+    instructions = last.instructions if isinstance(last, ModelRequest) else None
+    return said + len(json.dumps(tools).encode()) + len((instructions or "").encode())

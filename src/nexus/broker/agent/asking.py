@@ -1,0 +1,117 @@
+"""Asking a model until one answers: retries of the same, then the next in order.
+
+A provider that is busy or breaks off is asked again after the time that it names, or with growing pauses;
+one that refuses is not. What was streamed of an answer that broke off is withdrawn.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelHTTPError,
+    ModelQuotaExceededError,
+    ModelRequestRejectedError,
+    UnexpectedModelBehavior,
+)
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
+
+from nexus.broker.agent.answering import Answering
+from nexus.broker.agent.models import Candidate
+from nexus.broker.agent.records import Journal, Limits
+from nexus.broker.streams import Delta, Stream
+from nexus.errors import LimitError, ModelError
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
+
+
+@dataclass(kw_only=True)
+class Asking:
+    """One run's way to its models."""
+
+    candidates: list[Candidate]
+    journal: Journal
+    limits: Limits
+    stream: Stream
+    redact: Callable[[str], str]
+    deadline: float
+    """On the monotonic clock: no pause goes beyond it."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _failures: list[str] = field(default_factory=list[str], init=False)
+
+    async def answer(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
+        """The first answer that is complete; ModelError when there is none."""
+        self._failures.clear()
+        self.stream.publish(Delta(kind="begin"))
+        for candidate in self.candidates:
+            answer = await self._ask(candidate, messages, parameters)
+            if answer is not None:
+                self.stream.publish(Delta(kind="done"))
+                return answer
+        raise ModelError(
+            "No model answered:\n" + "\n".join(f"- {failure}" for failure in self._failures),
+            hint="See what the provider says above; further models can be listed in [models] of config.toml.",
+        )
+
+    async def _ask(
+        self, candidate: Candidate, messages: list[ModelMessage], parameters: ModelRequestParameters
+    ) -> ModelResponse | None:
+        for attempt in range(candidate.config.max_retries + 1):
+            self.limits.check(await self.journal.spent())
+            answering = Answering(candidate, self.stream)
+            try:
+                response = await answering.run(messages, parameters)
+            except LimitError:
+                raise
+            except Exception as error:  # whatever a client raises: it is told, and the next is asked
+                reason = self.redact(told(error))
+                await self.journal.spend(answering.attempt(reason))
+                self._failures.append(f"{candidate.name}: {reason}")
+                self.stream.publish(Delta(kind="restart"))
+                pause_s = self._pause_s(error, attempt)
+                if attempt == candidate.config.max_retries or pause_s is None:
+                    return None
+                await self.sleep(pause_s)
+            else:
+                await self.journal.spend(answering.attempt(None))
+                return response
+        return None
+
+    def _pause_s(self, error: Exception, attempt: int) -> float | None:
+        """How long to wait before the same model is asked again; None: it is of no use."""
+        if not worth_repeating(error):
+            return None
+        asked_s = error.retry_after if isinstance(error, ModelAPIError) else None
+        grown_s = min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
+        pause_s = grown_s if asked_s is None else asked_s
+        return pause_s if time.monotonic() + pause_s < self.deadline else None
+
+
+def worth_repeating(error: Exception) -> bool:
+    """Whether the same request may succeed later: not when the provider refused it, or has no money."""
+    if isinstance(error, ModelQuotaExceededError | ModelRequestRejectedError):
+        return False
+    if isinstance(error, ModelHTTPError) and error.provider_retry_hint is not None:
+        return error.provider_retry_hint
+    return isinstance(error, ModelAPIError | UnexpectedModelBehavior | OSError | TimeoutError | ValueError)
+
+
+def told(error: Exception) -> str:
+    """What happened, in a line."""
+    status = getattr(error, "status_code", None)
+    body = getattr(error, "body", None)
+    if status is not None:
+        return f"{status} {_message(body) or type(error).__name__}"
+    return str(error).strip() or type(error).__name__
+
+
+def _message(body: object) -> str:
+    """The provider's own words, where its error has the usual shape."""
+    while isinstance(body, dict):
+        body = body.get("error") or body.get("message")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return body if isinstance(body, str) else ""

@@ -1,0 +1,116 @@
+"""The agent loop: ask the model, run the tools that it calls, and so on until it has answered.
+
+Every request to a model and every tool call is a step of the run, so a run that is resumed after a crash
+goes through the same steps again and finds what came of them in its journal.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai import Agent, ModelRequestNode
+from pydantic_ai.exceptions import AgentRunError
+from pydantic_ai.messages import ModelRequest, UserPromptPart
+from pydantic_ai.run import AgentRun
+from pydantic_graph import End
+
+from nexus.broker.agent import messages as stored_messages
+from nexus.broker.agent.asking import Asking
+from nexus.broker.agent.models import Models
+from nexus.broker.agent.recorded import RecordedModel
+from nexus.broker.agent.records import CallTool, Journal, Limits, Outcome, Step
+from nexus.broker.agent.toolset import RecordedTools
+from nexus.broker.streams import Stream
+from nexus.broker.tools import Tool
+from nexus.errors import AgentError, LimitError
+
+Steered = Callable[[], Awaitable[list[str]]]
+"""What was said into the run since it was last asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Everything that one run needs."""
+
+    execution_id: str
+    step: Step
+    system_prompt: str
+    prompt: str
+    history: Sequence[str]
+    """The messages before, each as its exact JSON."""
+    tools: Sequence[Tool]
+    models: Models
+    names: tuple[str, ...]
+    """The models to ask, in order."""
+    limits: Limits
+    journal: Journal
+    stream: Stream
+    call: CallTool
+    steered: Steered
+
+
+async def run(job: Job) -> Outcome:
+    """Bring a run to its end: its answer, or an AgentError that says why there is none."""
+    try:
+        async with asyncio.timeout(job.limits.timeout_ms / 1000):
+            return await _run(job)
+    except TimeoutError:
+        raise LimitError(
+            f"The run took longer than {job.limits.timeout_ms} ms",
+            hint="Raise `timeout_ms` in the section [agents] of config.toml.",
+        ) from None
+    except AgentRunError as error:
+        raise AgentError(job.models.redact(f"The run could not go on: {error}")) from None
+
+
+async def _run(job: Job) -> Outcome:
+    asking = Asking(
+        candidates=await job.models.candidates(job.names),
+        journal=job.journal,
+        limits=job.limits,
+        stream=job.stream,
+        redact=job.models.redact,
+        deadline=time.monotonic() + job.limits.timeout_ms / 1000,
+    )
+    model = RecordedModel(job.step, asking, job.journal, job.stream)
+    tools = RecordedTools(
+        job.tools,
+        step=job.step,
+        journal=job.journal,
+        stream=job.stream,
+        call=job.call,
+        max_retries=job.limits.max_turns,
+    )
+    # Wrong calls and empty answers are told to the model; how often is bounded by the turns alone.
+    agent = Agent(model, instructions=job.system_prompt, toolsets=[tools], retries=job.limits.max_turns)
+    history = [stored_messages.loaded(text) for text in job.history]
+    # Tool calls are recorded in the order of the answer, so their results are taken in that order too.
+    with Agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
+        async with agent.iter(job.prompt, message_history=history, run_id=job.execution_id) as run_:
+            return await _drive(job, model, run_)
+
+
+async def _drive(job: Job, model: RecordedModel, run_: AgentRun[Any, str]) -> Outcome:
+    node = run_.next_node
+    requests = 0
+    while not isinstance(node, End):
+        if isinstance(node, ModelRequestNode):
+            if requests == job.limits.max_turns:
+                raise LimitError(
+                    f"The run asked a model {requests} times and is not done",
+                    hint="Raise `max_turns` in the section [agents] of config.toml.",
+                )
+            if requests:
+                await _add_steered(job, node.request)
+            model.expect(node.request, 2 * requests)
+            requests += 1
+        node = await run_.next(node)
+    return Outcome(text=node.data.output, requests=requests, messages=2 * requests, model=model.answered_by)
+
+
+async def _add_steered(job: Job, request: ModelRequest) -> None:
+    said = await job.steered()
+    if said:
+        request.parts = [*request.parts, *(UserPromptPart(text) for text in said)]

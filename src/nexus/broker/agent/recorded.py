@@ -1,0 +1,90 @@
+"""The model that a run's agent asks: every answer is a step of the run, and is kept in its journal."""
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.settings import ModelSettings
+
+from nexus.broker.agent import messages as stored_messages
+from nexus.broker.agent.asking import Asking
+from nexus.broker.agent.records import Journal, Step
+from nexus.broker.streams import Delta, Stream
+from nexus.errors import AgentError
+
+
+class RecordedModel(FallbackModel):
+    """Answers from the journal where a step was recorded, otherwise from the models in order."""
+
+    def __init__(self, step: Step, asking: Asking, journal: Journal, stream: Stream) -> None:
+        first, *others = [candidate.model for candidate in asking.candidates]
+        super().__init__(first, *others)
+        self._run_step = step
+        self._asking = asking
+        self._journal = journal
+        self._stream = stream
+        self._question: ModelRequest | None = None
+        self._answer: ModelResponse | None = None
+        self._offset = 0
+        self._last: str | None = None
+
+    def expect(self, question: ModelRequest, offset: int) -> None:
+        """Which message of the run is answered next, and its place in the journal."""
+        self._question, self._answer, self._offset = question, None, offset
+
+    @property
+    def answered_by(self) -> str | None:
+        """The model that gave the last answer."""
+        return self._last
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """One step. When it ends, the question and its answer are in the journal."""
+        await self._run_step("model", self._step, messages, model_request_parameters)
+        answer = self._answer or await self._kept()
+        if answer is None:
+            raise AgentError(
+                "An earlier answer of this run is no longer in the ledger",
+                hint="Ask again: it was forgotten.",
+            )
+        self._last = answer.model_name
+        return answer
+
+    async def _step(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
+        assert self._question is not None
+        # A crash may have come between the journal's record and the engine's.
+        self._answer = await self._kept()
+        if self._answer is not None:
+            self._show_again(self._answer)
+            return
+        await self._journal.append(self._offset, stored_messages.stored(self._question))
+        answer = await self._asking.answer(messages, parameters)
+        await self._journal.append(self._offset + 1, stored_messages.stored(answer))
+        self._answer = answer
+
+    async def _kept(self) -> ModelResponse | None:
+        kept = await self._journal.message(self._offset + 1)
+        if kept is None:
+            return None
+        answer = stored_messages.loaded(kept)
+        assert isinstance(answer, ModelResponse)
+        return answer
+
+    def _show_again(self, answer: ModelResponse) -> None:
+        """Complete the stream of an answer whose last deltas the crash swallowed."""
+        if self._stream.unfinished:
+            self._stream.publish(Delta(kind="restart"))
+            self._stream.publish(Delta(kind="text", text=stored_messages.text_of(answer)))
+            for call in answer.tool_calls:
+                self._stream.publish(
+                    Delta(
+                        kind="tool_call",
+                        text=call.args_as_json_str(),
+                        tool=call.tool_name,
+                        call_id=call.tool_call_id,
+                    )
+                )
+            self._stream.publish(Delta(kind="done"))

@@ -1,0 +1,152 @@
+"""What a run tells and asks the rooms around it, without the agent library.
+
+The engine's database holds no content. So a step of a run writes what came of it into the run's journal,
+and a run that is resumed reads it there.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
+
+from nexus.broker.tools import Tool
+from nexus.errors import LimitError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """One message of a conversation: readable, and exact in `parts_json`."""
+
+    role: Literal["user", "assistant", "tool"]
+    content: str
+    parts_json: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """A call that a model asked for."""
+
+    call_id: str
+    tool: str
+    arguments_json: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BegunCall:
+    """What the journal knew of a call when it was begun.
+
+    `interrupted`: an earlier process began it and did not record its end. `ended`: it has its result.
+    """
+
+    state: Literal["new", "interrupted", "ended"]
+    result: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One request to a model, answered or not, and what it used. Tokens are apart: none is counted twice."""
+
+    id: str
+    provider: str
+    model: str
+    input_tokens: int
+    """Fresh ones: neither read from a cache nor written to it."""
+    cache_read_tokens: int
+    cache_write_tokens: int
+    output_tokens: int
+    cost_microusd: int | None
+    """None where the price is not known."""
+    estimated: bool
+    """The answer broke off before the provider said what it used."""
+    started_at: str
+    duration_ms: float
+    first_delta_ms: float | None
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What a message and all work that it led to have used so far."""
+
+    requests: int = 0
+    tokens: int = 0
+    cost_microusd: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one run may do, and its whole lineage may use. Zero: no limit."""
+
+    max_turns: int = 50
+    timeout_ms: int = 1_800_000
+    max_requests: int = 0
+    max_tokens: int = 0
+    max_cost_usd: float = 0.0
+
+    def check(self, spent: Spent) -> None:
+        """Refuse a further request when something is used up."""
+        cost_usd = spent.cost_microusd / 1_000_000
+        for used, most, unit, setting in (
+            (spent.requests, self.max_requests, "requests to models", "max_requests"),
+            (spent.tokens, self.max_tokens, "tokens", "max_tokens"),
+            (cost_usd, self.max_cost_usd, "US dollars", "max_cost_usd"),
+        ):
+            if most and used >= most:
+                raise LimitError(
+                    f"The limit of {most:g} {unit} for one message and what it leads to is reached: "
+                    f"{used:g} are used",
+                    hint=f"Raise `{setting}` in the section [agents] of config.toml.",
+                )
+
+
+class Journal(Protocol):
+    """Where one run keeps its messages, tool calls and usage. Every write made twice is made once."""
+
+    async def message(self, offset: int) -> str | None:
+        """The exact message at a place of this run; None where there is none yet."""
+        ...
+
+    async def append(self, offset: int, message: Message) -> None:
+        """Keep a message; one that is there already stays."""
+        ...
+
+    async def begin_call(self, call: ToolCall) -> BegunCall:
+        """Record that a call is about to be made, and tell what is known of it."""
+        ...
+
+    async def end_call(self, call_id: str, *, result: str | None, error: str | None) -> None:
+        """Record what came of a call."""
+        ...
+
+    async def spend(self, attempt: Attempt) -> None:
+        """Record a request to a model and what it used."""
+        ...
+
+    async def spent(self) -> Spent:
+        """What the message at the root and all that it led to have used."""
+        ...
+
+
+class Step(Protocol):
+    """Run a part of the work once; after a crash its recorded result is used instead."""
+
+    async def __call__(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T: ...
+
+
+CallTool = Callable[[Tool, Mapping[str, Any], str], Awaitable[str]]
+"""Run a tool with arguments for the call of that id; text for the model, or ToolError."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run came to."""
+
+    text: str
+    requests: int
+    """How many answers of models it took."""
+    messages: int
+    """How many messages it added to the conversation."""
+    model: str | None

@@ -1,0 +1,243 @@
+"""Answers while they are being written, for subscribers in this process or another.
+
+A run appends lines of JSON to a file in the home's `run` folder; whoever wants to see it reads the file
+from its beginning. It is not synced: what counts is in the ledgers, and the file goes when the run has ended.
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE
+
+Kind = Literal["begin", "text", "thinking", "tool_call", "done", "tool_result", "restart", "end"]
+# Deltas that come within this time are written together: a subscriber cannot tell the difference.
+_GATHER_S = 0.015
+_POLL_S = 0.015
+_SLOWEST_POLL_S = 0.1
+_ASK_ENDED_S = 0.5
+_KEPT_AFTER_END_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delta:
+    """A piece of a run.
+
+    `begin` and `done` enclose one answer of the model, `restart` withdraws what came since `begin` because
+    the answer is asked for again, `end` is the last of a run.
+    """
+
+    kind: Kind
+    text: str = ""
+    tool: str = ""
+    call_id: str = ""
+    failed: bool = False
+
+
+class Stream:
+    """The one writer of a run's deltas."""
+
+    def __init__(self, path: Path, wake: Callable[[], None]) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        self._wake = wake
+        self._waiting: list[Delta] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self.unfinished = _unfinished(path)
+        """Whether an answer has begun and is not complete: in a run that is resumed, at its start."""
+
+    def publish(self, delta: Delta) -> None:
+        """Add a piece. It is written within moments; an answer's beginning and end at once."""
+        if delta.kind == "begin" and self.unfinished:
+            delta = Delta(kind="restart")
+        self.unfinished = _still_unfinished(delta.kind, self.unfinished)
+        last = self._waiting[-1] if self._waiting else None
+        if last is not None and last.kind == delta.kind and delta.kind in {"text", "thinking"}:
+            self._waiting[-1] = Delta(kind=delta.kind, text=last.text + delta.text)
+        else:
+            self._waiting.append(delta)
+        if delta.kind in {"done", "end"}:
+            self._flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_GATHER_S, self._flush)
+
+    def close(self) -> None:
+        """Write what waits. The run may go on elsewhere, so this is not its end."""
+        self._flush()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting = self._waiting, []
+        if waiting and self._descriptor >= 0:
+            os.write(self._descriptor, b"".join(map(_line, waiting)))
+            self._wake()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Streams:
+    """The runs of one home that are being written."""
+
+    def __init__(self, run: Path) -> None:
+        self._directory = run / "streams"
+        self._wakes: dict[str, set[asyncio.Event]] = {}
+        self._written_here: set[str] = set()
+
+    def open(self, execution_id: str) -> Stream:
+        """The writer of a run, which goes on behind what an earlier process wrote."""
+        self._directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        self._written_here.add(execution_id)
+        return Stream(self._path(execution_id), lambda: self._wake(execution_id))
+
+    async def subscribe(
+        self, execution_id: str, ended: Callable[[], Awaitable[bool]] | None = None
+    ) -> AsyncIterator[Delta]:
+        """Every delta of a run from its first on, until its end.
+
+        `ended` is asked now and then while nothing comes: the file of a run that ended long ago is gone.
+        """
+        wake = asyncio.Event()
+        self._wakes.setdefault(execution_id, set()).add(wake)
+        reader = _Reader(self._path(execution_id))
+        try:
+            async for delta in self._read(reader, execution_id, wake, ended):
+                yield delta
+        finally:
+            reader.close()
+            self._wakes[execution_id].discard(wake)
+            if not self._wakes[execution_id]:
+                del self._wakes[execution_id]
+
+    async def _read(
+        self,
+        reader: "_Reader",
+        execution_id: str,
+        wake: asyncio.Event,
+        ended: Callable[[], Awaitable[bool]] | None,
+    ) -> AsyncIterator[Delta]:
+        asked = time.monotonic()
+        pause_s = _POLL_S
+        over = False
+        while True:
+            wake.clear()
+            deltas = reader.read()
+            for delta in deltas:
+                yield delta
+                if delta.kind == "end":
+                    return
+            if over:
+                return
+            pause_s = _POLL_S if deltas else min(pause_s * 1.2, _SLOWEST_POLL_S)
+            here = execution_id in self._written_here
+            await _woken(wake, _ASK_ENDED_S if here else pause_s)
+            if ended is not None and time.monotonic() - asked > _ASK_ENDED_S:
+                asked = time.monotonic()
+                # What was written before the end is read once more.
+                over = await ended()
+
+    def finish(self, execution_id: str, stream: Stream) -> None:
+        """Tell that a run has ended, and remove its file once everybody had time to read it."""
+        stream.publish(Delta(kind="end"))
+        stream.close()
+        self._written_here.discard(execution_id)
+        asyncio.get_running_loop().call_later(_KEPT_AFTER_END_S, self.remove, execution_id)
+
+    def remove(self, execution_id: str) -> None:
+        self._path(execution_id).unlink(missing_ok=True)
+
+    def sweep(self) -> None:
+        """Remove the files of runs that ended while nobody served the home. Call it when a home is opened."""
+        for path in self._directory.glob("*.jsonl"):
+            if _ended(path):
+                path.unlink(missing_ok=True)
+
+    def _path(self, execution_id: str) -> Path:
+        return self._directory / f"{execution_id}.jsonl"
+
+    def _wake(self, execution_id: str) -> None:
+        for event in self._wakes.get(execution_id, ()):
+            event.set()
+
+
+class _Reader:
+    """Whole lines of a file that grows, and may not exist yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._rest = b""
+
+    def read(self) -> list[Delta]:
+        if self._descriptor < 0:
+            try:
+                self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return []
+        data = self._rest
+        while part := os.read(self._descriptor, 1 << 16):
+            data += part
+        *lines, self._rest = data.split(b"\n")
+        return [delta for line in lines if (delta := _parsed(line)) is not None]
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+
+
+async def _woken(event: asyncio.Event, most_s: float) -> None:
+    try:
+        async with asyncio.timeout(most_s):
+            await event.wait()
+    except TimeoutError:
+        pass
+
+
+def _line(delta: Delta) -> bytes:
+    said = {key: value for key, value in asdict(delta).items() if value}
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> Delta | None:
+    try:
+        return Delta(**json.loads(line))
+    except (ValueError, TypeError):
+        return None  # the last line of a process that was killed while writing
+
+
+def _unfinished(path: Path) -> bool:
+    unfinished = False
+    with path.open("rb") as lines:
+        for line in lines:
+            delta = _parsed(line)
+            if delta is not None:
+                unfinished = _still_unfinished(delta.kind, unfinished)
+    return unfinished
+
+
+def _still_unfinished(kind: Kind, unfinished: bool) -> bool:
+    return kind in {"begin", "restart"} or (unfinished and kind not in {"done", "end"})
+
+
+def _ended(path: Path) -> bool:
+    with path.open("rb") as lines:
+        last = b""
+        for line in lines:
+            last = line
+    delta = _parsed(last)
+    return delta is not None and delta.kind == "end"

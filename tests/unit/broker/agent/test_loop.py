@@ -1,0 +1,186 @@
+"""The loop over HTTP, in both wire formats."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from agent_runs import KEY, Run
+from nexus.broker.agent import messages
+from nexus.broker.agent.records import Limits, Spent
+from nexus.broker.tools import Tool
+from nexus.errors import LimitError
+from nexus.testing import ModelServer, Stall, Step, ToolCall, Turn
+
+CONVERSATION: list[Step] = [
+    Turn("Let me see.", [ToolCall("weather", {"city": "Bern"})], thinking="Bern, then."),
+    lambda request: f"It says: {request.tool_results[0]}.",
+]
+
+
+async def test_a_run_uses_its_tools_and_its_bill_equals_the_servers(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    server.script(*CONVERSATION)
+    run = made()
+    outcome = await run()
+    assert outcome.text == "It says: Bern: snow."
+    assert outcome.requests == 2
+    assert run.journal.bill == run.server_bill
+    assert all(attempt.cost_microusd for attempt in run.journal.attempts)
+    assert run.steps.names == ["model", "tool:weather", "model"]
+    assert {request.key for request in server.requests} == {KEY}
+    server.assert_exhausted()
+
+
+async def test_what_is_streamed_is_what_was_said(made: Callable[..., Run], server: ModelServer) -> None:
+    server.script(*CONVERSATION)
+    run = made()
+    await run()
+    deltas = await run.deltas()
+    assert "".join(d.text for d in deltas if d.kind == "text") == "Let me see.It says: Bern: snow."
+    assert "".join(d.text for d in deltas if d.kind == "thinking") == "Bern, then."
+    kinds = [delta.kind for delta in deltas if delta.kind not in {"text", "thinking"}]
+    assert kinds == ["begin", "tool_call", "done", "tool_result", "begin", "done"]
+    result = next(delta for delta in deltas if delta.kind == "tool_result")
+    assert (result.tool, result.text, result.failed) == ("weather", "Bern: snow", False)
+
+
+async def test_the_next_run_reloads_the_conversation_exactly(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    server.script(*CONVERSATION, "You are welcome.")
+    first = made()
+    await first()
+    second = made(history=first.stored())
+    await second("Thank you.")
+    earlier, later = server.requests[1], server.requests[2]
+    assert later.prompt.data.startswith(earlier.prompt.data)
+    assert [messages.stored(messages.loaded(text)).parts_json for text in first.stored()] == first.stored()
+    assert [message.role for message in first.journal.messages.values()] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert "You know the weather." not in "".join(first.stored())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (ToolCall("weather", {"city": 5}), "`city` must be of type string"),
+        (ToolCall("weather", {}), "`city` is missing"),
+        (ToolCall("no_such_tool", {}), "no_such_tool"),
+        (ToolCall("weather", {"city": "Atlantis"}), "There is no such city"),
+        (ToolCall("weather", '{"city": "Ber'), ""),
+    ],
+    ids=["wrong types", "missing", "unknown tool", "refused by the tool", "invalid JSON"],
+)
+async def test_a_wrong_call_is_told_to_the_model_which_then_does_better(
+    made: Callable[..., Run], server: ModelServer, wrong: ToolCall, said: str
+) -> None:
+    server.script(Turn(tool_calls=[wrong]), Turn(tool_calls=[ToolCall("weather", {"city": "Bern"})]), "Snow.")
+    run = made()
+    assert (await run()).text == "Snow."
+    assert said in server.requests[1].tool_results[0]
+    assert server.requests[2].tool_results == ("Bern: snow",)
+
+
+async def test_calls_in_parallel_are_recorded_in_the_order_of_the_answer(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    cities = ["Bern", "Oslo", "Rome", "Riga"]
+
+    async def slowest_first(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> str:
+        await asyncio.sleep(0.05 * (4 - cities.index(arguments["city"])))
+        return f"{arguments['city']}: snow"
+
+    calls = [ToolCall(("weather", "look")[n % 2], {"city": city}) for n, city in enumerate(cities)]
+    server.script(Turn(tool_calls=calls), "Snow everywhere.")
+    run = made(call=slowest_first)
+    await run()
+    assert run.steps.names == ["model", "tool:weather", "tool:look", "tool:weather", "tool:look", "model"]
+    assert server.requests[1].tool_results == tuple(f"{city}: snow" for city in cities)
+
+
+async def test_what_is_said_meanwhile_reaches_the_next_request(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    said = [["And in Oslo?"]]
+
+    async def steered() -> list[str]:
+        return said.pop() if said else []
+
+    server.script(CONVERSATION[0], "Snow in both.")
+    run = made(steered=steered)
+    await run()
+    assert "And in Oslo?" not in server.requests[0].last_user
+    assert "And in Oslo?" in server.requests[1].last_user
+    assert "And in Oslo?" in run.journal.messages[2].content
+
+
+async def test_an_empty_answer_is_asked_for_again(made: Callable[..., Run], server: ModelServer) -> None:
+    server.script(Turn(), "Something.")
+    run = made()
+    assert (await run()).text == "Something."
+
+
+async def test_a_run_ends_at_its_turns(made: Callable[..., Run], server: ModelServer) -> None:
+    server.always(Turn(tool_calls=[ToolCall("weather", {"city": "Bern"})]))
+    run = made(limits=Limits(max_turns=3))
+    with pytest.raises(LimitError, match="asked a model 3 times") as caught:
+        await run()
+    assert "max_turns" in caught.value.hint
+    assert len(server.requests) == 3
+
+
+async def test_a_run_ends_at_its_time_and_its_requests_are_let_go(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    server.script(Turn("A long story, told slowly.", faults=[Stall(ms=60_000)]))
+    run = made(limits=Limits(timeout_ms=400))
+    with pytest.raises(LimitError, match="longer than 400 ms") as caught:
+        await run()
+    assert "timeout_ms" in caught.value.hint
+    await server.until(lambda: server.exchanges[0].answer.outcome == "hung_up")
+
+
+@pytest.mark.parametrize(
+    ("limits", "before", "setting"),
+    [
+        (Limits(max_requests=1), Spent(requests=1), "max_requests"),
+        (Limits(max_tokens=100), Spent(tokens=100), "max_tokens"),
+        (Limits(max_cost_usd=0.5), Spent(cost_microusd=500_000), "max_cost_usd"),
+    ],
+)
+async def test_a_lineage_that_has_used_up_its_limit_asks_no_more(
+    made: Callable[..., Run], server: ModelServer, limits: Limits, before: Spent, setting: str
+) -> None:
+    run = made(limits=limits)
+    run.journal.before = before
+    with pytest.raises(LimitError) as caught:
+        await run()
+    assert setting in caught.value.hint
+    assert server.requests == []
+
+
+async def test_the_limit_is_held_between_two_requests_of_a_run(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    server.always(Turn(tool_calls=[ToolCall("weather", {"city": "Bern"})]))
+    run = made(limits=Limits(max_requests=2))
+    with pytest.raises(LimitError, match="limit of 2 requests"):
+        await run()
+    assert len(server.requests) == 2
+
+
+async def test_a_cancelled_run_stops_and_lets_go(made: Callable[..., Run], server: ModelServer) -> None:
+    server.script(Turn("A long story, told slowly.", faults=[Stall(ms=60_000, after_deltas=1)]))
+    task = asyncio.ensure_future(made()())
+    await server.until(lambda: server.exchanges and server.exchanges[0].answer.sent)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await server.until(lambda: server.exchanges[0].answer.outcome == "hung_up")
