@@ -22,7 +22,7 @@ from nexus.errors import ConfigError
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent
-from nexus.ledgers.runtime import requests
+from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import Mode
 from nexus.request import Access, Agent, Event, Grant, Request
 
@@ -92,6 +92,18 @@ class App:
         context = await self.broker.assemble_context(request, session_label=session_label, task=text)
         context.model = model
         return await self.broker.start_execution(request, context, mode=mode)
+
+    async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
+        """The runs of a session that were asked for after another one, whoever asked."""
+        found = await self.ledgers.runtime.read(
+            partial(executions.begun_in, session_label=session_label, after=execution_id)
+        )
+        return [self.broker.run(id_) for id_ in found]
+
+    async def under_way(self, session_label: str) -> list[Run]:
+        """The runs of a session that have not ended, such as those that a crash cut short."""
+        unfinished = await self.ledgers.runtime.read(executions.unfinished)
+        return [self.broker.run(id_) for id_, label in unfinished if label == session_label]
 
     async def _heard(self, text: str, session_label: str, channel: str) -> Event:
         def record(connection: apsw.Connection) -> tuple[str, str]:

@@ -16,9 +16,12 @@ from nexus.errors import NexusError
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("nexus.cli.init:init", "Make a home, or complete one."),
     "status": ("nexus.cli.status:status", "A short picture of the home, to read or to paste."),
+    "chat": ("nexus.cli.chat:chat", "Talk with the agent."),
+    "run": ("nexus.cli.run:run", "Give the agent one task, also in a pipe."),
     "doctor": ("nexus.cli.doctor:doctor", "Find what is wrong with the home, and mend it."),
     "recall": ("nexus.cli.recall:recall", "Ask the memory, and see why it answers as it does."),
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
+    "trace": ("nexus.cli.trace:trace", "See what was done for a request, how long it took, what it cost."),
     "engine": ("nexus.cli.engine:engine", "See and steer the work that waits, runs and failed."),
     "backup": ("nexus.cli.backup:backup", "Copy a live home to a safe place."),
     "restore": ("nexus.cli.backup:restore", "Bring a backup back."),

@@ -6,6 +6,8 @@ from typing import cast
 import click
 
 from nexus import config
+from nexus.broker.agent.roles import models_of
+from nexus.errors import ConfigError
 from nexus.home import Home, locate
 
 
@@ -19,6 +21,18 @@ def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
     """An existing home and its settings, or an error that says what to do."""
     home = chosen_home(ctx).require()
     return home, config.load(home.config_file)
+
+
+def answering_home(ctx: click.Context, model: str) -> tuple[Home, config.Config]:
+    """The home and its settings, or an error where no model is set that could answer."""
+    home, settings = opened_home(ctx)
+    try:
+        if not model:
+            models_of(settings.models, "manager")
+    except ConfigError as error:
+        hint = error.hint.replace("config.toml", str(home.config_file))
+        raise ConfigError(error.message, hint=hint) from None
+    return home, settings
 
 
 def counted(count: int, what: str) -> str:

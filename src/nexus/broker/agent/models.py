@@ -17,11 +17,10 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from nexus import secrets
+from nexus.broker.agent.roles import models_of
 from nexus.config import Config, ProviderConfig
 from nexus.errors import ConfigError
 
-# What a role without models of its own uses.
-_INSTEAD = {"worker": "manager", "fast": "worker", "writer": "worker"}
 # A server that needs no key is sent this, because the clients insist on one.
 _NO_KEY = "none"
 
@@ -65,17 +64,7 @@ class Models:
 
     def names(self, role: str) -> tuple[str, ...]:
         """The models of a role, the first choice first; an error that says what to do where there is none."""
-        models = self.config.models
-        asked = role if hasattr(models, role) else "worker"
-        while not (names := getattr(models, asked)) and asked in _INSTEAD:
-            asked = _INSTEAD[asked]
-        if not names:
-            raise ConfigError(
-                "No model is set, so no agent can answer",
-                hint='Write `manager = "anthropic/claude-opus-5"` below [models] in config.toml and set '
-                'ANTHROPIC_API_KEY, or `manager = "ollama/qwen3"` for a model on this machine.',
-            )
-        return names
+        return models_of(self.config.models, role)
 
     async def candidates(self, names: tuple[str, ...]) -> list[Candidate]:
         """Those that can be asked, in order. One whose key is missing is left out while there is another."""

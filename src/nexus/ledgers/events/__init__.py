@@ -125,6 +125,13 @@ def get(connection: apsw.Connection, event_id: str) -> Event | None:
     return Event(**{**values, "metadata": json.loads(values["metadata"])})
 
 
+def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: int) -> list[str]:
+    """What was last said into a thread, the newest first."""
+    values: dict[str, Any] = {"channel": channel, "external_id": external_id, "limit": limit}
+    rows = connection.execute(sql.queries("events")["said_in_thread"], values)
+    return [cast("str", row[0]) for row in rows]
+
+
 def publish(
     connection: apsw.Connection, type_: str, subject: tuple[str, str] | None, payload: dict[str, Any]
 ) -> None:

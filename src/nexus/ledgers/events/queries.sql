@@ -24,6 +24,11 @@ SELECT seq, id, thread_id, channel, direction, kind, external_id, sender, conten
        reply_to_event_id, request_id, metadata_json, occurred_at, created_at
 FROM events WHERE id = ?
 
+-- name: said_in_thread
+SELECT e.content FROM events AS e JOIN threads AS t ON t.id = e.thread_id
+WHERE t.channel = :channel AND t.external_id = :external_id AND e.direction = 'inbound'
+ORDER BY e.seq DESC LIMIT :limit
+
 -- name: search
 -- bm25() in ORDER BY with LIMIT keeps only the best rows; `ORDER BY rank` would sort all of them.
 SELECT e.id, e.thread_id, e.channel, e.sender, e.content, e.occurred_at, -hits.score

@@ -135,6 +135,12 @@ def unfinished_before(connection: apsw.Connection, session_label: str, execution
     return [cast("str", row[0]) for row in rows]
 
 
+def begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
+    """The runs of a session that were asked for after another one, without those that others answered for."""
+    rows = connection.execute(sql.queries("runtime")["begun_in_session"], (session_label, after))
+    return [cast("str", row[0]) for row in rows]
+
+
 def unfinished(connection: apsw.Connection) -> list[str]:
     """Every run that has not ended, in the order in which they were recorded."""
     return [cast("str", row[0]) for row in connection.execute(sql.queries("runtime")["unfinished"])]

@@ -54,6 +54,9 @@ SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
 -- name: known_executions
 SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))
 
+-- name: begun_in_session
+SELECT id FROM executions WHERE session_label = ? AND id > ? AND taken_by IS NULL ORDER BY rowid
+
 -- name: record_step
 INSERT INTO steps (execution_id, number, name, failed, outcome) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 
@@ -183,3 +186,38 @@ WHERE id = :id AND (delivered_to IS NULL OR (delivered_to = :execution_id AND de
 -- name: release_dispatches
 UPDATE dispatches SET delivered_to = NULL, delivered_call_id = NULL
 WHERE delivered_to = :execution_id AND delivered_call_id IS coalesce(:call_id, delivered_call_id) AND status = 'running'
+
+-- name: request_named
+-- By its own id or the beginning of it, or by that of what it caused or was caused by.
+SELECT id FROM requests WHERE id >= :text AND id < :text || '~'
+UNION SELECT request_id FROM executions WHERE id >= :text AND id < :text || '~'
+UNION SELECT id FROM requests WHERE event_id = :text
+UNION SELECT worker_request_id FROM dispatches WHERE id = :text
+UNION SELECT request_id FROM spans WHERE id = :text
+UNION SELECT request_id FROM usage WHERE id = :text
+UNION SELECT root_request_id FROM usage WHERE root_request_id = :text
+ORDER BY 1 LIMIT 6
+
+-- name: root_of
+SELECT coalesce((SELECT root_request_id FROM requests WHERE id = :id), :id)
+
+-- name: traced_executions
+SELECT id, request_id, session_label, status, error, taken_by, enqueued_at, started_at, ended_at
+FROM executions WHERE root_request_id = ? ORDER BY rowid
+
+-- name: traced_spans
+SELECT id, parent_span_id, request_id, execution_id, kind, name, started_at, duration_ms, outcome,
+       attributes_json
+FROM spans WHERE root_request_id = ? ORDER BY started_at, id
+
+-- name: traced_invocations
+SELECT run.id, run.request_id, automation.name, run.hook_point, run.status, run.error, run.duration_ms,
+       coalesce(run.started_at, run.created_at)
+FROM invocations AS run JOIN automations AS automation ON automation.id = run.automation_id
+WHERE run.root_request_id = ? ORDER BY run.created_at, run.id
+
+-- name: traced_usage
+SELECT request_id, execution_id, invocation_id, span_id, count(*), sum(input_tokens), sum(cache_read_tokens),
+       sum(cache_write_tokens), sum(output_tokens), coalesce(sum(cost_microusd), 0),
+       count(*) - count(cost_microusd)
+FROM usage WHERE root_request_id = ? GROUP BY request_id, execution_id, invocation_id, span_id

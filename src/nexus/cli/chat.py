@@ -1,0 +1,42 @@
+"""`nexus chat`: a conversation in the terminal, or line by line through a pipe."""
+
+import asyncio
+import sys
+
+import click
+
+from nexus import ids
+from nexus.cli.place import answering_home
+
+_HELP = """\
+/new      begin a new session
+/help     show this
+/quit     leave; so does Ctrl-D
+Ctrl-C    stop the answer that is being written
+Alt-Enter a further line of the same message"""
+
+
+@click.command()
+@click.option(
+    "--session", metavar="LABEL", default="main", show_default=True, help="The session to go on with."
+)
+@click.option("--new", is_flag=True, help="Begin a new session.")
+@click.option("--model", metavar="PROVIDER/MODEL", default="", help="Who is to answer, instead of [models].")
+@click.pass_context
+def chat(ctx: click.Context, session: str, new: bool, model: str) -> None:
+    """Talk with the agent. It remembers what was said before in the same session.
+
+    In a pipe every line is a message, and the answers are all that is printed.
+    """
+    home, settings = answering_home(ctx, model)
+    # Imported here, because the libraries behind it take longer than `nexus chat --help` may.
+    from nexus.cli.conversation import converse
+
+    label = new_label() if new else session
+    interactive = sys.stdin.isatty() and sys.stdout.isatty()
+    asyncio.run(converse(home, settings, label, model, interactive=interactive, help_text=_HELP))
+
+
+def new_label() -> str:
+    """A label that no session has yet."""
+    return f"chat:{ids.new('ses')}"

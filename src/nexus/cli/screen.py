@@ -1,0 +1,97 @@
+"""An answer on a terminal: its text as it comes, tool calls as quiet lines, what it cost at the end."""
+
+import json
+import sys
+import unicodedata
+from typing import TextIO
+
+import click
+
+from nexus.broker.results import Result, Run
+from nexus.broker.streams import Delta
+from nexus.ledgers.runtime.usage import Totals
+
+_ARGUMENTS_SHOWN = 100
+_KEPT_CONTROLS = "\n\t"
+
+
+class Screen:
+    """Where a person reads along. Notes go beside the answer, so that a pipe gets the answer alone."""
+
+    def __init__(self, out: TextIO | None = None, notes: TextIO | None = None) -> None:
+        self._given_out = out
+        self._given_notes = notes
+        self._live = self._out.isatty()
+        self._in_line = False
+
+    # Looked up each time: a line editor puts its own in their place while somebody types.
+
+    @property
+    def _out(self) -> TextIO:
+        return self._given_out or sys.stdout
+
+    @property
+    def _notes(self) -> TextIO:
+        return self._given_notes or sys.stderr
+
+    async def follow(self, run: Run) -> Result:
+        """Show a run until it has ended; its result, or the error that says why it has none."""
+        async for delta in run.deltas():
+            self._show(delta)
+        result = await run.result()
+        if not self._live:
+            click.echo(result.response.content, file=self._out)
+        return result
+
+    def note(self, text: str) -> None:
+        """A line beside the answer."""
+        self._end_line()
+        click.secho(printable(text), file=self._notes, dim=True)
+
+    def _show(self, delta: Delta) -> None:
+        if delta.kind == "text" and self._live:
+            self._out.write(printable(delta.text))
+            self._out.flush()
+            self._in_line = not delta.text.endswith("\n")
+        elif delta.kind == "tool_call":
+            self.note(f"· {delta.tool} {_shortened(delta.text)}")
+        elif delta.kind == "tool_result" and delta.failed:
+            self.note(f"  failed: {delta.text.strip().partition(chr(10))[0]}")
+        elif delta.kind == "restart":
+            self.note("(that answer broke off; it is asked for again)")
+        elif delta.kind in {"done", "end"}:
+            self._end_line()
+
+    def _end_line(self) -> None:
+        if self._in_line:
+            self._out.write("\n")
+            self._out.flush()
+            self._in_line = False
+
+
+def printable(text: str) -> str:
+    """Text without what would steer a terminal: a model may say anything."""
+    return "".join(
+        character
+        for character in text
+        if character in _KEPT_CONTROLS
+        or unicodedata.category(character) not in {"Cc", "Cf"}
+        or character in "\u200c\u200d"
+    )
+
+
+def cost_line(usage: Totals) -> str:
+    """What an answer cost, in a line."""
+    read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    cached = f" ({usage.cache_read_tokens / read:.0%} cached)" if read and usage.cache_read_tokens else ""
+    money = f" · ${usage.cost_microusd / 1_000_000:.4f}" if usage.cost_microusd else ""
+    return f"{read:,} tokens in{cached}, {usage.output_tokens:,} out{money}"
+
+
+def _shortened(arguments: str) -> str:
+    try:
+        told = " ".join(str(value) for value in json.loads(arguments).values())
+    except (ValueError, AttributeError):
+        told = arguments
+    told = " ".join(told.split())
+    return told if len(told) <= _ARGUMENTS_SHOWN else f"{told[: _ARGUMENTS_SHOWN - 1]}…"

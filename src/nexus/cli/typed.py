@@ -1,0 +1,71 @@
+"""Where a chat gets its messages from: a line editor at a terminal, or the lines of a pipe."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.patch_stdout import patch_stdout
+
+
+class Typed(Protocol):
+    """What a person types. None is the end."""
+
+    async def next(self) -> str | None: ...
+
+
+class Editor:
+    """A line with history and editing; Alt-Enter begins a further line of the same message."""
+
+    def __init__(self, history: Sequence[str]) -> None:
+        remembered = InMemoryHistory()
+        for line in history:
+            remembered.append_string(line)
+        self._session: PromptSession[str] = PromptSession(history=remembered, key_bindings=_keys())
+
+    async def next(self) -> str | None:
+        """The next message. Ctrl-C clears the line, Ctrl-D on an empty one is the end."""
+        while True:
+            try:
+                # What a worker's result leads to may be printed while somebody types.
+                with patch_stdout():
+                    return await self._session.prompt_async("> ")
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return None
+
+
+class Lines:
+    """The lines of standard input. They are read by a thread that does not outlive the program."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    async def next(self) -> str | None:
+        return await self._lines.get()
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            self._add(line.rstrip("\n"))
+        self._add(None)
+
+    def _add(self, line: str | None) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:  # pyright: ignore[reportUnusedFunction] - the decorator keeps it
+        event.current_buffer.insert_text("\n")
+
+    return keys
