@@ -1,36 +1,21 @@
 """Models by name: `provider/model`, with the provider's client, its key and how it is asked."""
 
 import asyncio
+import importlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from anthropic import AsyncAnthropic
-from openai import AsyncOpenAI
 from pydantic_ai.models import Model
-from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.providers.anthropic import AnthropicProvider
-from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from nexus import secrets
+from nexus.broker.agent.clients.client import Client, Connect, Opening
 from nexus.broker.agent.roles import models_of
 from nexus.config import Config, ProviderConfig
 from nexus.errors import ConfigError
-
-# A server that needs no key is sent this, because the clients insist on one.
-_NO_KEY = "none"
-
-# The cached prefix ends behind the tools, behind the system prompt, and behind the last message. The last
-# of these moves by itself, so no earlier message's bytes change.
-_CACHED: AnthropicModelSettings = {
-    "anthropic_cache": True,
-    "anthropic_cache_instructions": True,
-    "anthropic_cache_tool_definitions": True,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,21 +29,13 @@ class Candidate:
     config: ProviderConfig
 
 
-@dataclass(kw_only=True)
-class _Connection:
-    """One provider's client, for all of its models."""
-
-    provider: AnthropicProvider | OpenAIProvider
-    client: AsyncAnthropic | AsyncOpenAI
-
-
 @dataclass
 class Models:
     """The models that the settings name. Clients are made when they are first needed, and kept."""
 
     config: Config
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    _connections: dict[str, _Connection] = field(default_factory=dict[str, _Connection], init=False)
+    _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
     _secrets: set[str] = field(default_factory=set[str], init=False)
     _making: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -85,9 +62,9 @@ class Models:
 
     async def close(self) -> None:
         """End every connection."""
-        connections, self._connections = self._connections, {}
-        for connection in connections.values():
-            await connection.client.close()
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,40 +84,30 @@ class Models:
                 hint=f"Write `provider/model`. Known providers: {known}. More go to [providers.NAME].",
             )
         async with self._making:
-            if provider not in self._connections:
-                self._connections[provider] = await self._connect(config)
-        connection = self._connections[provider].provider
-        if isinstance(connection, AnthropicProvider):
-            return Candidate(
-                name=name,
-                provider=provider,
-                model=AnthropicModel(model, provider=connection),
-                settings=_CACHED,
-                config=config,
-            )
-        made = OpenAIChatModel(model, provider=connection)
-        return Candidate(name=name, provider=provider, model=made, settings=ModelSettings(), config=config)
-
-    async def _connect(self, config: ProviderConfig) -> _Connection:
-        key = await self._secret(config.api_key)
-        token = await self._secret(config.auth_token)
-        headers = {name: await self._value(value) for name, value in config.headers.items()}
-        if config.kind == "anthropic":
-            client = AsyncAnthropic(
-                api_key=None if token else key or _NO_KEY,
-                auth_token=token,
-                base_url=config.base_url or None,
-                default_headers=headers,
-                max_retries=0,
-            )
-            return _Connection(client=client, provider=AnthropicProvider(anthropic_client=client))
-        other = AsyncOpenAI(
-            api_key=token or key or _NO_KEY,
-            base_url=config.base_url or None,
-            default_headers=headers,
-            max_retries=0,
+            if provider not in self._clients:
+                self._clients[provider] = await self._connected(config)
+        client = self._clients[provider]
+        return Candidate(
+            name=name,
+            provider=provider,
+            model=client.model(model),
+            settings=client.settings,
+            config=config,
         )
-        return _Connection(client=other, provider=OpenAIProvider(openai_client=other))
+
+    async def _connected(self, config: ProviderConfig) -> Client:
+        headers = {name: await self._value(value) for name, value in config.headers.items()}
+        opening = Opening(
+            base_url=config.base_url or None,
+            api_key=await self._secret(config.api_key),
+            auth_token=await self._secret(config.auth_token),
+            headers=headers,
+        )
+        # The providers' libraries take seconds to import, so only those are that the settings use.
+        connect: Connect = (
+            await asyncio.to_thread(importlib.import_module, f"nexus.broker.agent.clients.{config.kind}")
+        ).connect
+        return connect(opening)
 
     async def _secret(self, source: str) -> str | None:
         return await self._value(source) if source else None

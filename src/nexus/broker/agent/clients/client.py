@@ -1,0 +1,34 @@
+"""What a provider's client is to the models that it serves."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai.models import Model
+from pydantic_ai.settings import ModelSettings
+
+NO_KEY = "none"
+"""What a server that needs no key is sent, because the clients insist on one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What a client is made with. A token stands instead of a key."""
+
+    base_url: str | None
+    api_key: str | None
+    auth_token: str | None
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """One provider's client, for all of its models."""
+
+    model: Callable[[str], Model[Any]]
+    settings: ModelSettings
+    close: Callable[[], Awaitable[None]]
+
+
+Connect = Callable[[Opening], Client]
+"""Every file of this package has one, as `connect`. No client asks again by itself."""

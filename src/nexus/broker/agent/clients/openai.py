@@ -1,0 +1,23 @@
+"""Providers that speak the OpenAI chat format: OpenAI, Ollama, llama.cpp, vLLM and many others."""
+
+from openai import AsyncOpenAI
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.settings import ModelSettings
+
+from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
+
+
+def connect(opening: Opening) -> Client:
+    client = AsyncOpenAI(
+        api_key=opening.auth_token or opening.api_key or NO_KEY,
+        base_url=opening.base_url,
+        default_headers=opening.headers,
+        max_retries=0,
+    )
+    provider = OpenAIProvider(openai_client=client)
+    return Client(
+        model=lambda name: OpenAIChatModel(name, provider=provider),
+        settings=ModelSettings(),
+        close=client.close,
+    )
