@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from nexus import ids
 from nexus.broker.agent import loop
 from nexus.broker.agent.models import Models
-from nexus.broker.agent.records import Attempt, BegunCall, Limits, Message, Outcome, Spent, ToolCall
+from nexus.broker.agent.records import Attempt, BegunCall, CallTool, Limits, Message, Outcome, Spent, ToolCall
 from nexus.broker.streams import Delta, Streams
 from nexus.broker.tools import Tool
 from nexus.broker.tools.tool import check, parameters
@@ -138,7 +138,7 @@ class Run:
     tools: Sequence[Tool] = TOOLS
     limits: Limits = field(default_factory=Limits)
     history: list[str] = field(default_factory=list[str])
-    call: loop.CallTool = _weather
+    call: CallTool = _weather
     steered: loop.Steered = _silence
     journal: MemoryJournal = field(default_factory=MemoryJournal)
     steps: Steps = field(default_factory=Steps)

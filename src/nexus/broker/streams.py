@@ -48,14 +48,16 @@ class Stream:
         self._wake = wake
         self._waiting: list[Delta] = []
         self._timer: asyncio.TimerHandle | None = None
-        self.unfinished = _unfinished(path)
-        """Whether an answer has begun and is not complete: in a run that is resumed, at its start."""
+        self._open_answer, self.answers = self._written(path)
+        """`answers`: how many are complete, with those of a process before this one."""
 
     def publish(self, delta: Delta) -> None:
         """Add a piece. It is written within moments; an answer's beginning and end at once."""
-        if delta.kind == "begin" and self.unfinished:
+        if delta.kind == "begin" and self._open_answer:
             delta = Delta(kind="restart")
-        self.unfinished = _still_unfinished(delta.kind, self.unfinished)
+        if delta.kind in {"begin", "restart", "done"}:
+            self._open_answer = delta.kind != "done"
+            self.answers += delta.kind == "done"
         last = self._waiting[-1] if self._waiting else None
         if last is not None and last.kind == delta.kind and delta.kind in {"text", "thinking"}:
             self._waiting[-1] = Delta(kind=delta.kind, text=last.text + delta.text)
@@ -72,6 +74,15 @@ class Stream:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def _written(self, path: Path) -> tuple[bool, int]:
+        """Whether an answer was left open, and how many are complete."""
+        lines = path.read_bytes().split(b"\n")
+        if lines[-1]:
+            os.write(self._descriptor, b"\n")  # of a process that was killed while writing
+        kinds = [delta.kind for line in lines if (delta := _parsed(line)) is not None]
+        marks = [kind for kind in kinds if kind in {"begin", "restart", "done"}]
+        return bool(marks) and marks[-1] != "done", marks.count("done")
 
     def _flush(self) -> None:
         if self._timer is not None:
@@ -217,27 +228,9 @@ def _parsed(line: bytes) -> Delta | None:
     try:
         return Delta(**json.loads(line))
     except (ValueError, TypeError):
-        return None  # the last line of a process that was killed while writing
-
-
-def _unfinished(path: Path) -> bool:
-    unfinished = False
-    with path.open("rb") as lines:
-        for line in lines:
-            delta = _parsed(line)
-            if delta is not None:
-                unfinished = _still_unfinished(delta.kind, unfinished)
-    return unfinished
-
-
-def _still_unfinished(kind: Kind, unfinished: bool) -> bool:
-    return kind in {"begin", "restart"} or (unfinished and kind not in {"done", "end"})
+        return None  # torn, by a process that was killed while writing
 
 
 def _ended(path: Path) -> bool:
-    with path.open("rb") as lines:
-        last = b""
-        for line in lines:
-            last = line
-    delta = _parsed(last)
-    return delta is not None and delta.kind == "end"
+    last = _parsed(path.read_bytes().rstrip(b"\n").rpartition(b"\n")[2])
+    return last is not None and last.kind == "end"

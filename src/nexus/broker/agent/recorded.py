@@ -74,9 +74,9 @@ class RecordedModel(FallbackModel):
         return answer
 
     def _show_again(self, answer: ModelResponse) -> None:
-        """Complete the stream of an answer whose last deltas the crash swallowed."""
-        if self._stream.unfinished:
-            self._stream.publish(Delta(kind="restart"))
+        """Show an answer whose deltas a crash swallowed."""
+        if self._stream.answers <= self._offset // 2:
+            self._stream.publish(Delta(kind="begin"))
             self._stream.publish(Delta(kind="text", text=stored_messages.text_of(answer)))
             for call in answer.tool_calls:
                 self._stream.publish(

@@ -1,0 +1,197 @@
+"""Every failure of a model, in both wire formats: right outcome, right number of requests, right bill."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent_runs import KEY, Run
+from nexus.broker.agent.records import Limits
+from nexus.errors import ModelError
+from nexus.testing import (
+    BrokenEvent,
+    Cut,
+    Drip,
+    ErrorEvent,
+    HttpError,
+    ModelServer,
+    Silence,
+    Stall,
+    Step,
+    ToolCall,
+    Turn,
+    failures,
+)
+
+LONG = "A text of more than one piece, so that it can break in its middle."
+BOTH = ("anthropic/claude-opus-5", "openai/gpt-4.1")
+
+REFUSED_FOR_NOW: dict[str, Step] = {
+    "rate limit": failures.rate_limited(retry_after_ms=150, form="milliseconds"),
+    "overloaded": failures.overloaded(),
+    "server error": failures.server_error(),
+    "a proxy's page": HttpError("server", status=502, body="<html>Bad gateway</html>"),
+    "closed without a word": Silence(),
+    "not a moment too late": HttpError("timeout"),
+}
+BROKEN: dict[str, Any] = {
+    "cut": Cut(after_deltas=2),
+    "not JSON": BrokenEvent(after_deltas=2),
+    "error event": ErrorEvent(after_deltas=2),
+    "stall": Stall(ms=60_000, after_deltas=2),
+}
+REFUSED: dict[str, Step] = {
+    "key": failures.unauthorized(),
+    "quota": failures.out_of_quota(),
+    "permission": HttpError("permission"),
+    "unknown model": HttpError("not_found"),
+    "bad request": HttpError("invalid_request", message="the request is wrong"),
+    "context": failures.context_exceeded(),
+}
+
+
+@pytest.mark.parametrize("failure", REFUSED_FOR_NOW.values(), ids=REFUSED_FOR_NOW)
+async def test_a_model_that_is_busy_is_asked_again(
+    made: Callable[..., Run], server: ModelServer, failure: Step
+) -> None:
+    server.script(failure, LONG)
+    run = made()
+    assert (await run()).text == LONG
+    assert len(server.requests) == 2
+    assert [attempt.error is None for attempt in run.journal.attempts] == [False, True]
+    assert run.journal.bill == run.server_bill
+    server.assert_exhausted()
+
+
+@pytest.mark.parametrize("fault", BROKEN.values(), ids=BROKEN)
+async def test_what_came_of_an_answer_that_breaks_is_withdrawn(
+    made: Callable[..., Run], server: ModelServer, fault: Any
+) -> None:
+    server.script(Turn(LONG, faults=[fault]), "A whole answer.")
+    run = made(provider={"stall_ms": 1_500})
+    assert (await run()).text == "A whole answer."
+    deltas = await run.deltas()
+    kinds = [delta.kind for delta in deltas]
+    restart = kinds.index("restart")
+    assert "text" in kinds[:restart], "the test should break an answer that was being shown"
+    assert "".join(d.text for d in deltas[restart:] if d.kind == "text") == "A whole answer."
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("fault", BROKEN.values(), ids=BROKEN)
+async def test_an_answer_that_broke_is_on_the_bill(
+    made: Callable[..., Run], server: ModelServer, wire: str, fault: Any
+) -> None:
+    server.script(Turn(LONG, faults=[fault]), "A whole answer.")
+    run = made(provider={"stall_ms": 1_500})
+    await run()
+    broken, whole = run.journal.attempts
+    assert (broken.estimated, whole.estimated) == (True, False)
+    counted = server.exchanges[0].answer.usage
+    if wire == "anthropic":
+        assert broken.input_tokens == counted.input_tokens
+        assert broken.cache_write_tokens == counted.cache_write_tokens
+    else:  # this format tells what was used only at the end, so what was sent is measured
+        assert broken.input_tokens == pytest.approx(counted.prompt_tokens, rel=0.5)
+    if not isinstance(fault, BrokenEvent):  # behind which the server goes on, and nobody reads
+        assert broken.output_tokens == counted.output_tokens
+    assert whole.output_tokens == server.exchanges[1].answer.usage.output_tokens
+
+
+async def test_an_answer_that_drips_is_waited_for(made: Callable[..., Run], server: ModelServer) -> None:
+    server.script(Turn("Grüße aus Zürich, 🏔️ und Schnee.", faults=[Drip(delay_ms=1)]))
+    run = made(provider={"stall_ms": 5_000})
+    assert (await run()).text == "Grüße aus Zürich, 🏔️ und Schnee."
+    assert len(server.requests) == 1
+
+
+async def test_a_model_that_does_not_begin_is_given_up_after_its_time(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    server.script(Turn(LONG, faults=[Stall(ms=60_000)]), "Here I am.")
+    run = made(provider={"timeout_ms": 1_500})
+    assert (await run()).text == "Here I am."
+    assert "no answer began within 1500 ms" in (run.journal.attempts[0].error or "")
+
+
+@pytest.mark.parametrize("form", ["seconds", "milliseconds"])
+async def test_the_time_that_a_provider_names_is_waited_out(
+    made: Callable[..., Run], server: ModelServer, form: Any
+) -> None:
+    server.script(failures.rate_limited(retry_after_ms=1_000, form=form), "At last.")
+    began = time.monotonic()
+    assert (await made()()).text == "At last."
+    assert time.monotonic() - began >= 1.0
+
+
+async def test_a_time_beyond_the_runs_own_is_not_waited_for(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    server.script(failures.rate_limited(retry_after_ms=3_600_000))
+    with pytest.raises(ModelError, match="429"):
+        await made(limits=Limits(timeout_ms=20_000))()
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("failure", REFUSED.values(), ids=REFUSED)
+async def test_a_model_that_refuses_is_not_asked_again_and_the_next_one_answers(
+    made: Callable[..., Run], server: ModelServer, wire: str, failure: Step
+) -> None:
+    first, second = BOTH if wire == "anthropic" else reversed(BOTH)
+    server.script(failure, "The other one speaks.")
+    run = made(names=(first, second))
+    outcome = await run()
+    assert outcome.text == "The other one speaks."
+    assert outcome.model == second.partition("/")[2]
+    assert [request.model for request in server.requests] == [n.partition("/")[2] for n in (first, second)]
+    assert run.journal.bill == run.server_bill
+
+
+async def test_the_next_model_is_asked_when_the_retries_are_used_up(
+    made: Callable[..., Run], server: ModelServer, wire: str
+) -> None:
+    first, second = BOTH if wire == "anthropic" else reversed(BOTH)
+    server.when(model=first.partition("/")[2]).always(failures.server_error())
+    server.when(model=second.partition("/")[2]).always("The other one speaks.")
+    run = made(names=(first, second), provider={"max_retries": 1})
+    assert (await run()).text == "The other one speaks."
+    assert len(server.requests) == 3
+
+
+async def test_a_conversation_with_tools_goes_on_with_another_model(
+    made: Callable[..., Run], server: ModelServer, wire: str
+) -> None:
+    first, second = BOTH if wire == "anthropic" else reversed(BOTH)
+    call = Turn("Looking.", [ToolCall("weather", {"city": "Bern"})], thinking="Hm.")
+    server.when(model=first.partition("/")[2]).script(call, failures.unauthorized())
+    server.when(model=second.partition("/")[2]).script(lambda r: f"Found: {r.tool_results[0]}")
+    run = made(names=(first, second))
+    assert (await run()).text == "Found: Bern: snow"
+
+
+async def test_when_nobody_answers_each_reason_is_told(made: Callable[..., Run], server: ModelServer) -> None:
+    server.when(model="claude-opus-5").always(failures.unauthorized())
+    server.when(model="gpt-4.1").always(HttpError("not_found", message="gone for good"))
+    with pytest.raises(ModelError) as caught:
+        await made(names=BOTH)()
+    assert "anthropic/claude-opus-5: 401" in caught.value.message
+    assert "openai/gpt-4.1: 404 gone for good" in caught.value.message
+
+
+async def test_a_key_in_a_providers_words_is_masked(made: Callable[..., Run], server: ModelServer) -> None:
+    server.script(HttpError("authentication", message=f"the key {KEY} was revoked"))
+    run = made()
+    with pytest.raises(ModelError) as caught:
+        await run()
+    kept = f"{caught.value} {run.journal!r} {await run.deltas()!r}"
+    assert KEY not in kept
+    assert "the key [secret] was revoked" in kept
+
+
+async def test_an_address_where_nobody_listens(made: Callable[..., Run], server: ModelServer) -> None:
+    run = made(provider={"max_retries": 0})
+    server.stop()
+    with pytest.raises(ModelError, match="onnect"):
+        await run()
+    server.start()
