@@ -202,6 +202,8 @@ class Dispatcher:
         named = None if worker is None else (await self._named(call, worker)).id
 
         def claim(connection: apsw.Connection) -> list[Dispatch]:
+            for one in dispatches.of_session(connection, call.session_label):
+                _call_back(connection, one)
             known = dispatches.of_session(connection, call.session_label)
             meant = [named] if named else [one.id for one in reversed(known) if _is_open(one, call)]
             for id_ in meant:
@@ -237,6 +239,14 @@ class Dispatcher:
         if not again:
             return Worker(id=one.id, task=one.task, status=run.status, delivered=True)
         return Worker(id=one.id, task=one.task, status=run.status, result=_said(run))
+
+
+def _call_back(connection: apsw.Connection, one: Dispatch) -> None:
+    """A message with a result that no run has begun to read is not needed once a call asks for it."""
+    message = executions.get(connection, one.delivered_to) if one.delivered_to else None
+    if message is not None and message.status == "queued" and message.taken_by is None:
+        executions.end(connection, message.id, "cancelled", error="A call got the result first.")
+        dispatches.take_back(connection, one.id)
 
 
 def _said(run: executions.Execution) -> str:

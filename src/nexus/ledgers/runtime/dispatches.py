@@ -123,6 +123,11 @@ def release(connection: apsw.Connection, execution_id: str, call_id: str | None 
     )
 
 
+def take_back(connection: apsw.Connection, dispatch_id: str) -> None:
+    """Let a result be claimed anew, because the run that was to get it will not be."""
+    connection.execute(sql.queries("runtime")["take_back_dispatch"], (dispatch_id,))
+
+
 def _one(connection: apsw.Connection, query: str, id_: str) -> Dispatch | None:
     found = _all(connection, query, (id_,))
     return found[0] if found else None

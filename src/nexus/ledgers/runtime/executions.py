@@ -136,7 +136,7 @@ def unfinished_before(connection: apsw.Connection, session_label: str, execution
 
 
 def begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
-    """The runs of a session that were asked for after another one, without those that others answered for."""
+    """The runs of a session after another one, but for those that were cancelled or answered by others."""
     rows = connection.execute(sql.queries("runtime")["begun_in_session"], (session_label, after))
     return [cast("str", row[0]) for row in rows]
 

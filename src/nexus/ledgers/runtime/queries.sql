@@ -55,7 +55,8 @@ SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
 SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))
 
 -- name: begun_in_session
-SELECT id FROM executions WHERE session_label = ? AND id > ? AND taken_by IS NULL ORDER BY rowid
+SELECT id FROM executions
+WHERE session_label = ? AND id > ? AND taken_by IS NULL AND status <> 'cancelled' ORDER BY rowid
 
 -- name: record_step
 INSERT INTO steps (execution_id, number, name, failed, outcome) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
@@ -182,6 +183,9 @@ WHERE id = :id AND status = 'running'
 -- name: claim_dispatch
 UPDATE dispatches SET delivered_to = :execution_id, delivered_call_id = :call_id
 WHERE id = :id AND (delivered_to IS NULL OR (delivered_to = :execution_id AND delivered_call_id IS :call_id))
+
+-- name: take_back_dispatch
+UPDATE dispatches SET delivered_to = NULL, delivered_call_id = NULL WHERE id = ?
 
 -- name: release_dispatches
 UPDATE dispatches SET delivered_to = NULL, delivered_call_id = NULL

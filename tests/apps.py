@@ -1,0 +1,48 @@
+"""A home with an agent in it, on a model server."""
+
+from dataclasses import replace
+from typing import Any
+
+from nexus.app import App
+from nexus.config import AgentsConfig, Config, EngineConfig, ModelsConfig, ProviderConfig, ToolsConfig
+from nexus.home import Home
+from nexus.testing import ModelServer, Step, ToolCall, Turn
+
+MODEL = "test/large"
+
+
+def settings(server: ModelServer, wire: str = "anthropic", **agents: Any) -> Config:
+    """The settings of a home whose models are all on that server."""
+    provider = ProviderConfig(kind="anthropic", base_url=server.url, max_retries=0)
+    if wire == "openai":
+        provider = replace(provider, kind="openai", base_url=server.openai_url)
+    return Config(
+        engine=EngineConfig(lease_ms=1_000),
+        models=ModelsConfig(manager=(MODEL,)),
+        providers={"test": provider},
+        agents=AgentsConfig(**agents),
+    )
+
+
+def app_on(home: Home, server: ModelServer, wire: str = "anthropic", **agents: Any) -> App:
+    """The parts of a home, to be used as `async with`."""
+    return App(home, settings(server, wire, **agents))
+
+
+def granted(home: Home, server: ModelServer, *directories: str) -> App:
+    """The parts of a home whose tools may reach some directories."""
+    return App(home, replace(settings(server), tools=ToolsConfig(directories=directories)))
+
+
+def send(op: str, **arguments: Any) -> ToolCall:
+    """A call of `agent_send`."""
+    return ToolCall("agent_send", {"op": op, **arguments})
+
+
+def dispatching(*tasks: str, then: Step) -> list[Step]:
+    """A manager that gives each task to a worker, waits for all, and then says something."""
+    return [
+        Turn("", [send("dispatch", text=task) for task in tasks]),
+        Turn("", [send("wait")]),
+        then,
+    ]

@@ -1,0 +1,201 @@
+"""Workers: dispatched, heard of once, and never able to reach further than who dispatched them."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps import app_on, dispatching, granted, send
+from nexus.app import App
+from nexus.engine.errors import WorkCancelledError
+from nexus.home import Home
+from nexus.ledgers.runtime import dispatches, executions, requests, usage
+from nexus.ledgers.runtime.dispatches import Dispatch
+from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+async def given_by(app: App, session: str = "main") -> list[Dispatch]:
+    return await app.ledgers.runtime.read(partial(dispatches.of_session, session_label=session))
+
+
+def from_manager(request: ModelRequest) -> bool:
+    return "Plan the trip" in str(request.json)
+
+
+async def test_a_manager_hands_out_work_and_answers_with_its_results(home: Home, server: ModelServer) -> None:
+    server.when(from_manager).script(
+        *dispatching("Find a train", "Find a room", then=lambda r: Turn(" / ".join(r.tool_results)))
+    )
+    server.when(last_user="Find a train").script("The 9:15")
+    server.when(last_user="Find a room").script("Room 7")
+    async with app_on(home, server) as app:
+        result = await (await app.say("Plan the trip")).result()
+        given = await given_by(app)
+        lineage = await app.ledgers.runtime.read(partial(requests.lineage, root_request_id=result.request_id))
+        spent = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=result.request_id))
+    assert result.response.content.count("<worker_result") == 2
+    assert "The 9:15" in result.response.content
+    assert "Room 7" in result.response.content
+    assert {one.status for one in given} == {"done"}
+    assert {one.delivered_to for one in given} == {result.execution_id}
+    assert [request.status for request in lineage] == ["done"] * 3
+    assert {request.parent_request_id for request in lineage[1:]} == {result.request_id}
+    assert spent.calls == len(server.exchanges) == 5
+    assert spent.output_tokens == server.totals().usage.output_tokens
+    server.assert_exhausted()
+
+
+async def test_a_result_that_nobody_waited_for_comes_as_a_message(home: Home, server: ModelServer) -> None:
+    server.when(last_user="worker_result").script(lambda r: Turn(f"Heard: {r.last_user}"))
+    server.when(last_user="Find a train").script(
+        Turn("The 9:15", faults=[Hold(gate="train", after_deltas=0)])
+    )
+    server.when(from_manager).script(Turn("", [send("dispatch", text="Find a train")]), "I am on it.")
+    async with app_on(home, server) as app:
+        first = await (await app.say("Plan the trip")).result()
+        server.gate("train").open()
+        [given] = await given_by(app)
+        await app.queue.handle(given.execution_id).result()
+        [given] = await given_by(app)
+        assert given.delivered_to is not None
+        second = await app.broker.run(given.delivered_to).result()
+        request = await app.ledgers.runtime.read(partial(requests.get, request_id=first.request_id))
+    assert first.response.content == "I am on it."
+    assert "The 9:15" in second.response.content
+    assert second.request_id == first.request_id
+    assert request is not None
+    assert request.status == "done"
+
+
+async def test_a_result_reaches_a_run_that_is_still_at_work(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Find a train").script("The 9:15")
+    dispatch = Turn("", [send("dispatch", text="Find a train")])
+    slow = Turn("", [ToolCall("agent_send", {"op": "status"})], faults=[Hold(gate="manager")])
+    server.when(from_manager).script(dispatch, slow, lambda r: Turn(f"Heard: {r.last_user}"))
+    async with app_on(home, server) as app:
+        asked = await app.say("Plan the trip")
+        await server.until(lambda: server.gate("manager").waiting)
+        [given] = await given_by(app)
+        await app.queue.handle(given.execution_id).result()
+        server.gate("manager").open()
+        result = await asked.result()
+        [given] = await given_by(app)
+        assert given.delivered_to is not None
+        taken = await app.queue.handle(given.delivered_to).state()
+    assert "The 9:15" in result.response.content
+    assert taken.taken_by == result.execution_id
+    server.assert_exhausted()
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [({"max_depth": 0}, "limit of depth is 0"), ({"max_workers": 1}, "1 workers are at work")],
+)
+async def test_depth_and_number_of_workers_are_limited(
+    home: Home, server: ModelServer, limits: dict[str, Any], expected: str
+) -> None:
+    server.when(last_user="Find").always(Turn("Found", faults=[Hold(gate="found")]))
+    server.when(from_manager).script(
+        Turn("", [send("dispatch", text="Find 1")]),
+        Turn("", [send("dispatch", text="Find 2")]),
+        lambda r: Turn(" ".join(r.tool_results)),
+    )
+    async with app_on(home, server, **limits) as app:
+        result = await (await app.say("Plan the trip")).result()
+        server.gate("found").open()
+        for one in await given_by(app):
+            await app.queue.handle(one.execution_id).result()
+    assert expected in result.response.content
+
+
+async def test_a_worker_that_is_not_of_the_session_is_not_told_about(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Find").script("Found")
+    server.when(from_manager).script(*dispatching("Find", then="Done"))
+    async with app_on(home, server) as app:
+        await (await app.say("Plan the trip")).result()
+        [given] = await given_by(app)
+        server.script(Turn("", [send("wait", worker=given.id)]), lambda r: Turn(r.tool_results[0]))
+        other = await (await app.say("And here?", session_label="other")).result()
+        server.script(Turn("", [send("wait", worker=given.id)]), lambda r: Turn(r.tool_results[0]))
+        again = await (await app.say("Once more")).result()
+    assert "There is no worker" in other.response.content
+    assert "Found" in again.response.content, "asked for by its id, a result is told again"
+
+
+async def test_stopping_a_run_stops_its_workers(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Hello?").script("Still here")
+    server.when(last_user="Find").script(Turn("Found", faults=[Hold(gate="never")]))
+    server.when(from_manager).script(*dispatching("Find", then="never said"))
+    async with app_on(home, server) as app:
+        asked = await app.say("Plan the trip")
+        await server.until(lambda: server.gate("never").waiting)
+        assert await asked.cancel()
+        with pytest.raises(WorkCancelledError):
+            await asked.result()
+        [given] = await given_by(app)
+        with pytest.raises(WorkCancelledError):
+            await app.queue.handle(given.execution_id).result()
+        after = await (await app.say("Hello?")).result()
+        runs = await app.ledgers.runtime.read(
+            partial(executions.begun_in, session_label="main", after=asked.id)
+        )
+    assert after.response.content == "Still here"
+    assert runs == [after.execution_id], "nobody is told of a worker that was stopped with its manager"
+
+
+async def test_a_manager_can_stop_a_worker(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Find").script(Turn("Found", faults=[Hold(gate="never")]))
+    server.when(from_manager).script(
+        Turn("", [send("dispatch", text="Find")]),
+        Turn("", [send("cancel")]),
+        lambda r: Turn(" ".join(r.tool_results)),
+    )
+    async with app_on(home, server) as app:
+        result = await (await app.say("Plan the trip")).result()
+        [given] = await given_by(app)
+    assert f"{given.id} cancelled" in result.response.content
+    assert given.status == "cancelled"
+
+
+async def test_a_worker_that_fails_is_told_as_failed(home: Home, server: ModelServer) -> None:
+    server.when(from_manager).script(*dispatching("Find", then=lambda r: Turn(r.tool_results[0])))
+    async with app_on(home, server) as app:
+        result = await (await app.say("Plan the trip")).result()
+    assert 'outcome="failed"' in result.response.content
+    assert "No model answered" in result.response.content
+
+
+async def test_a_read_only_worker_cannot_write_where_its_manager_can(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    write = Turn("", [ToolCall("write", {"path": "note.txt", "content": "hi"})])
+    server.when(last_user="Note it").script(write, lambda r: Turn(r.tool_results[0]))
+    server.when(from_manager).script(
+        Turn("", [send("dispatch", text="Note it", read_only=True)]),
+        Turn("", [send("wait")]),
+        lambda r: Turn(r.tool_results[0]),
+    )
+    async with granted(home, server, f"{desk}:rw") as app:
+        result = await (await app.say("Plan the trip")).result()
+    assert not (desk / "note.txt").exists()
+    assert "note.txt" in result.response.content
+
+
+async def test_two_sessions_do_not_share_their_workers(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Find").script("Found")
+    server.when(from_manager).script(*dispatching("Find", then="Done"))
+    async with app_on(home, server) as app:
+        await (await app.say("Plan the trip")).result()
+        server.script(Turn("", [send("status")]), lambda r: Turn(r.tool_results[0]))
+        other = await (await app.say("Anybody?", session_label="other")).result()
+    assert other.response.content == "No workers."
