@@ -26,6 +26,7 @@ from nexus.ledgers.forgetting.record import Counts, Entry
 from nexus.ledgers.forgetting.sets import Sets, attached
 from nexus.ledgers.forgetting.targets import Target
 from nexus.ledgers.ledgers import Ledgers
+from nexus.ledgers.runtime import executions
 
 # What was derived goes first; the runtime ledger, which holds the plan, last.
 _ORDER: Final = ("memory", "embeddings", "agents", "events", "identity", "runtime")
@@ -108,6 +109,7 @@ async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside)
         entry = await _remove(ledgers, entry, tell, beside)
         removed = time.perf_counter()
         await ledgers.events.write(entry.publish)
+        await _drop_streams(ledgers)
         await _scrub(ledgers, entry, tell, beside)
         await ledgers.runtime.write(entry.complete)
     except (LedgerBusyError, LedgerFullError) as error:
@@ -172,6 +174,18 @@ def _delete_files(home: Home, paths: list[str]) -> None:
         if file.is_relative_to(home.root.resolve()) and file.parent not in ours:
             with contextlib.suppress(FileNotFoundError):
                 file.unlink()
+
+
+async def _drop_streams(ledgers: Ledgers) -> None:
+    """Remove what runs said while they ran, but for those under way that stay."""
+    under_way = {id_ for id_, _ in await ledgers.runtime.read(executions.unfinished)}
+
+    def remove() -> None:
+        for path in (ledgers.home.run / "streams").glob("*.jsonl"):
+            if path.stem not in under_way:
+                path.unlink(missing_ok=True)
+
+    await asyncio.to_thread(remove)
 
 
 @asynccontextmanager

@@ -99,3 +99,22 @@ async def test_a_fork_loses_its_own_summary_of_a_turn_that_goes(scene: Scene) ->
     await scene.forget_thread("thr_1")
 
     assert await scene.left("agents.agent_turns") == {"trn_0", "trn_before"}
+
+
+async def test_what_runs_said_while_they_ran_goes_but_for_one_under_way(lineage: Scene) -> None:
+    await lineage.request("req_9")
+    await lineage.put(
+        "runtime.executions",
+        id="exe_9",
+        request_id="req_9",
+        root_request_id="req_9",
+        session_label="s",
+        status="running",
+    )
+    streams = lineage.ledgers.home.run / "streams"
+    streams.mkdir(parents=True)
+    for name in ("exe_1", "exe_9", "exe_unknown"):
+        (streams / f"{name}.jsonl").write_text('{"kind": "text", "text": "hello"}')
+    await lineage.forget_thread("thr_1")
+
+    assert {path.stem for path in streams.iterdir()} == {"exe_9"}
