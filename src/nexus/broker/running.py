@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from nexus.broker.agent import loop
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
+from nexus.broker.compaction import compact
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.journal import LedgerJournal
 from nexus.broker.queue import Turn
@@ -40,6 +41,14 @@ async def _nothing(*_: object) -> None:
     pass
 
 
+async def _nobody() -> list[str]:
+    return []
+
+
+async def _refuse(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> str:
+    raise ToolError(f"`{tool.name}` may not be called now", hint="Answer in text.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
     """What the rooms above do around runs."""
@@ -67,46 +76,63 @@ class AgentRun:
         self._parts = parts
         self._turn = turn
         self._ledgers = turn.ledgers
+        self._opened: OpenTurn | None = None
 
     async def __call__(self) -> dict[str, Any]:
         request = await requests.restore(self._ledgers, self._turn.execution.request_id)
         if request is None:
             raise AgentError("The request of this run was forgotten")
-        context = await self._context(request)
-        opened = await self._opened(request, context)
+        context = self._asked()
         stream = self._parts.streams.open(self._turn.execution.id)
         try:
-            result = await self._answer(request, context, opened, stream)
+            context = await self._prepared(request, context)
+            self._opened = await self._begun(request, context)
+            result = await self._answer(request, context, self._opened, stream)
             await self._parts.hooks.after_run(request, context, result)
         except asyncio.CancelledError:
-            await self._stopped(request, context, opened, stream)
+            if self._turn.context.entry.reason not in {"cancelled", "timeout"}:
+                stream.close()  # the run goes on elsewhere, and everything stays open
+                raise
+            await self._ended(request, context, "cancelled", "It was cancelled.")
+            self._parts.streams.finish(self._turn.execution.id, stream)
             raise
         except Exception as error:
-            known = error if isinstance(error, NexusError) else AgentError(_told(error))
-            text = self._parts.models.redact(str(known))
-            await self._ended(request, context, opened, "failed", text)
+            text = self._parts.models.redact(_told(error))
+            await self._ended(request, context, "failed", text)
             self._parts.streams.finish(self._turn.execution.id, stream)
-            if known is error:
+            if text == str(error):
                 raise
-            raise known from None
-        await self._ended(request, context, opened, "done", result.response.content)
+            raise AgentError(text) from None
+        await self._ended(request, context, "done", result.response.content)
         self._parts.streams.finish(self._turn.execution.id, stream)
         return result.to_json()
 
-    async def _context(self, request: Request) -> AssembledContext:
+    def _asked(self) -> AssembledContext:
+        """What this run is to answer, and what was collected into it."""
         first, *others = [AssembledContext.from_json(input_["context"]) for input_ in self._turn.inputs]
         for other in others:
             first.current_message = f"{first.current_message}\n\n{other.current_message}"
-        if first.role != "worker":
-            return first
+        return first
 
-        async def prepared() -> dict[str, Any]:
-            await self._parts.hooks.before_worker(request, first)
-            return first.to_json()
+    async def _prepared(self, request: Request, context: AssembledContext) -> AssembledContext:
+        """The context as the rooms above leave it, with the session's history made to fit."""
 
-        return AssembledContext.from_json(await self._turn.step("worker:pre_execution", prepared))
+        async def hooked() -> dict[str, Any]:
+            await self._parts.hooks.before_worker(request, context)
+            return context.to_json()
 
-    async def _opened(self, request: Request, context: AssembledContext) -> OpenTurn:
+        if context.role == "worker":
+            context = AssembledContext.from_json(await self._turn.step("worker:pre_execution", hooked))
+        await compact(
+            self._turn,
+            context,
+            self._parts.streams,
+            partial(self._job, request, context),
+            budget_tokens=self._parts.config.agents.context_tokens,
+        )
+        return context
+
+    async def _begun(self, request: Request, context: AssembledContext) -> OpenTurn:
         return await self._ledgers.agents.write(
             partial(
                 turns.begin,
@@ -122,37 +148,58 @@ class AgentRun:
     async def _answer(
         self, request: Request, context: AssembledContext, opened: OpenTurn, stream: Stream
     ) -> Result:
-        execution_id = self._turn.execution.id
-        journal = LedgerJournal(
-            self._ledgers,
-            request,
-            opened,
-            execution_id=execution_id,
-            role=context.role,
-            event_id=context.event_id,
-        )
+        journal = self._journal(request, context, opened, context.event_id)
         before = await self._ledgers.agents.read(partial(history.before, turn=opened))
-        job = loop.Job(
-            execution_id=execution_id,
-            step=self._turn.step,
-            system_prompt=context.system_prompt,
-            prompt=context.user_turn(),
-            history=[_exact(message) for message in before.messages],
-            tools=self._tools(context),
-            models=self._parts.models,
-            names=(context.model,) if context.model else self._parts.models.names(context.role),
-            limits=_limits(self._parts.config, context),
+        job = replace(
+            self._job(request, context, context.user_turn(), before.messages, opened, stream),
             journal=journal,
-            stream=stream,
             call=partial(self._call, request, context, journal),
             steered=self._steered,
         )
         outcome = await loop.run(job)
         return Result(
-            execution_id=execution_id,
+            execution_id=self._turn.execution.id,
             request_id=request.request_id,
             response=Response(content=outcome.text, model=outcome.model),
             usage=await journal.used(),
+        )
+
+    def _journal(
+        self, request: Request, context: AssembledContext, opened: OpenTurn, event_id: str | None
+    ) -> LedgerJournal:
+        return LedgerJournal(
+            self._ledgers,
+            request,
+            opened,
+            execution_id=self._turn.execution.id,
+            role=context.role,
+            event_id=event_id,
+        )
+
+    def _job(
+        self,
+        request: Request,
+        context: AssembledContext,
+        prompt: str,
+        past: Sequence[StoredMessage],
+        opened: OpenTurn,
+        stream: Stream,
+    ) -> loop.Job:
+        """A job in this run's conversation whose tools do nothing."""
+        return loop.Job(
+            execution_id=self._turn.execution.id,
+            step=self._turn.step,
+            system_prompt=context.system_prompt,
+            prompt=prompt,
+            history=[_exact(message) for message in past],
+            tools=self._tools(context),
+            models=self._parts.models,
+            names=(context.model,) if context.model else self._parts.models.names(context.role),
+            limits=_limits(self._parts.config, context),
+            journal=self._journal(request, context, opened, None),
+            stream=stream,
+            call=_refuse,
+            steered=_nobody,
         )
 
     def _tools(self, context: AssembledContext) -> Sequence[Tool]:
@@ -183,28 +230,18 @@ class AgentRun:
         )
         return await tool.call(arguments, _tool_context(request.access, call, self._parts.workers))
 
-    async def _stopped(
-        self, request: Request, context: AssembledContext, opened: OpenTurn, stream: Stream
-    ) -> None:
-        """Cancelled, or moved: a run that goes on elsewhere leaves everything open."""
-        reason = self._turn.context.entry.reason
-        if reason != "cancelled" and reason != "timeout":
-            stream.close()
-            return
-        await self._ended(request, context, opened, "cancelled", "It was cancelled.")
-        self._parts.streams.finish(self._turn.execution.id, stream)
-
     async def _ended(
         self,
         request: Request,
         context: AssembledContext,
-        opened: OpenTurn,
         status: Literal["done", "failed", "cancelled"],
         text: str,
     ) -> None:
         """Record the end where it belongs, the worker's result among it, before the run itself ends."""
         error = None if status == "done" else text
-        await self._ledgers.agents.write(partial(turns.end, turn_id=opened.id, status=status, error=error))
+        if self._opened is not None:
+            end_turn = partial(turns.end, turn_id=self._opened.id, status=status, error=error)
+            await self._ledgers.agents.write(end_turn)
         workers, execution_id = self._parts.workers, self._turn.execution.id
         if status == "failed":
             await workers.release(execution_id)
@@ -245,4 +282,6 @@ def _tool_context(access: Access, call: Call, workers: Dispatcher) -> Context:
 
 
 def _told(error: Exception) -> str:
+    if isinstance(error, NexusError):
+        return str(error)
     return f"Something went wrong inside: {type(error).__name__}: {error}"

@@ -37,6 +37,11 @@ def loaded(parts_json: str) -> ModelMessage:
     return _ADAPTER.validate_json(parts_json)
 
 
+def asked(text: str) -> str:
+    """The exact form of a message to the model."""
+    return _dumped(ModelRequest(parts=[UserPromptPart(text)]))
+
+
 def noted(text: str) -> str:
     """The exact form of a message that no model gave, in the place where its answer would stand."""
     return _dumped(ModelResponse(parts=[TextPart(text)]))

@@ -112,6 +112,11 @@ SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens)
        count(*) - count(cost_microusd)
 FROM usage WHERE root_request_id = ?
 
+-- name: last_usage_of_session
+SELECT u.input_tokens + u.cache_read_tokens + u.cache_write_tokens + u.output_tokens
+FROM usage AS u JOIN executions AS e ON e.id = u.execution_id
+WHERE e.session_label = ? AND e.id <> ? ORDER BY u.id DESC LIMIT 1
+
 -- name: usage_of_execution
 SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),

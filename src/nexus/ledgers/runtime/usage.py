@@ -67,6 +67,14 @@ def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:
     return _totals(connection, "usage_of_execution", execution_id)
 
 
+def last_of_session(connection: apsw.Connection, session_label: str, but_of_execution: str) -> int | None:
+    """How many tokens the last call in a session read and wrote, leaving out one run; None: none is known."""
+    found = connection.execute(
+        sql.queries("runtime")["last_usage_of_session"], (session_label, but_of_execution)
+    ).fetchone()
+    return None if found is None else cast("int", found[0])
+
+
 def _totals(connection: apsw.Connection, query: str, id_: str) -> Totals:
     row = connection.execute(sql.queries("runtime")[query], (id_,)).fetchone()
     return Totals(**dict(zip(Totals.__slots__, cast("tuple[int, ...]", row), strict=True)))

@@ -1,0 +1,84 @@
+"""Compaction: before a run, the older part of a long conversation becomes a summary, which is a turn too.
+
+The conversation's own model is asked, with the conversation as its cached prefix. Nothing is removed from
+the ledger, and what a model no longer sees is always stood in for.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+from nexus.broker.agent import loop
+from nexus.broker.agent import messages as stored_messages
+from nexus.broker.agent.records import Journal, Message
+from nexus.broker.queue import Turn
+from nexus.broker.streams import Stream, Streams
+from nexus.context import AssembledContext, budget, compaction
+from nexus.errors import AgentError
+from nexus.ledgers.agents import history, turns
+from nexus.ledgers.agents.messages import StoredMessage
+from nexus.ledgers.agents.turns import OpenTurn
+from nexus.ledgers.runtime import usage
+
+MakeJob = Callable[[str, Sequence[StoredMessage], OpenTurn, Stream], loop.Job]
+"""The job of asking this conversation's model something, without tools that do anything."""
+
+
+async def compact(
+    turn: Turn, context: AssembledContext, streams: Streams, make: MakeJob, *, budget_tokens: int
+) -> None:
+    """Sum the older part of a session up, where the next call of the model would be too long."""
+    through = await turn.step("compaction", _through, turn, context, budget_tokens)
+    if through is None:
+        return
+    opened = await turn.ledgers.agents.write(
+        partial(
+            turns.begin_summary,
+            session_label=context.session_label,
+            execution_id=turn.execution.id,
+            request_id=turn.execution.request_id,
+            role=context.role,
+            summarises_through=through,
+        )
+    )
+    past = await turn.ledgers.agents.read(partial(history.load, session_label=context.session_label))
+    # Nobody reads along: subscribers of the run wait for its answer.
+    name = f"{turn.execution.id}.summary"
+    with closing(streams.open(name)) as stream:
+        # Its own name, because the agent library knows a run by it.
+        job = replace(
+            make(compaction.TASK, compaction.up_to(past, through), opened, stream), execution_id=name
+        )
+        try:
+            await loop.run(job)
+        except AgentError:
+            await _stand_in(job.journal, compaction.stand_in(past, through))
+    streams.remove(name)
+    await turn.ledgers.agents.write(partial(turns.end, turn_id=opened.id, status="done"))
+
+
+async def _through(turn: Turn, context: AssembledContext, budget_tokens: int) -> int | None:
+    """The last turn to sum up; None where the conversation fits."""
+    past = await turn.ledgers.agents.read(partial(history.load, session_label=context.session_label))
+    sizes = compaction.sizes(past)
+    reported = await turn.ledgers.runtime.read(
+        partial(
+            usage.last_of_session, session_label=context.session_label, but_of_execution=turn.execution.id
+        )
+    )
+    estimated = (
+        budget.estimate(context.system_prompt)
+        + compaction.summary_tokens(past)
+        + sum(size.tokens for size in sizes)
+    )
+    before_tokens = estimated if reported is None else reported
+    if budget.fits(before_tokens, budget.estimate(context.user_turn()), budget_tokens=budget_tokens):
+        return None
+    return budget.through(sizes, budget_tokens=budget_tokens)
+
+
+async def _stand_in(journal: Journal, text: str) -> None:
+    asked = Message(role="user", content=compaction.TASK, parts_json=stored_messages.asked(compaction.TASK))
+    await journal.append(0, asked)
+    await journal.append(1, Message(role="assistant", content=text, parts_json=stored_messages.noted(text)))

@@ -1,0 +1,62 @@
+"""When a conversation outgrows its budget: what is asked for, and what stands in where nobody can sum up."""
+
+from nexus.context.budget import TurnSize, estimate
+from nexus.ledgers.agents.history import History
+from nexus.ledgers.agents.history import Turn as PastTurn
+from nexus.ledgers.agents.messages import StoredMessage
+
+TASK = """\
+<situation>
+This conversation is getting long. What you write now will stand for everything above it; what it leaves out
+you will no longer see.
+</situation>
+
+Sum up the conversation so far for yourself. Keep what was asked and decided, names, numbers, paths and dates
+exactly as they were given, what was done with which result, what is still open, and what the owner prefers.
+Leave out greetings and what no longer matters. Write plain text, and call no tools."""
+
+_SHOWN_CHARACTERS = 160
+
+
+def sizes(past: History) -> list[TurnSize]:
+    """About how many tokens each turn of a history takes."""
+    return [TurnSize(position=turn.position, tokens=sum(map(_tokens, turn.messages))) for turn in past.turns]
+
+
+def summary_tokens(past: History) -> int:
+    """About how many tokens the summary takes that a history begins with."""
+    return sum(map(_tokens, past.summary))
+
+
+def up_to(past: History, position: int) -> list[StoredMessage]:
+    """The messages that are to be summed up: a part of the history from its beginning on."""
+    turns = [turn for turn in past.turns if turn.position <= position]
+    return [*past.summary, *(message for turn in turns for message in turn.messages)]
+
+
+def stand_in(past: History, position: int) -> str:
+    """What is told of the older part where nobody could sum it up: that it is there, and what was asked."""
+    turns = [turn for turn in past.turns if turn.position <= position]
+    earlier = [message.content for message in past.summary if message.role == "assistant"]
+    lines = [f"- {asked}" for turn in turns if (asked := _asked(turn))]
+    return "\n".join(
+        [
+            *earlier,
+            f"(No summary could be made of {len(turns)} further turns. They are kept in the agents ledger "
+            "and are not shown here. What was asked in them:",
+            *lines,
+            ")",
+        ]
+    )
+
+
+def _asked(turn: PastTurn) -> str:
+    first = next((message.content for message in turn.messages if message.role == "user"), "")
+    told = " ".join(first.rpartition("</situation>")[2].split())
+    return told if len(told) <= _SHOWN_CHARACTERS else f"{told[: _SHOWN_CHARACTERS - 1]}…"
+
+
+def _tokens(message: StoredMessage) -> int:
+    # An answer's calls are in its exact form alone.
+    exact = message.parts_json if message.role == "assistant" else None
+    return estimate(exact or message.content)

@@ -1,0 +1,111 @@
+"""A conversation that outgrows its budget goes on with a summary, and the ledger keeps every word."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import cast
+
+import apsw
+import pytest
+
+from apps import app_on
+from nexus.app import App
+from nexus.context import compaction
+from nexus.home import Home
+from nexus.ledgers.agents import history
+from nexus.testing import ModelRequest, ModelServer, Turn, failures, shared_prefix_tokens, tokens_in
+
+# The system prompt and the tools take some 1,300 of them.
+_BUDGET_TOKENS = 2_000
+_LONG = "lorem ipsum " * 100
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+async def talk(app: App, *texts: str) -> str:
+    answer = ""
+    for text in texts:
+        answer = (await (await app.say(text)).result()).response.content
+    return answer
+
+
+def texts_of(request: ModelRequest) -> str:
+    return str(request.json["messages"])
+
+
+async def kept(app: App) -> list[str]:
+    def read(connection: apsw.Connection) -> list[str]:
+        rows = connection.execute("SELECT content FROM agent_messages ORDER BY position")
+        return [cast("str", row[0]) for row in rows]
+
+    return await app.ledgers.agents.read(read)
+
+
+async def test_older_turns_are_summed_up_with_the_same_prefix(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Sum up the conversation").script("SUMMARY: the blue tin.")
+    server.always(lambda request: Turn(f"Noted. {_LONG}"))
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        await talk(
+            app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out", "Where is the tea?"
+        )
+        stored = await kept(app)
+        seen = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+    [asked] = [request for request in server.requests if "Sum up the conversation" in request.last_user]
+    before = server.requests[server.requests.index(asked) - 1]
+    after = server.requests[-1]
+    new_tokens = tokens_in(len(compaction.TASK)) + 20
+    assert shared_prefix_tokens(before.prompt, asked.prompt) >= asked.prompt.tokens - new_tokens
+    assert "SUMMARY: the blue tin." in texts_of(after)
+    assert "Tea is in the blue tin" not in texts_of(after)
+    assert any("Tea is in the blue tin" in text for text in stored), "the ledger keeps every word"
+    assert [message.content for message in seen.summary] == [compaction.TASK, "SUMMARY: the blue tin."]
+
+
+async def test_nobody_who_reads_along_sees_the_summary(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Sum up the conversation").script("SUMMARY")
+    server.always(lambda request: Turn(f"Noted. {_LONG}"))
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        await talk(app, "One", "Two", "Three")
+        run = await app.say("Four")
+        shown = "".join([delta.text async for delta in run.deltas()])
+        await run.result()
+    assert any("Sum up" in request.last_user for request in server.requests)
+    assert "SUMMARY" not in shown
+    assert shown.startswith("Noted.")
+    assert not list((home.run / "streams").glob("*.summary.jsonl"))
+
+
+async def test_where_nobody_can_sum_up_the_questions_stand_in(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Sum up the conversation").always(failures.server_error())
+    server.always(lambda request: Turn(f"Noted. {_LONG}"))
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        await talk(
+            app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out", "Where is the tea?"
+        )
+    after = texts_of(server.requests[-1])
+    assert "- Tea is in the blue tin" in after
+    assert "kept in the agents ledger" in after
+
+
+async def test_a_summary_is_summed_up_in_its_turn(home: Home, server: ModelServer) -> None:
+    summaries = iter(range(1, 100))
+    server.when(last_user="Sum up the conversation").always(
+        lambda request: Turn(f"SUMMARY {next(summaries)}")
+    )
+    server.always(lambda request: Turn(f"Noted. {_LONG}"))
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        await talk(app, *(f"Message {number}" for number in range(9)))
+    asked = [request for request in server.requests if "Sum up the conversation" in request.last_user]
+    assert len(asked) >= 2
+    assert "SUMMARY 1" in texts_of(asked[1])
+    assert "SUMMARY 1" not in texts_of(server.requests[-1])
+
+
+async def test_a_short_conversation_is_left_alone(home: Home, server: ModelServer) -> None:
+    server.always("Hm.")
+    async with app_on(home, server) as app:
+        await talk(app, "One", "Two", "Three")
+    assert len(server.requests) == 3
