@@ -9,6 +9,7 @@ from typing import Self
 
 import apsw
 
+from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
 from nexus.broker.queue import SessionQueue
@@ -60,6 +61,8 @@ class App:
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self.ledgers)
         await self._stack.enter_async_context(self.models)
+        servers = await self._stack.enter_async_context(Servers(self.config.mcp, self.home.state))
+        self.broker.add_tools(await servers.tools())
         self._stack.push_async_callback(self.engine.close)
         await self.engine.open(serve=self._serve)
         if self._serve:

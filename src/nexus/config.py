@@ -124,7 +124,8 @@ class McpConfig:
     env: Mapping[str, str] = _setting({}, "Its variables; a value may name a secret, such as `env:TOKEN`.")
     url: str = _setting("", "Where it is, when it is not to be started.")
     headers: Mapping[str, str] = _setting({}, "Headers of each request; a value may name a secret.")
-    timeout_ms: int = _setting(30_000, "How long it may take to start, and to answer a call.", least=1)
+    start_timeout_ms: int = _setting(30_000, "How long it may take to start.", least=1)
+    timeout_ms: int = _setting(60_000, "How long it may take to answer a call.", least=1)
 
 
 def _providers() -> dict[str, ProviderConfig]:

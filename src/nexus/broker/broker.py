@@ -38,15 +38,20 @@ class Broker:
         self._streams = streams
         self._models = models
         self._workers = Dispatcher(ledgers, queue, config.agents, self._start)
+        self._tools = {tool.name: tool for tool in tools}
         self._parts = Parts(
             config=config,
             models=models,
             streams=streams,
-            tools={tool.name: tool for tool in tools},
+            tools=self._tools,
             hooks=hooks or Hooks(),
             workers=self._workers,
         )
         queue.register(WORK, self._run)
+
+    def add_tools(self, tools: Iterable[Tool]) -> None:
+        """Make further tools known. Everybody has the same, so do it before the home is served."""
+        self._tools.update({tool.name: tool for tool in tools})
 
     async def assemble_context(
         self,

@@ -1,0 +1,140 @@
+"""The MCP servers of a home: their tools beside our own, each started when it is first needed."""
+
+import asyncio
+import importlib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from nexus import secrets
+from nexus.broker.agent.mcp import offer
+from nexus.broker.agent.mcp.offer import Offer
+from nexus.broker.tools import Context, Tool
+from nexus.broker.tools.tool import Arguments
+from nexus.config import McpConfig
+from nexus.errors import ConfigError, NexusError, ToolError
+
+if TYPE_CHECKING:
+    from nexus.broker.agent.mcp.connection import Connection
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerTool(Tool):
+    """A tool of a server, which checks its arguments itself."""
+
+    async def call(self, arguments: Arguments, context: Context) -> str:
+        return await self.run(arguments, context)
+
+
+class Servers:
+    """The servers that the settings name."""
+
+    def __init__(
+        self, configs: Mapping[str, McpConfig], state: Path, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        self._servers = {
+            name: _Server(name, config, state / "mcp" / f"{name}.json", environ)
+            for name, config in sorted(configs.items())
+        }
+
+    async def tools(self) -> list[Tool]:
+        """The tools of every server, in a stable order.
+
+        What a server offered last is used; one that was never asked is started now. One that cannot be has no
+        tools until it can.
+        """
+        found = await asyncio.gather(*(server.tools() for server in self._servers.values()))
+        return [tool for tools in found for tool in tools]
+
+    async def close(self) -> None:
+        """End every connection."""
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Server:
+    def __init__(self, name: str, config: McpConfig, cache: Path, environ: Mapping[str, str]) -> None:
+        self._name = name
+        self._config = config
+        self._cache = cache
+        self._environ = environ
+        self._starting = asyncio.Lock()
+        self._connection: Connection | None = None
+        self._secrets: set[str] = set()
+
+    async def tools(self) -> list[Tool]:
+        offers = await asyncio.to_thread(offer.read, self._cache)
+        if offers is None:
+            try:
+                await self._connected()
+            except NexusError as error:
+                _log.warning("%s", secrets.redact(str(error), self._secrets))
+            offers = await asyncio.to_thread(offer.read, self._cache)
+        return [self._tool(one) for one in offers or []]
+
+    async def close(self) -> None:
+        async with self._starting:
+            if self._connection is not None:
+                await self._connection.close()
+                self._connection = None
+
+    def _tool(self, one: Offer) -> Tool:
+        async def run(arguments: Arguments, context: Context) -> str:
+            return await self._call(one.name, arguments)
+
+        return ServerTool(
+            name=one.name_in(self._name),
+            description=one.description,
+            parameters=one.parameters,
+            run=run,
+            repeatable=one.repeatable,
+        )
+
+    async def _call(self, tool: str, arguments: Arguments) -> str:
+        try:
+            connection = await self._connected()
+            return secrets.redact(await connection.call(tool, dict(arguments)), self._secrets)
+        except NexusError as error:
+            raise ToolError(secrets.redact(error.message, self._secrets), hint=error.hint) from None
+
+    async def _connected(self) -> "Connection":
+        async with self._starting:
+            if self._connection is None or not self._connection.alive:
+                self._connection = None
+                connection = await self._made()
+                offers = await connection.open()
+                await asyncio.to_thread(offer.write, self._cache, offers)
+                self._connection = connection
+            return self._connection
+
+    async def _made(self) -> "Connection":
+        if bool(self._config.command) == bool(self._config.url):
+            raise ConfigError(
+                f"[mcp.{self._name}] must have either a `command` or a `url`", hint="Correct config.toml."
+            )
+        env = {name: await self._value(value) for name, value in self._config.env.items()}
+        headers = {name: await self._value(value) for name, value in self._config.headers.items()}
+        # The client takes a while to import, so it is when a server is needed, and beside the loop.
+        module: Any = await asyncio.to_thread(importlib.import_module, "nexus.broker.agent.mcp.connection")
+        make: Callable[..., Connection] = module.Connection
+        return make(self._name, self._config, env, headers)
+
+    async def _value(self, text: str) -> str:
+        if not secrets.is_source(text):
+            return text
+        secret = await asyncio.to_thread(secrets.read, text, self._environ)
+        self._secrets.add(secret)
+        return secret
