@@ -1,0 +1,92 @@
+"""What a provider has cached stays usable: a request begins with the last one's bytes, a fork's as well."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+
+import pytest
+
+from apps import app_on
+from nexus.app import App
+from nexus.home import Home
+from nexus.ledgers.runtime import requests
+from nexus.request import Access, Agent, Event, Request
+from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
+
+_TURNS = 30
+_MESSAGES = b'"messages":['
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+def split(request: ModelRequest) -> tuple[bytes, bytes, bytes]:
+    """The body as it was sent: what is before its messages, the messages, and what is after them."""
+    before, mark, rest = request.body.partition(_MESSAGES)
+    assert mark, "the messages are one list in the body"
+    depth, in_text, escaped = 1, False, False
+    for place, byte in enumerate(rest):
+        if in_text:
+            in_text, escaped = byte != ord('"') or escaped, byte == ord("\\") and not escaped
+        elif byte == ord('"'):
+            in_text = True
+        elif byte in b"[{":
+            depth += 1
+        elif byte in b"]}":
+            depth -= 1
+            if depth == 0:
+                return before, rest[:place], rest[place + 1 :]
+    raise AssertionError("the list of messages has no end")
+
+
+def assert_extends(later: ModelRequest, earlier: ModelRequest) -> None:
+    """Byte for byte: the same outside of the messages, and the earlier messages first."""
+    before, said, after = split(earlier)
+    later_before, later_said, later_after = split(later)
+    assert (later_before, later_after) == (before, after)
+    shared = next((i for i, (a, b) in enumerate(zip(said, later_said, strict=False)) if a != b), len(said))
+    was, became = said[max(0, shared - 200) :][:300], later_said[max(0, shared - 200) :][:300]
+    assert shared == len(said), f"{was!r} became {became!r}"
+    assert len(later_said) > len(said)
+
+
+async def fork(app: App) -> None:
+    """Ask something in a fork of the session `main`, as an automation does."""
+    request = Request(
+        event=Event(content="What was learned?"),
+        agent=Agent(role="worker", session_label="main"),
+        access=Access(level="owner", tools=None),
+    )
+    await app.ledgers.runtime.write(partial(requests.create, request=request))
+    label = "meeseeks:writer:main"
+    context = await app.broker.assemble_context(
+        request, session_label=label, task="What was learned?", role="writer", fork_of="main"
+    )
+    context.role_context = "You write the memory."
+    await (await app.broker.start_execution(request, context)).result()
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_thirty_turns_and_a_fork_share_their_prefix(home: Home, server: ModelServer, wire: str) -> None:
+    for turn in range(_TURNS):
+        if turn % 5 == 1:
+            calls = [ToolCall("bash", {"command": f"echo {turn}"}), ToolCall("agent_send", {"op": "status"})]
+            server.script(Turn("Let me look.", calls, thinking="Look first."))
+        server.script(Turn(f'Answer {turn}: "quoted" \\ and ünïcode', thinking=f"Hm, {turn}."))
+    server.script("Nothing new.")
+    async with app_on(home, server, wire) as app:
+        for turn in range(_TURNS):
+            await (await app.say(f"Question {turn}, with a ] and a }} in it")).result()
+        await fork(app)
+    server.assert_exhausted()
+    sent = server.requests
+    assert len(sent) == _TURNS + 6 + 1
+    for earlier, later in pairwise(sent):
+        assert_extends(later, earlier)
+    # The cache of the server itself agrees: nothing but the new part was ever read afresh.
+    read = [exchange.answer.usage.cache_read_tokens for exchange in server.exchanges[1:]]
+    assert all(tokens > 0 for tokens in read)
+    assert read == sorted(read)
