@@ -1,0 +1,115 @@
+"""Models by name: which are asked in which role, with which key, and what is said where none can be."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_runs import KEY, Run
+from nexus.broker.agent.models import Models
+from nexus.config import Config, ModelsConfig, ProviderConfig
+from nexus.errors import ConfigError, SecretError
+from nexus.testing import ModelServer
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    async with ModelServer(keys=[KEY]) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("settings", "role", "wanted"),
+    [
+        ({"manager": ("a/m",)}, "manager", ("a/m",)),
+        ({"manager": ("a/m",)}, "worker", ("a/m",)),
+        ({"manager": ("a/m",), "worker": ("a/w",)}, "worker", ("a/w",)),
+        ({"manager": ("a/m",), "worker": ("a/w",)}, "fast", ("a/w",)),
+        ({"manager": ("a/m",), "worker": ("a/w",)}, "writer", ("a/w",)),
+        ({"manager": ("a/m",), "writer": ("a/s", "a/t")}, "writer", ("a/s", "a/t")),
+        ({"manager": ("a/m",), "worker": ("a/w",)}, "memory-reader", ("a/w",)),
+    ],
+)
+def test_a_role_without_models_of_its_own_uses_anothers(
+    settings: dict[str, Any], role: str, wanted: tuple[str, ...]
+) -> None:
+    assert Models(Config(models=ModelsConfig(**settings))).names(role) == wanted
+
+
+def test_without_any_model_it_is_said_what_to_write_where() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Models(Config()).names("manager")
+    assert "[models] in config.toml" in caught.value.hint
+    assert "ANTHROPIC_API_KEY" in caught.value.hint
+
+
+async def test_a_missing_key_is_asked_for_by_its_variable() -> None:
+    async with Models(Config(), {}) as models:
+        with pytest.raises(SecretError) as caught:
+            await models.candidates(("anthropic/claude-opus-5",))
+    assert "ANTHROPIC_API_KEY" in str(caught.value)
+
+
+async def test_a_model_whose_key_is_missing_is_left_out_while_there_is_another() -> None:
+    async with Models(Config(), {"OPENAI_API_KEY": KEY}) as models:
+        found = await models.candidates(("anthropic/claude-opus-5", "openai/gpt-4.1", "ollama/qwen3"))
+    assert [candidate.name for candidate in found] == ["openai/gpt-4.1", "ollama/qwen3"]
+
+
+@pytest.mark.parametrize("name", ["claude-opus-5", "anthropic/", "nowhere/model", ""])
+async def test_a_name_that_is_none_is_refused_with_what_is_known(name: str) -> None:
+    async with Models(Config(), {}) as models:
+        with pytest.raises(ConfigError) as caught:
+            await models.candidates((name,))
+    assert "anthropic, openai, ollama" in caught.value.hint
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+@pytest.mark.parametrize("setting", ["api_key", "auth_token"])
+async def test_a_key_and_a_bearer_token_reach_the_provider(
+    server: ModelServer, tmp_path: Path, wire: str, setting: str
+) -> None:
+    server.script("Hello.")
+    place = {"api_key": "", setting: "env:KEY", "headers": {"x-team": "env:KEY", "x-plain": "blue"}}
+    run = Run(server, tmp_path, wire, provider=place)
+    assert (await run()).text == "Hello."
+    sent = server.requests[0].headers
+    assert (sent["x-team"], sent["x-plain"]) == (KEY, "blue")
+    if setting == "auth_token":
+        assert sent["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_server_that_needs_no_key(tmp_path: Path) -> None:
+    async with ModelServer() as server:
+        server.script("Hello.")
+        run = Run(server, tmp_path, "openai", provider={"api_key": ""})
+        assert (await run()).text == "Hello."
+
+
+async def test_clients_are_made_once_for_each_provider(server: ModelServer) -> None:
+    config = Config(providers={"here": ProviderConfig(base_url=server.openai_url)})
+    async with Models(config, {}) as models:
+        one, two = await models.candidates(("here/one", "here/two"))
+        (again,) = await models.candidates(("here/one",))
+    assert one.model.provider is two.model.provider is again.model.provider
+
+
+def test_what_a_model_cost_is_unknown_rather_than_wrong() -> None:
+    from pydantic_ai.usage import RequestUsage
+
+    from nexus.broker.agent import prices
+
+    usage = RequestUsage(input_tokens=1_000_000, output_tokens=100_000)
+    known = prices.cost_microusd(
+        usage, provider="anthropic", model="claude-opus-5", base_url="http://127.0.0.1"
+    )
+    assert known is not None
+    assert known > 1_000_000
+    cached = replace(usage, cache_read_tokens=900_000)
+    cheaper = prices.cost_microusd(cached, provider="anthropic", model="claude-opus-5", base_url="")
+    assert cheaper is not None
+    assert cheaper < known
+    assert prices.cost_microusd(usage, provider="ollama", model="qwen3", base_url="http://127.0.0.1") is None
+    assert prices.cost_microusd(usage, provider="local", model="gpt-4.1", base_url="http://10.0.0.1") is None
