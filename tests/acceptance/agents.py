@@ -1,0 +1,77 @@
+"""The real program with an agent in it, on a model server of the test."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+
+from acceptance.program import NEXUS
+from nexus.home import Home
+from nexus.testing import ModelServer
+
+# Seconds that a loaded machine may take to start the program and answer.
+PATIENCE_S = 180
+PATIENCE_MS = PATIENCE_S * 1000
+
+
+def environment(server: ModelServer | None, wire: str = "anthropic", **more: str) -> dict[str, str]:
+    """The variables of a program whose models are on that server."""
+    bare = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
+    if server is None:
+        return {**bare, **more}
+    return {
+        **bare,
+        "NEXUS_MODELS_MANAGER": "test/large",
+        "NEXUS_PROVIDERS_TEST_KIND": wire,
+        "NEXUS_PROVIDERS_TEST_BASE_URL": server.url if wire == "anthropic" else server.openai_url,
+        "NEXUS_ENGINE_LEASE_MS": "1000",
+        **more,
+    }
+
+
+def start(home: Home, env: dict[str, str], *arguments: str) -> subprocess.Popen[str]:
+    """Begin a command that gets no input."""
+    command = [str(NEXUS), "--home", str(home.root), *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+
+
+def finish(
+    home: Home, env: dict[str, str], *arguments: str, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    command = [str(NEXUS), "--home", str(home.root), *arguments]
+    return subprocess.run(command, env=env, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+def kill_when(server: ModelServer, process: subprocess.Popen[str], condition: Callable[[], object]) -> None:
+    """Kill -9 at that moment."""
+    try:
+        server.wait_until(condition, PATIENCE_MS)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == -signal.SIGKILL
+
+
+def rows(home: Home, ledger: str, query: str) -> list[tuple[Any, ...]]:
+    """Ask a ledger of a home that nobody serves."""
+    connection = apsw.Connection(str(home.ledger(ledger)), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return cast("list[tuple[Any, ...]]", connection.execute(query).fetchall())
+    finally:
+        connection.close()
+
+
+def answers(home: Home) -> list[str]:
+    """What the agent said to people, in order."""
+    found = rows(home, "events", "SELECT content FROM events WHERE direction = 'outbound' ORDER BY seq")
+    return [str(row[0]) for row in found]
+
+
+def written(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
