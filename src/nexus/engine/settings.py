@@ -21,7 +21,7 @@ class Lane:
 
 
 DEFAULT_LANES = (
-    Lane(name="chat", limit=48, priority=0),
+    Lane(name="chat", limit=56, priority=0),
     Lane(name="workers", limit=16, priority=50),
     Lane(name="background", limit=16, priority=100),
 )

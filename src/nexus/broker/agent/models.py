@@ -1,6 +1,7 @@
 """Models by name: `provider/model`, with the provider's client, its key and how it is asked."""
 
 import asyncio
+import gc
 import importlib
 import os
 from collections.abc import Mapping
@@ -107,6 +108,9 @@ class Models:
         connect: Connect = (
             await asyncio.to_thread(importlib.import_module, f"nexus.broker.agent.clients.{config.kind}")
         ).connect
+        # What is imported by now stays. A full garbage collection that looks through all of it would stop the
+        # event loop for longer than anybody who watches an answer being written should notice.
+        gc.freeze()
         return connect(opening)
 
     async def _secret(self, source: str) -> str | None:
