@@ -54,15 +54,19 @@ class Answering:
         prepared = model.prepare_messages(messages, parameters)
         self._sent_bytes = _length_bytes(prepared, parameters)
         loop = asyncio.get_running_loop()
+        limit = asyncio.timeout(config.timeout_ms / 1000)
         try:
-            async with asyncio.timeout(config.timeout_ms / 1000) as limit:
-                async with model.request_stream(prepared, self._candidate.settings, parameters) as response:
-                    self._response = response
-                    async for event in response:
-                        limit.reschedule(loop.time() + config.stall_ms / 1000)
-                        self._publish(event)
-        except TimeoutError:
-            raise ModelConnectionError(model.model_name, self._waited_for()) from None
+            async with (
+                limit,
+                model.request_stream(prepared, self._candidate.settings, parameters) as response,
+            ):
+                self._response = response
+                async for event in response:
+                    limit.reschedule(loop.time() + config.stall_ms / 1000)
+                    self._publish(event)
+        except TimeoutError as error:
+            reason = self._waited_for() if limit.expired() else str(error) or "it took too long"
+            raise ModelConnectionError(model.model_name, reason) from None
         answer = response.get()
         if answer.state == "incomplete":
             raise ModelConnectionError(model.model_name, "the answer ended before it was complete")

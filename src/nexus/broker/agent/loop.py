@@ -53,10 +53,13 @@ class Job:
 
 async def run(job: Job) -> Outcome:
     """Bring a run to its end: its answer, or an AgentError that says why there is none."""
+    limit = asyncio.timeout(job.limits.timeout_ms / 1000)
     try:
-        async with asyncio.timeout(job.limits.timeout_ms / 1000):
+        async with limit:
             return await _run(job)
     except TimeoutError:
+        if not limit.expired():
+            raise
         raise LimitError(
             f"The run took longer than {job.limits.timeout_ms} ms",
             hint="Raise `timeout_ms` in the section [agents] of config.toml.",
