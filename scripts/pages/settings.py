@@ -1,6 +1,7 @@
 """The settings page, from nexus.config."""
 
 from nexus import config
+from nexus.settings import Setting
 from pages import markdown
 
 _ABOUT = """\
@@ -22,7 +23,7 @@ def page() -> str:
     return markdown.join(parts)
 
 
-def _setting(entry: config.Setting) -> list[str]:
+def _setting(entry: Setting) -> list[str]:
     kind = entry.kind if "`" in entry.kind else markdown.code(entry.kind)
     return [
         f"### `{entry.key}` {{ #{entry.section}-{entry.key} }}",

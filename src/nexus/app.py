@@ -105,8 +105,10 @@ class App:
 
     async def under_way(self, session_label: str) -> list[Run]:
         """The runs of a session that have not ended, such as those that a crash cut short."""
-        unfinished = await self.ledgers.runtime.read(executions.unfinished)
-        return [self.broker.run(id_) for id_, label in unfinished if label == session_label]
+        unfinished = await self.ledgers.runtime.read(
+            partial(executions.unfinished_in, session_label=session_label)
+        )
+        return [self.broker.run(id_) for id_ in unfinished]
 
     async def _heard(self, text: str, session_label: str, channel: str) -> Event:
         def record(connection: apsw.Connection) -> tuple[str, str]:

@@ -178,7 +178,7 @@ def _delete_files(home: Home, paths: list[str]) -> None:
 
 async def _drop_streams(ledgers: Ledgers) -> None:
     """Remove what runs said while they ran, but for those under way that stay."""
-    under_way = {id_ for id_, _ in await ledgers.runtime.read(executions.unfinished)}
+    under_way = set(await ledgers.runtime.read(executions.unfinished))
 
     def remove() -> None:
         for path in (ledgers.home.run / "streams").glob("*.jsonl"):

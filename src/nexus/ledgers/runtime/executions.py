@@ -146,6 +146,12 @@ def unfinished(connection: apsw.Connection) -> list[str]:
     return [cast("str", row[0]) for row in connection.execute(sql.queries("runtime")["unfinished"])]
 
 
+def unfinished_in(connection: apsw.Connection, session_label: str) -> list[str]:
+    """The runs of a session that have not ended, in order."""
+    rows = connection.execute(sql.queries("runtime")["all_unfinished_in_session"], (session_label,))
+    return [cast("str", row[0]) for row in rows]
+
+
 def known(connection: apsw.Connection, execution_ids: Sequence[str]) -> set[str]:
     """Those of these runs that are recorded."""
     rows = connection.execute(sql.queries("runtime")["known_executions"], (json.dumps(list(execution_ids)),))

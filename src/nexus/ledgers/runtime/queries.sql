@@ -51,6 +51,9 @@ ORDER BY rowid
 -- name: unfinished
 SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
 
+-- name: all_unfinished_in_session
+SELECT id FROM executions WHERE session_label = ? AND status IN ('queued', 'running') ORDER BY rowid
+
 -- name: known_executions
 SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))
 
