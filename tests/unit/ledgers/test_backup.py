@@ -295,7 +295,8 @@ def test_a_restore_clears_what_a_killed_one_left(copy: Path, tmp_path: Path) -> 
     new = Home(tmp_path / "new")
     (new.root / ".unfinished-new_01" / "data").mkdir(parents=True)
     backup.restore(copy, new)
-    assert {path.name for path in new.root.iterdir()} == {"config.toml", "data", "home.lock", "logs", "state"}
+    made = {path.name for path in new.root.iterdir()}
+    assert made == {"config.toml", "data", "home.lock", "logs", "run", "state"}
 
 
 def test_a_manifest_reads_back_as_it_was_written(tmp_path: Path, furnished: Home) -> None:
