@@ -45,10 +45,16 @@ class Database:
 
     @contextmanager
     def write(self, engine: sa.Engine | None = None) -> Generator[sa.Connection]:
-        """A transaction that holds the write lock from its first statement on."""
+        """A transaction that holds the write lock from its first statement on.
+
+        On a connection that was made by `alone` it is not kept waiting by others that write all the time.
+        """
         with (engine or self.engine).begin() as connection:
             if not self.is_postgres:
-                _begin(connection)
+                if engine is None:
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                else:
+                    _begin_soon(connection)
             yield connection
 
     def sql(self, statement: str) -> sa.TextClause:
@@ -104,11 +110,12 @@ class Database:
         return engine
 
 
-def _begin(connection: sa.Connection) -> None:
+def _begin_soon(connection: sa.Connection) -> None:
     """Take the write lock, looking for it in short steps of uneven length.
 
     The steps of SQLite's own timeout grow to 100 ms, and beside processes that write all the time a step
-    that long misses every gap: leases were lost for it.
+    that long misses every gap: leases were lost for it. For all writes it would be too dear, because
+    each look costs more here than in SQLite itself.
     """
     deadline_s = time.monotonic() + _BUSY_TIMEOUT_MS / 1000
     connection.exec_driver_sql("PRAGMA busy_timeout = 0")
