@@ -29,7 +29,7 @@ async def compact(
     turn: Turn, context: AssembledContext, streams: Streams, make: MakeJob, *, budget_tokens: int
 ) -> None:
     """Sum the older part of a session up, where the next call of the model would be too long."""
-    through = await turn.step("compaction", _through, turn, context, budget_tokens)
+    through = await turn.decide("compaction", _through, turn, context, budget_tokens)
     if through is None:
         return
     opened = await turn.ledgers.agents.write(
