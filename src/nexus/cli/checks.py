@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nexus import __version__, config, ledgers
 from nexus.broker.tools import sandbox
+from nexus.cli import model_checks
 from nexus.cli.findings import Finding, Level
 from nexus.cli.place import size
 from nexus.errors import ConfigError
@@ -128,11 +129,26 @@ def _permissions(home: Home) -> Iterator[Finding]:
 
 def _configuration(home: Home) -> Iterator[Finding]:
     try:
-        config.load(home.config_file)
+        loaded = config.load(home.config_file)
     except ConfigError as error:
         yield Finding(check="config", level="error", message=error.message, remedy=error.hint)
     else:
         yield Finding(check="config", level="ok", message="config.toml can be read")
+        yield from _models(loaded)
+
+
+def _models(loaded: config.Config) -> Iterator[Finding]:
+    missing = list(model_checks.problems(loaded))
+    for problem in missing:
+        yield Finding(check="models", level="warning", message=problem.message, remedy=problem.hint)
+    try:
+        chosen = model_checks.chosen(loaded)
+    except ConfigError as error:
+        # A home without an agent is a whole home: its ledgers and its memory can be used.
+        yield Finding(check="models", level="ok", message=error.message, remedy=error.hint)
+    else:
+        if not missing:
+            yield Finding(check="models", level="ok", message=f"The manager is {chosen}")
 
 
 def _databases(home: Home, *, thorough: bool) -> Iterator[Finding]:
