@@ -14,7 +14,7 @@ from nexus.home import Home
 from nexus.testing import ModelServer
 
 # Seconds that a loaded machine may take to start the program and answer.
-PATIENCE_S = 180
+PATIENCE_S = 120
 PATIENCE_MS = PATIENCE_S * 1000
 
 

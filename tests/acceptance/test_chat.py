@@ -1,0 +1,154 @@
+"""Talking with the agent: in a terminal, in a pipe, in one shot, and where nothing is set up yet."""
+
+import json
+import os
+import pty
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+
+import pytest
+
+from acceptance.agents import PATIENCE_S, answers, environment, finish
+from acceptance.program import NEXUS
+from nexus.home import Home
+from nexus.testing import Hold, ModelServer, ToolCall, Turn, echo, failures
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+class Terminal:
+    """The program on a terminal of its own."""
+
+    def __init__(self, home: Home, env: dict[str, str], *arguments: str) -> None:
+        self._terminal, inside = pty.openpty()
+        self.process = subprocess.Popen(
+            # Its own session, with this terminal as the one that Ctrl-C comes from.
+            ["setsid", "--ctty", str(NEXUS), "--home", str(home.root), *arguments],
+            env={**env, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
+            stdin=inside,
+            stdout=inside,
+            stderr=inside,
+        )
+        os.close(inside)
+        os.set_blocking(self._terminal, False)
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def wait_for(self, text: str) -> None:
+        """Wait until that was printed after what was waited for before."""
+        deadline = time.monotonic() + PATIENCE_S
+        while text not in self.seen:
+            assert time.monotonic() < deadline, f"{text!r} did not come: {self.seen[-2000:]!r}"
+            self._read()
+            time.sleep(0.02)
+        self.seen = self.seen.partition(text)[2]
+
+    def _read(self) -> None:
+        with suppress(OSError):
+            self.seen += os.read(self._terminal, 1 << 16).decode(errors="replace")
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+        os.close(self._terminal)
+
+
+def test_a_conversation_in_a_terminal(home: Home, server: ModelServer) -> None:
+    story = Turn("Once upon a time, " * 30, faults=[Hold(gate="story", after_deltas=2)])
+    server.script(
+        Turn("", [ToolCall("bash", {"command": "echo \x1b[31mred"})]), "Hello, \x1b[2Jowner.", story
+    )
+    server.script("Still here.")
+    with closing(Terminal(home, environment(server), "chat")) as terminal:
+        terminal.wait_for(">")
+        terminal.type("Hi\r")
+        terminal.wait_for("· bash echo [31mred")
+        terminal.wait_for("Hello, [2Jowner.")
+        terminal.wait_for("tokens in")
+        terminal.type("Tell me a story\r")
+        terminal.wait_for("Once upon a time")
+        server.wait_until(lambda: server.gate("story").waiting)
+        terminal.type("\x03")
+        terminal.wait_for("Stopped.")
+        terminal.type("/help\r")
+        terminal.wait_for("begin a new session")
+        terminal.type("Are you there?\r")
+        terminal.wait_for("Still here.")
+        terminal.type("/quit\r")
+        assert terminal.process.wait(PATIENCE_S) == 0
+    assert answers(home) == ["Hello, \x1b[2Jowner.", "Still here."]
+    assert "This turn was cancelled" in str(server.requests[-1].json), "the model knows of the turn it lost"
+
+
+def test_a_conversation_in_a_pipe(home: Home, server: ModelServer) -> None:
+    server.script("One.", "Two.", failures.unauthorized(), "Four.")
+    lines = "first\nsecond\n/nonsense\nthird\n/new\nfourth\n"
+    done = finish(home, environment(server), "chat", stdin=lines)
+    assert done.returncode == 0
+    assert done.stdout == "One.\nTwo.\nFour.\n"
+    assert "There is no command /nonsense" in done.stderr
+    assert "No model answered" in done.stderr
+    assert "first" in str(server.requests[2].json["messages"]), "a session remembers"
+    assert "first" not in str(server.requests[3].json["messages"]), "a new one does not"
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+def test_one_shot_in_a_pipe(home: Home, server: ModelServer, wire: str) -> None:
+    server.always(echo)
+    env = environment(server, wire)
+    plain = finish(home, env, "run", "Sum", "it", "up", stdin="a long text\n")
+    assert plain.returncode == 0, plain.stderr
+    assert "Sum it up\n\n<input>\na long text\n</input>" in plain.stdout
+    document = json.loads(finish(home, env, "run", "--json", "--session", "tea", "More?").stdout)
+    assert document["content"].endswith("More?")
+    assert document["session"] == "tea"
+    billed = server.exchanges[-1].answer.usage
+    assert document["usage"]["input_tokens"] == billed.input_tokens
+    assert document["usage"]["cache_read_tokens"] == billed.cache_read_tokens
+    assert document["usage"]["output_tokens"] == billed.output_tokens
+
+
+@pytest.mark.parametrize("command", [["run", "Hello"], ["chat"]])
+def test_without_a_model_the_program_says_what_to_write_where(home: Home, command: list[str]) -> None:
+    done = finish(home, environment(None), *command, stdin="Hello\n")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "No model is set" in done.stderr
+    assert "ANTHROPIC_API_KEY" in done.stderr
+    assert str(home.config_file) in done.stderr
+
+
+@pytest.mark.parametrize("command", [["run", "Hello"], ["chat"]])
+def test_without_a_key_the_program_says_where_it_looked(home: Home, command: list[str]) -> None:
+    env = environment(None, NEXUS_MODELS_MANAGER="anthropic/claude-opus-5")
+    done = finish(home, env, *command, stdin="Hello\n")
+    assert done.returncode == 1
+    assert "env:ANTHROPIC_API_KEY" in done.stderr
+    assert answers(home) == []
+
+
+def test_a_server_that_is_not_there_is_an_error_and_not_a_wait(home: Home) -> None:
+    env = environment(
+        None,
+        NEXUS_MODELS_MANAGER="ollama/qwen3",
+        NEXUS_PROVIDERS_OLLAMA_BASE_URL="http://127.0.0.1:9/v1",
+        NEXUS_PROVIDERS_OLLAMA_MAX_RETRIES="0",
+    )
+    done = finish(home, env, "run", "Hello")
+    assert done.returncode == 1
+    assert "No model answered" in done.stderr
+
+
+def test_a_task_is_needed(home: Home, server: ModelServer) -> None:
+    done = finish(home, environment(server), "run")
+    assert done.returncode == 1
+    assert "There is no task" in done.stderr
