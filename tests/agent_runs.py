@@ -75,7 +75,8 @@ class MemoryJournal:
         self.calls[call_id] = (self.calls[call_id][0], result, error, True)
 
     async def spend(self, attempt: Attempt) -> None:
-        self.attempts.append(attempt)
+        self.attempts = [known for known in self.attempts if known.id != attempt.id] + [attempt]
+        self.attempts.sort(key=lambda known: known.id)
 
     async def spent(self) -> Spent:
         used = self.bill

@@ -47,6 +47,8 @@ class Answering:
         self._response: StreamedResponse | None = None
         self._sent_bytes = 0
         self._received_bytes = 0
+        self.unmeasured = False
+        """The answer broke off before the provider said how long the prompt was."""
 
     async def run(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
         """The complete answer. Its deltas are published as they come."""
@@ -75,23 +77,36 @@ class Answering:
 
     def attempt(self, failure: str | None) -> Attempt:
         """What this attempt used, for the bill, and why it failed if it did."""
-        usage, estimated = self._usage(failure is not None)
-        model = self._candidate.model
+        usage = self._response.usage if self._response is not None else RequestUsage()
+        broke_off = failure is not None and self._response is not None
+        if broke_off:
+            usage = replace(usage, output_tokens=max(usage.output_tokens, _tokens(self._received_bytes)))
+        self.unmeasured = broke_off and not usage.input_tokens
+        if self.unmeasured:
+            usage = replace(usage, input_tokens=_tokens(self._sent_bytes))
         return Attempt(
             id=ids.new("use"),
             provider=self._candidate.provider,
-            model=model.model_name,
+            model=self._candidate.model.model_name,
             input_tokens=usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens,
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
             output_tokens=usage.output_tokens,
             cost_microusd=self._cost(usage),
-            estimated=estimated,
+            estimated=broke_off,
             started_at=self._started_at,
             duration_ms=(time.monotonic() - self._began) * 1000,
             first_delta_ms=self._first_delta_ms,
             error=failure,
         )
+
+    def corrected(self, attempt: Attempt, whole: RequestUsage) -> Attempt:
+        """The bill of an attempt that broke off, now that the same request was answered in whole.
+
+        How much of it was read from a cache is not known, so none is taken to be.
+        """
+        usage = RequestUsage(input_tokens=whole.input_tokens, output_tokens=attempt.output_tokens)
+        return replace(attempt, input_tokens=usage.input_tokens, cost_microusd=self._cost(usage))
 
     def _publish(self, event: ModelResponseStreamEvent) -> None:
         if self._first_delta_ms is None:
@@ -124,25 +139,6 @@ class Answering:
         if self._first_delta_ms is None:
             return f"no answer began within {config.timeout_ms} ms"
         return f"the answer paused for more than {config.stall_ms} ms"
-
-    def _usage(self, failed: bool) -> tuple[RequestUsage, bool]:
-        """As the provider reported it; where an answer broke off before, as far as it can be told."""
-        response = self._response
-        if response is None:
-            return RequestUsage(), False  # refused: nothing was used
-        usage = response.usage
-        if not failed:
-            return usage, False
-        known = usage.input_tokens > 0
-        return (
-            RequestUsage(
-                input_tokens=usage.input_tokens if known else _tokens(self._sent_bytes),
-                cache_read_tokens=usage.cache_read_tokens,
-                cache_write_tokens=usage.cache_write_tokens,
-                output_tokens=max(usage.output_tokens, _tokens(self._received_bytes)),
-            ),
-            True,
-        )
 
     def _cost(self, usage: RequestUsage) -> int | None:
         model = self._candidate.model

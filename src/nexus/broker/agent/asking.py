@@ -22,7 +22,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from nexus.broker.agent.answering import Answering
 from nexus.broker.agent.models import Candidate
-from nexus.broker.agent.records import Journal, Limits
+from nexus.broker.agent.records import Attempt, Journal, Limits
 from nexus.broker.streams import Delta, Stream
 from nexus.errors import LimitError, ModelError
 
@@ -61,6 +61,7 @@ class Asking:
     async def _ask(
         self, candidate: Candidate, messages: list[ModelMessage], parameters: ModelRequestParameters
     ) -> ModelResponse | None:
+        unmeasured: list[tuple[Answering, Attempt]] = []
         for attempt in range(candidate.config.max_retries + 1):
             self.limits.check(await self.journal.spent())
             answering = Answering(candidate, self.stream)
@@ -70,7 +71,10 @@ class Asking:
                 raise
             except Exception as error:  # whatever a client raises: it is told, and the next is asked
                 reason = self.redact(told(error))
-                await self.journal.spend(answering.attempt(reason))
+                spent = answering.attempt(reason)
+                await self.journal.spend(spent)
+                if answering.unmeasured:
+                    unmeasured.append((answering, spent))
                 self._failures.append(f"{candidate.name}: {reason}")
                 self.stream.publish(Delta(kind="restart"))
                 pause_s = self._pause_s(error, attempt)
@@ -79,6 +83,8 @@ class Asking:
                 await self.sleep(pause_s)
             else:
                 await self.journal.spend(answering.attempt(None))
+                for earlier, estimate in unmeasured:
+                    await self.journal.spend(earlier.corrected(estimate, response.usage))
                 return response
         return None
 

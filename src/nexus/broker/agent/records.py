@@ -122,7 +122,7 @@ class Journal(Protocol):
         ...
 
     async def spend(self, attempt: Attempt) -> None:
-        """Record a request to a model and what it used."""
+        """Record a request to a model and what it used; again under its id, where more is known later."""
         ...
 
     async def spent(self) -> Spent:

@@ -103,11 +103,13 @@ UPDATE requests SET status = :status, error = :error, ended_at = strftime('%Y-%m
 WHERE id = :id AND status = 'running'
 
 -- name: record_usage
+-- Recorded again, a row takes what became known of an answer that had broken off.
 INSERT INTO usage (id, request_id, root_request_id, execution_id, invocation_id, role, provider, model,
                    input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_microusd, span_id)
 VALUES (:id, :request_id, :root_request_id, :execution_id, :invocation_id, :role, :provider, :model,
         :input_tokens, :cache_read_tokens, :cache_write_tokens, :output_tokens, :cost_microusd, :span_id)
-ON CONFLICT (id) DO NOTHING
+ON CONFLICT (id) DO UPDATE
+SET input_tokens = excluded.input_tokens, cost_microusd = excluded.cost_microusd
 
 -- name: usage_of_root
 SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
@@ -118,7 +120,7 @@ FROM usage WHERE root_request_id = ?
 -- name: last_usage_of_session
 SELECT u.input_tokens + u.cache_read_tokens + u.cache_write_tokens + u.output_tokens
 FROM usage AS u JOIN executions AS e ON e.id = u.execution_id
-WHERE e.session_label = ? AND e.id <> ? ORDER BY u.id DESC LIMIT 1
+WHERE e.session_label = ? AND e.id <> ? AND u.output_tokens > 0 ORDER BY u.id DESC LIMIT 1
 
 -- name: usage_of_execution
 SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),

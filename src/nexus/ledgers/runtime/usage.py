@@ -53,7 +53,7 @@ class Totals:
 
 
 def record(connection: apsw.Connection, row: UsageRow) -> None:
-    """Record what an attempt cost, once."""
+    """Record what an attempt cost: once, and better where more is known later."""
     connection.execute(sql.queries("runtime")["record_usage"], asdict(row))
 
 
