@@ -16,7 +16,7 @@ from nexus.broker.queue import Turn
 from nexus.broker.streams import Stream, Streams
 from nexus.context import AssembledContext, budget, compaction
 from nexus.errors import AgentError
-from nexus.ledgers.agents import history, turns
+from nexus.ledgers.agents import history, sessions, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import usage
@@ -29,6 +29,11 @@ async def compact(
     turn: Turn, context: AssembledContext, streams: Streams, make: MakeJob, *, budget_tokens: int
 ) -> None:
     """Sum the older part of a session up, where the next call of the model would be too long."""
+    if context.fork_of is not None:
+        # A new fork has a past before it has a turn.
+        await turn.ledgers.agents.write(
+            partial(sessions.ensure, label=context.session_label, role=context.role, fork_of=context.fork_of)
+        )
     through = await turn.decide("compaction", _through, turn, context, budget_tokens)
     if through is None:
         return
@@ -42,7 +47,7 @@ async def compact(
             summarises_through=through,
         )
     )
-    past = await turn.ledgers.agents.read(partial(history.load, session_label=context.session_label))
+    past = await turn.ledgers.agents.read(partial(history.before, turn=opened))
     # Nobody reads along: subscribers of the run wait for its answer.
     name = f"{turn.execution.id}.summary"
     with closing(streams.open(name)) as stream:

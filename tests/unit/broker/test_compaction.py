@@ -12,6 +12,8 @@ from nexus.app import App
 from nexus.context import compaction
 from nexus.home import Home
 from nexus.ledgers.agents import history
+from nexus.ledgers.runtime import requests
+from nexus.request import Agent, Event, Request
 from nexus.testing import ModelRequest, ModelServer, Turn, failures, shared_prefix_tokens, tokens_in
 
 # The system prompt and the tools take some 1,300 of them.
@@ -109,3 +111,25 @@ async def test_a_short_conversation_is_left_alone(home: Home, server: ModelServe
     async with app_on(home, server) as app:
         await talk(app, "One", "Two", "Three")
     assert len(server.requests) == 3
+
+
+async def test_a_fork_of_a_long_conversation_is_summed_up_before_its_first_answer(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(last_user="Sum up the conversation").script("SUMMARY: the blue tin.")
+    server.always(lambda request: Turn(f"Noted. {_LONG}"))
+    async with app_on(home, server) as app:
+        await talk(app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out")
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        request = Request(event=Event(content="Where is the tea?"), agent=Agent(session_label="fork"))
+        await app.ledgers.runtime.write(partial(requests.create, request=request))
+        context = await app.broker.assemble_context(
+            request, session_label="fork", task="Where is the tea?", fork_of="main"
+        )
+        await (await app.broker.start_execution(request, context)).result()
+        forked = await app.ledgers.agents.read(partial(history.load, session_label="fork"))
+        parent = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+    assert [message.content for message in forked.summary] == [compaction.TASK, "SUMMARY: the blue tin."]
+    assert "Tea is in the blue tin" not in texts_of(server.requests[-1])
+    assert "SUMMARY: the blue tin." in texts_of(server.requests[-1])
+    assert (len(parent.summary), len(parent.turns)) == (0, 3)
