@@ -1,0 +1,70 @@
+"""A conversation with tools and every kind of failure: answered, and the ledger's bill is the server's."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from apps import settings
+from nexus.app import App
+from nexus.home import Home
+from nexus.testing import Cut, ErrorEvent, ModelServer, Silence, Stall, Step, ToolCall, Turn, failures
+
+LONG = "A text of more than one piece, so that it can break in its middle, and is then said in whole."
+SOON = failures.rate_limited(retry_after_ms=20, form="milliseconds")
+_BILL = """
+SELECT count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens), sum(output_tokens)
+FROM usage
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+CONVERSATION: list[tuple[str, list[Step]]] = [
+    ("Hello?", [SOON, failures.overloaded(), Silence(), "Hello."]),
+    ("Say something long.", [Turn(LONG, faults=[Cut(after_deltas=2)]), SOON, LONG]),
+    ("Once more.", [Turn(LONG, faults=[ErrorEvent(after_deltas=1)]), LONG]),
+    ("And slowly.", [Turn(LONG, faults=[Stall(ms=60_000, after_deltas=1)]), LONG]),
+    (
+        "What is in the file?",
+        [
+            Turn("I look.", [ToolCall("read", {"file": 5})]),
+            Turn("", [ToolCall("no_such_tool", {}), ToolCall("read", '{"path": "/no')]),
+            failures.server_error(),
+            "I cannot read it.",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_every_failure_is_overcome_and_the_bill_is_the_servers(
+    home: Home, server: ModelServer, wire: str
+) -> None:
+    config = settings(server, wire)
+    provider = replace(config.providers["test"], max_retries=3, stall_ms=2_000)
+    async with App(home, replace(config, providers={"test": provider})) as app:
+        for question, steps in CONVERSATION:
+            server.script(*steps)
+            run = await app.say(question)
+            answer = await run.result()
+            assert answer.response.content in {"Hello.", LONG, "I cannot read it."}
+        bill = await app.ledgers.runtime.read(lambda connection: connection.execute(_BILL).fetchone())
+    server.assert_exhausted()
+    counted = server.totals()
+    assert counted.requests == sum(len(steps) for _, steps in CONVERSATION)
+    requests, fresh, read, written, out = bill
+    used = counted.usage
+    assert (requests, fresh + read + written, out) == (
+        counted.requests,
+        used.prompt_tokens,
+        used.output_tokens,
+    )
+    if wire == "anthropic":
+        assert (fresh, read, written) == (used.input_tokens, used.cache_read_tokens, used.cache_write_tokens)
+    else:  # this format does not tell how much of a prompt was cached when the answer breaks off
+        assert read <= used.cache_read_tokens
