@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
+import apsw
 import pytest
 
 from apps import settings
@@ -41,6 +43,10 @@ CONVERSATION: list[tuple[str, list[Step]]] = [
 ]
 
 
+def _bill(connection: apsw.Connection) -> tuple[int, int, int, int, int]:
+    return cast("tuple[int, int, int, int, int]", connection.execute(_BILL).fetchone())
+
+
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
 async def test_every_failure_is_overcome_and_the_bill_is_the_servers(
     home: Home, server: ModelServer, wire: str
@@ -53,7 +59,7 @@ async def test_every_failure_is_overcome_and_the_bill_is_the_servers(
             run = await app.say(question)
             answer = await run.result()
             assert answer.response.content in {"Hello.", LONG, "I cannot read it."}
-        bill = await app.ledgers.runtime.read(lambda connection: connection.execute(_BILL).fetchone())
+        bill = await app.ledgers.runtime.read(_bill)
     server.assert_exhausted()
     counted = server.totals()
     assert counted.requests == sum(len(steps) for _, steps in CONVERSATION)
