@@ -9,6 +9,7 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,8 @@ _POLL_S = 0.015
 _SLOWEST_POLL_S = 0.1
 _ASK_ENDED_S = 0.5
 _KEPT_AFTER_END_S = 60.0
+# No run writes nothing for so long; its process was killed between its end and that of its stream.
+_FORSAKEN_S = 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +93,9 @@ class Stream:
             self._timer = None
         waiting, self._waiting = self._waiting, []
         if waiting and self._descriptor >= 0:
-            os.write(self._descriptor, b"".join(map(_line, waiting)))
+            # A run goes on though nobody can watch it, such as when the disk is full.
+            with suppress(OSError):
+                os.write(self._descriptor, b"".join(map(_line, waiting)))
             self._wake()
 
     def __enter__(self) -> Self:
@@ -173,9 +178,9 @@ class Streams:
         self._path(execution_id).unlink(missing_ok=True)
 
     def sweep(self) -> None:
-        """Remove the files of runs that ended while nobody served the home. Call it when a home is opened."""
+        """Remove what runs that have ended left behind. Call it when a home is opened to be served."""
         for path in self._directory.glob("*.jsonl"):
-            if _ended(path):
+            if _ended(path) or time.time() - path.stat().st_mtime > _FORSAKEN_S:
                 path.unlink(missing_ok=True)
 
     def _path(self, execution_id: str) -> Path:
@@ -212,11 +217,9 @@ class _Reader:
 
 
 async def _woken(event: asyncio.Event, most_s: float) -> None:
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(most_s):
             await event.wait()
-    except TimeoutError:
-        pass
 
 
 def _line(delta: Delta) -> bytes:

@@ -1,6 +1,8 @@
 """Answers while they are written: what subscribers see, here and in another process."""
 
 import asyncio
+import os
+import resource
 import stat
 import subprocess
 import sys
@@ -123,6 +125,27 @@ async def test_files_are_private_and_go_when_their_run_has_ended(streams: Stream
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     Streams(tmp_path / "run").sweep()
     assert [file.name for file in folder.iterdir()] == ["exe_open.jsonl"]
+
+
+async def test_a_file_that_nobody_wrote_to_for_days_is_removed(streams: Streams, tmp_path: Path) -> None:
+    with streams.open(ID) as stream:
+        stream.publish(Delta(kind="begin"))
+    file = tmp_path / "run" / "streams" / f"{ID}.jsonl"
+    os.utime(file, (0, time.time() - 3 * 86_400))
+    streams.sweep()
+    assert not file.exists()
+
+
+async def test_a_run_goes_on_though_its_stream_cannot_be_written(streams: Streams) -> None:
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with streams.open(ID) as stream:
+        stream.publish(Delta(kind="begin"))
+        await asyncio.sleep(0.05)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, most[1]))
+        try:
+            stream.publish(Delta(kind="done"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, most)
 
 
 async def test_fifty_that_stream_at_once_do_not_hold_up_the_loop(streams: Streams) -> None:
