@@ -1,2 +1,152 @@
 -- name: counts
 SELECT 'entities', count(*) FROM entities UNION ALL SELECT 'aliases', count(*) FROM entity_aliases
+
+-- name: has_entity
+SELECT 1 FROM entities WHERE id = ?
+
+-- name: add_entity
+INSERT INTO entities (
+  id, type, canonical_name, normalized_name, summary, source_event_id, metadata_json, created_at, updated_at)
+VALUES (:id, :type, :name, :normalized, :summary, :event, :metadata, :now, :now)
+
+-- name: add_placeholder
+INSERT INTO entities (id, type, canonical_name, normalized_name, metadata_json, created_at, updated_at)
+VALUES (:id, 'Unknown', :id, :normalized, '{"placeholder": true}', :now, :now)
+
+-- name: is_placeholder
+SELECT 1 FROM entities WHERE id = ? AND json_extract(metadata_json, '$.placeholder') = 1
+
+-- name: describe_entity
+UPDATE entities
+SET type = :type, canonical_name = :name, normalized_name = :normalized, summary = :summary,
+    source_event_id = :event, metadata_json = :metadata, updated_at = :now
+WHERE id = :id
+
+-- name: roots_called
+WITH RECURSIVE up (id, next) AS (
+  SELECT id, merged_into FROM entities WHERE id IN (
+    SELECT entity_id FROM entity_aliases WHERE normalized IN (SELECT value FROM json_each(?1))
+    UNION SELECT id FROM entities WHERE normalized_name IN (SELECT value FROM json_each(?1)))
+  UNION
+  SELECT entities.id, entities.merged_into FROM up JOIN entities ON entities.id = up.next
+)
+SELECT id FROM up WHERE next IS NULL ORDER BY id
+
+-- name: ensure_person
+INSERT INTO persons (id, entity_id, display_name, created_at, updated_at)
+VALUES (:id, :entity, :name, :now, :now) ON CONFLICT DO NOTHING
+
+-- name: alias_id
+SELECT id FROM entity_aliases WHERE entity_id = ? AND type = ? AND normalized = ?
+
+-- name: add_alias
+INSERT INTO entity_aliases (id, entity_id, alias, type, normalized, confidence, source_type, source_event_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: add_alias_key
+INSERT INTO alias_keys (key, alias_id) VALUES (?, ?)
+
+-- name: key_count
+SELECT count(*) FROM (SELECT 1 FROM alias_keys WHERE key = ? LIMIT ?)
+
+-- name: others_with_key
+SELECT a.entity_id, a.normalized FROM alias_keys AS k JOIN entity_aliases AS a ON a.id = k.alias_id
+WHERE k.key = ? AND a.entity_id <> ?
+
+-- name: others_with_alias
+SELECT DISTINCT entity_id FROM entity_aliases WHERE normalized = ? AND type = ? AND entity_id <> ? LIMIT ?
+
+-- name: canonical_names
+SELECT id, normalized_name FROM entities WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: types_of_others
+-- Those that are the same entity already have another root and are left out.
+WITH RECURSIVE up (start, id, next) AS (
+  SELECT id, id, merged_into FROM entities WHERE id IN (SELECT value FROM json_each(?1))
+  UNION ALL
+  SELECT up.start, entities.id, entities.merged_into FROM up JOIN entities ON entities.id = up.next
+),
+roots (start, root) AS (SELECT start, id FROM up WHERE next IS NULL)
+SELECT entities.id, entities.type FROM roots JOIN entities ON entities.id = roots.start
+WHERE roots.start = ?2 OR roots.root <> (SELECT root FROM roots WHERE start = ?2)
+
+-- name: put_candidate
+INSERT INTO merge_candidates (id, entity_a_id, entity_b_id, score, reasons_json, created_at)
+VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (entity_a_id, entity_b_id) DO UPDATE
+SET score = excluded.score, reasons_json = excluded.reasons_json
+WHERE status = 'pending' AND excluded.score > score
+
+-- name: pending_candidate
+SELECT id, score, reasons_json FROM merge_candidates
+WHERE entity_a_id = ? AND entity_b_id = ? AND status = 'pending'
+
+-- name: candidate_of_pair
+SELECT id, status, resolved_by, resolved_at FROM merge_candidates WHERE entity_a_id = ? AND entity_b_id = ?
+
+-- name: resolve_candidate
+UPDATE merge_candidates SET status = ?, resolved_by = ?, resolved_at = ? WHERE id = ?
+
+-- name: restore_candidate
+UPDATE merge_candidates SET status = ?, resolved_by = ?, resolved_at = ?
+WHERE id = ? AND status = 'accepted' AND resolved_at = ?
+
+-- name: merged_into
+SELECT merged_into FROM entities WHERE id = ?
+
+-- name: set_merged_into
+UPDATE entities SET merged_into = ? WHERE id = ?
+
+-- name: add_merge_event
+INSERT INTO entity_merge_events (
+  id, action, source_entity_id, target_entity_id, candidate_id, undoes_id, actor, reason, before_json, created_at)
+VALUES (:id, :action, :source, :target, :candidate, :undoes, :actor, :reason, :before, :now)
+
+-- name: standing_merge
+SELECT id, candidate_id, created_at, before_json FROM entity_merge_events AS done
+WHERE action = 'merge' AND source_entity_id = ? AND target_entity_id = ?
+  AND NOT EXISTS (SELECT 1 FROM entity_merge_events WHERE undoes_id = done.id)
+ORDER BY rowid DESC LIMIT 1
+
+-- name: root
+WITH RECURSIVE up (id, next) AS (
+  SELECT id, merged_into FROM entities WHERE id = ?
+  UNION
+  SELECT entities.id, entities.merged_into FROM up JOIN entities ON entities.id = up.next
+)
+SELECT id FROM up WHERE next IS NULL
+
+-- name: family
+WITH RECURSIVE same (id) AS (
+  SELECT ?
+  UNION
+  SELECT entities.id FROM entities JOIN same ON entities.merged_into = same.id
+)
+SELECT id FROM same
+
+-- name: person_of_entity
+SELECT id FROM persons WHERE entity_id = ?
+
+-- name: add_person_fact
+INSERT INTO person_facts (
+  id, person_id, category, fact_type, value, confidence, source_type, source_event_id, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: contact_by_identifier
+SELECT contacts.id, contacts.entity_id FROM contact_identifiers JOIN contacts ON contacts.id = contact_id
+WHERE contact_identifiers.channel = ? AND normalized = ?
+
+-- name: add_contact
+INSERT INTO contacts (id, entity_id, channel, display_name, created_at, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?5)
+
+-- name: tie_contact
+UPDATE contacts SET entity_id = ?, updated_at = ? WHERE id = ? AND entity_id IS NULL
+
+-- name: add_contact_identifier
+INSERT INTO contact_identifiers (contact_id, channel, type, identifier, normalized, created_at)
+VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: link_person_contact
+INSERT INTO person_contact_links (person_id, contact_id, confidence, source_type, created_at)
+SELECT id, ?1, ?2, ?3, ?4 FROM persons WHERE entity_id = ?5 ON CONFLICT DO NOTHING

@@ -39,6 +39,26 @@ CREATE TABLE entity_aliases (
 ) STRICT;
 CREATE INDEX entity_aliases_normalized ON entity_aliases (normalized);
 
+CREATE TABLE alias_keys (
+  -- How the words of each name begin and end: by these, near names are found among very many.
+  key       TEXT NOT NULL,   -- ^sar, rah$
+  alias_id  TEXT NOT NULL REFERENCES entity_aliases (id),
+  PRIMARY KEY (key, alias_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX alias_keys_alias ON alias_keys (alias_id);
+
+-- Every entity with the one that it stands for now: itself, or the end of its chain of merges.
+CREATE VIEW entity_roots AS
+WITH RECURSIVE up (id, root_id, next) AS (
+  SELECT entities.id, above.id, above.merged_into FROM entities JOIN entities AS above ON above.id = entities.merged_into
+  WHERE entities.merged_into IS NOT NULL
+  UNION
+  SELECT up.id, above.id, above.merged_into FROM up JOIN entities AS above ON above.id = up.next
+)
+SELECT id, root_id FROM up WHERE next IS NULL
+UNION ALL
+SELECT id, id AS root_id FROM entities WHERE merged_into IS NULL;
+
 CREATE TABLE persons (
   -- The entities that are people, and which of them owns the home.
   id            TEXT PRIMARY KEY,   -- per_…

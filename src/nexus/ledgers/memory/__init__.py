@@ -15,15 +15,17 @@ from nexus.ledgers.text import storable
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewFact:
-    """A statement that was learned, before it is recorded."""
+    """A statement that was learned, before it is recorded. Without `valid_at` it holds from then on."""
 
     fact: str
+    id: str | None = None
     source_entity_id: str | None = None
     relation_type: str | None = None
     target_entity_id: str | None = None
     confidence: float = 1.0
     source_type: str = "mentioned"
     as_of: datetime | None = None
+    valid_at: datetime | None = None
     source_event_id: str | None = None
     source_episode_id: str | None = None
     source_request_id: str | None = None
@@ -35,7 +37,7 @@ def append_facts(
 ) -> list[str]:
     """Record statements in order; returns their ids. Nothing is refused as a duplicate."""
     recorded_at = clock.timestamp(now())
-    rows = [_row(ids.new("fact"), fact, recorded_at) for fact in facts]
+    rows = [_row(fact.id or ids.new("fact"), fact, recorded_at) for fact in facts]
     connection.executemany(sql.queries("memory")["append_fact"], rows)
     return [str(row[0]) for row in rows]
 
@@ -50,7 +52,7 @@ def _row(fact_id: str, fact: NewFact, recorded_at: str) -> tuple[str | float | N
         fact.confidence,
         fact.source_type,
         clock.timestamp(fact.as_of) if fact.as_of else None,
-        recorded_at,
+        clock.timestamp(fact.valid_at) if fact.valid_at else recorded_at,
         fact.source_event_id,
         fact.source_episode_id,
         fact.source_request_id,

@@ -23,6 +23,7 @@ TABLES = (
         refs=(Ref("entity_id", "entities"), Ref("source_event_id", "events")),
         texts=(Text("alias", Then.TELL), Text("normalized", Then.TELL)),
     ),
+    Table("identity", "alias_keys", key=("key", "alias_id"), refs=(Ref("alias_id", "entity_aliases"),)),
     Table(
         "identity",
         "persons",

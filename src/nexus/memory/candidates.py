@@ -1,0 +1,169 @@
+"""Merge candidates: entities that may be one, noted with a score and reasons for somebody to decide."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, cast
+
+import apsw
+
+from nexus import ids
+from nexus.ledgers import sql
+from nexus.memory import blocking, similarity
+from nexus.memory.normalisation import IDENTIFYING, NAME
+from nexus.memory.similarity import Reason
+from nexus.memory.writing import rows
+
+# The rarest keys are looked up first, until this many aliases were compared.
+_COMPARED: Final = 2_000
+_NOTED: Final = 10
+
+Signs = dict[str, dict[str, Reason]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Added:
+    """An alias as it is recorded."""
+
+    id: str
+    type: str
+    normalized: str
+    is_new: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """Two entities that may be one."""
+
+    id: str
+    entity_a_id: str
+    entity_b_id: str
+    score: float
+    reasons: tuple[Reason, ...]
+
+    def as_json(self, seen_from: str) -> dict[str, Any]:
+        """As the writer of one of the two is told."""
+        other = self.entity_b_id if seen_from == self.entity_a_id else self.entity_a_id
+        return {
+            "id": self.id,
+            "entity_id": other,
+            "score": self.score,
+            "reasons": [asdict(reason) for reason in self.reasons],
+        }
+
+
+def note(
+    connection: apsw.Connection,
+    entity_id: str,
+    aliases: Sequence[Added],
+    alike: Mapping[str, float],
+    now: str,
+) -> list[Candidate]:
+    """Compare an entity's aliases with all others', and record which entities it may be."""
+    signs = _by_identifiers(connection, entity_id, aliases)
+    _add_names(signs, _near_names(connection, entity_id, aliases), aliases)
+    names = [alias.normalized for alias in aliases if alias.type == NAME]
+    _add_meaning(connection, signs, names, alike)
+    return record(connection, entity_id, signs, now)
+
+
+def record(connection: apsw.Connection, entity_id: str, signs: Signs, now: str) -> list[Candidate]:
+    """Keep the pairs that reach the threshold, the best first; what was decided stays decided."""
+    queries = sql.queries("identity")
+    wanted = json.dumps([entity_id, *signs])
+    types = dict(
+        cast("list[tuple[str, str]]", rows(connection, queries["types_of_others"], (wanted, entity_id)))
+    )
+    found: list[Candidate] = []
+    for other, by_signal in signs.items():
+        if other not in types:
+            continue  # the same entity by another id, since the two were merged
+        reasons = sorted(by_signal.values(), key=lambda reason: -reason.weight)
+        reached = similarity.score(reasons, types[entity_id], types[other])
+        if reached >= similarity.THRESHOLD:
+            first, second = sorted((entity_id, other))
+            found.append(
+                Candidate(
+                    id=ids.new("mrg"),
+                    entity_a_id=first,
+                    entity_b_id=second,
+                    score=reached,
+                    reasons=tuple(reasons),
+                )
+            )
+    found.sort(key=lambda candidate: -candidate.score)
+    return [kept for kept in (_put(connection, each, now) for each in found[:_NOTED]) if kept is not None]
+
+
+def _put(connection: apsw.Connection, candidate: Candidate, now: str) -> Candidate | None:
+    queries = sql.queries("identity")
+    reasons = json.dumps([asdict(reason) for reason in candidate.reasons], ensure_ascii=False)
+    pair = (candidate.entity_a_id, candidate.entity_b_id)
+    connection.execute(queries["put_candidate"], (candidate.id, *pair, candidate.score, reasons, now))
+    kept = rows(connection, queries["pending_candidate"], pair)
+    if not kept:
+        return None
+    id_, reached, noted = kept[0]
+    return Candidate(
+        id=id_,
+        entity_a_id=pair[0],
+        entity_b_id=pair[1],
+        score=reached,
+        reasons=tuple(Reason(**reason) for reason in json.loads(noted)),
+    )
+
+
+def _by_identifiers(connection: apsw.Connection, entity_id: str, aliases: Sequence[Added]) -> Signs:
+    signs: Signs = defaultdict(dict)
+    query = sql.queries("identity")["others_with_alias"]
+    for alias in aliases:
+        reason = similarity.by_identifier(alias.type, alias.normalized) if alias.type in IDENTIFYING else None
+        if reason is not None:
+            for (other,) in rows(connection, query, (alias.normalized, alias.type, entity_id, _COMPARED)):
+                signs[other][reason.signal] = reason
+    return signs
+
+
+def _near_names(connection: apsw.Connection, entity_id: str, aliases: Sequence[Added]) -> dict[str, set[str]]:
+    """The names of other entities that share a key with one of these, by entity."""
+    queries = sql.queries("identity")
+    names = [alias.normalized for alias in aliases if alias.type == NAME]
+    near: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        for (other,) in rows(connection, queries["others_with_alias"], (name, NAME, entity_id, _COMPARED)):
+            near[other].add(name)
+    left = _COMPARED
+    for key, count in _rarest_first(connection, set[str]().union(*map(blocking.keys, names))):
+        left -= count
+        if left < 0:
+            break
+        for other, normalized in rows(connection, queries["others_with_key"], (key, entity_id)):
+            near[other].add(normalized)
+    return near
+
+
+def _rarest_first(connection: apsw.Connection, keys: Iterable[str]) -> list[tuple[str, int]]:
+    query = sql.queries("identity")["key_count"]
+    counts = {key: cast("int", connection.execute(query, (key, _COMPARED + 1)).get) for key in keys}
+    return sorted(counts.items(), key=lambda item: (item[1], item[0]))
+
+
+def _add_names(signs: Signs, near: dict[str, set[str]], aliases: Sequence[Added]) -> None:
+    names = [alias.normalized for alias in aliases if alias.type == NAME]
+    for other, others in near.items():
+        reasons = [similarity.by_name(name, each) for name in names for each in others]
+        best = max(filter(None, reasons), key=lambda reason: reason.weight, default=None)
+        if best is not None:
+            signs.setdefault(other, {})["name"] = best
+
+
+def _add_meaning(
+    connection: apsw.Connection, signs: Signs, names: list[str], alike: Mapping[str, float]
+) -> None:
+    query = sql.queries("identity")["canonical_names"]
+    for other, theirs in rows(connection, query, (json.dumps(list(alike)),)):
+        reason = similarity.by_meaning(alike[other])
+        # Vectors of `Room 101` and `Room 102` are nearly one.
+        if reason is not None and not any(similarity.tells_apart(name, theirs) for name in names):
+            signs.setdefault(other, {})["meaning"] = reason

@@ -1,0 +1,106 @@
+"""Entities: made and described, with their aliases."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+import apsw
+
+from nexus import ids
+from nexus.errors import UsageError
+from nexus.ledgers import sql
+from nexus.ledgers.text import storable
+from nexus.memory import aliases, candidates
+from nexus.memory.aliases import Alias
+from nexus.memory.arguments import Arguments
+from nexus.memory.candidates import Candidate
+from nexus.memory.normalisation import NAME, normalised
+from nexus.memory.references import OWN_ID, is_known
+from nexus.memory.writing import Scope, Step, storable_or_none
+
+UNKNOWN_TYPE: Final = "Unknown"
+
+
+@dataclass(kw_only=True, slots=True)
+class AddEntity(Step):
+    """Make an entity with its aliases, and see which others it may be. It is never merged by itself."""
+
+    writes_identity: ClassVar[bool] = True
+
+    id: str
+    name: str
+    type: str
+    aliases: tuple[Alias, ...]
+    summary: str | None
+    metadata_json: str
+    event_id: str | None
+    source_type: str | None
+    candidates: list[Candidate] = field(default_factory=list[Candidate])
+
+    @property
+    def makes(self) -> list[tuple[str, str]]:
+        return [("entity", self.id)]
+
+    def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
+        self._put(connection, scope)
+        named = Alias(text=self.name, type=NAME)
+        event_id = self.event_id or scope.provenance.event_id
+        added = [
+            aliases.add(connection, self.id, alias, self.source_type, event_id, scope.phone_region)
+            for alias in dict.fromkeys((named, *self.aliases))
+        ]
+        if self.type.casefold() == "person":
+            connection.execute(
+                sql.queries("identity")["ensure_person"],
+                {"id": ids.new("per"), "entity": self.id, "name": storable(self.name), "now": scope.now},
+            )
+        self.candidates = candidates.note(connection, self.id, added, scope.alike.get(self.id, {}), scope.now)
+
+    def _put(self, connection: apsw.Connection, scope: Scope) -> None:
+        queries = sql.queries("identity")
+        values = {
+            "id": self.id,
+            "type": storable(self.type),
+            "name": storable(self.name),
+            "normalized": normalised(self.name),
+            "summary": storable_or_none(self.summary),
+            "event": self.event_id or scope.provenance.event_id,
+            "metadata": self.metadata_json,
+            "now": scope.now,
+        }
+        if not is_known(connection, self.id):
+            connection.execute(queries["add_entity"], values)
+        elif connection.execute(queries["is_placeholder"], (self.id,)).get:
+            connection.execute(queries["describe_entity"], values)
+        else:
+            raise UsageError(
+                f"There is an entity {self.id!r} already",
+                hint="Leave `id` out to make a new entity, or add to that one with `alias` and `fact`.",
+            )
+
+    def answer(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "type": self.type,
+            "candidates": [candidate.as_json(self.id) for candidate in self.candidates],
+        }
+
+
+def parse(arguments: Arguments) -> AddEntity:
+    """`entity`: name, and optionally id, type, alias, summary, metadata, source_type, event."""
+    name = arguments.required("name")
+    if not normalised(name):
+        raise arguments.error(f"{name!r} names nothing")
+    id_ = arguments.text("id")
+    if id_ is not None and not OWN_ID.fullmatch(id_):
+        raise arguments.error(f"{id_!r} cannot be an id: use small letters, digits, and . _ : -")
+    return AddEntity(
+        id=id_ or ids.new("ent"),
+        name=name,
+        type=arguments.text("type") or UNKNOWN_TYPE,
+        aliases=aliases.parse_list(arguments),
+        summary=arguments.text("summary"),
+        metadata_json=arguments.json_object("metadata"),
+        event_id=arguments.text("event"),
+        source_type=arguments.text("source_type"),
+    )

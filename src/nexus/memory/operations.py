@@ -1,0 +1,206 @@
+"""What can be written to the memory: one table of operations, from a name and a JSON object to an answer.
+
+The skill's scripts, the home's socket, the command line and the automations all come through here.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from nexus import clock
+from nexus.errors import UsageError
+from nexus.ledgers import Ledgers
+from nexus.memory import aliases, contacts, entities, episodes, facts, merging, references
+from nexus.memory.arguments import Arguments
+from nexus.memory.entities import AddEntity
+from nexus.memory.provenance import Provenance
+from nexus.memory.writing import EnqueueEmbedding, Scope, Step, placed, write
+
+# Called with names of new entities; gives for each the known entities that mean nearly the same, with cosine.
+Similar = Callable[[Sequence[str]], Awaitable[list[dict[str, float]]]]
+
+BATCH_EXAMPLE: Final = json.dumps(
+    {
+        "operations": [
+            {"operation": "entity", "id": "sarah", "name": "Sarah Chen", "type": "Person"},
+            {"operation": "fact", "about": "sarah", "fact": "Sarah is allergic to nuts"},
+        ]
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """One kind of write: how its arguments are read, what it does, and how it is written in a shell."""
+
+    name: str
+    about: str
+    example: str
+    parse: Callable[[Arguments], Step]
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    operation.name: operation
+    for operation in (
+        Operation(
+            name="entity",
+            about="Make an entity with its aliases; says which others it may be.",
+            example=references.EXAMPLE,
+            parse=entities.parse,
+        ),
+        Operation(
+            name="alias",
+            about="Give an entity further names, addresses, numbers or handles.",
+            example=aliases.EXAMPLE,
+            parse=aliases.parse,
+        ),
+        Operation(
+            name="relationship",
+            about="Append an observation of how one entity stands to another, or to a value.",
+            example=facts.RELATIONSHIP_EXAMPLE,
+            parse=facts.parse_relationship,
+        ),
+        Operation(
+            name="fact",
+            about="Append an observation that is a statement of its own.",
+            example=facts.FACT_EXAMPLE,
+            parse=facts.parse_fact,
+        ),
+        Operation(
+            name="causal-link",
+            about="Say that one fact led to another.",
+            example=facts.CAUSE_EXAMPLE,
+            parse=facts.parse_causal_link,
+        ),
+        Operation(
+            name="episode",
+            about="Record a stretch of conversation, or a new version of one.",
+            example=episodes.EXAMPLE,
+            parse=episodes.parse,
+        ),
+        Operation(
+            name="contact",
+            about="Record how somebody is reached on a channel.",
+            example=contacts.CONTACT_EXAMPLE,
+            parse=contacts.parse_contact,
+        ),
+        Operation(
+            name="person-fact",
+            about="Record hard identity data about a person, such as a birthday.",
+            example=contacts.PERSON_FACT_EXAMPLE,
+            parse=contacts.parse_person_fact,
+        ),
+        Operation(
+            name="merge",
+            about="Let one entity stand for another; can be taken back.",
+            example=merging.MERGE_EXAMPLE,
+            parse=merging.parse_merge,
+        ),
+        Operation(
+            name="unmerge",
+            about="Take a merge back exactly.",
+            example=merging.UNMERGE_EXAMPLE,
+            parse=merging.parse_unmerge,
+        ),
+    )
+}
+BATCH: Final = "batch"
+
+
+class Memory:
+    """A home's memory, ready to be written."""
+
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        *,
+        enqueue_embedding: EnqueueEmbedding | None = None,
+        similar: Similar | None = None,
+        phone_region: str = "",
+        now: clock.Clock = clock.now,
+    ) -> None:
+        self.ledgers = ledgers
+        self._enqueue_embedding = enqueue_embedding
+        self._similar = similar
+        self._phone_region = phone_region
+        self._now = now
+
+    async def run(
+        self, operation: str, arguments: object, provenance: Provenance | None = None
+    ) -> dict[str, Any]:
+        """Carry out one operation, or a `batch` of them; when this returns, it is durable."""
+        steps = _parse_batch(arguments) if operation == BATCH else [parse(operation, arguments)]
+        scope = await self._write(steps, provenance or Provenance())
+        noted = {"placeholders": scope.placeholders} if scope.placeholders else {}
+        if operation == BATCH:
+            return {"ok": True, "count": len(steps), "results": [step.answer() for step in steps], **noted}
+        return {"ok": True, **steps[0].answer(), **noted}
+
+    async def _write(self, steps: Sequence[Step], provenance: Provenance) -> Scope:
+        scope = Scope(
+            provenance=provenance,
+            now=clock.timestamp(self._now()),
+            phone_region=self._phone_region,
+            alike=await self._alike(steps),
+        )
+        await write(self.ledgers, steps, scope)
+        if self._enqueue_embedding is not None:
+            for kind, ids in _made(steps, scope).items():
+                await self._enqueue_embedding(kind, ids)
+        return scope
+
+    async def _alike(self, steps: Iterable[Step]) -> dict[str, dict[str, float]]:
+        new = [step for step in steps if isinstance(step, AddEntity)]
+        if self._similar is None or not new:
+            return {}
+        found = await self._similar([step.name for step in new])
+        return {step.id: alike for step, alike in zip(new, found, strict=True)}
+
+
+def parse(operation: str, arguments: object) -> Step:
+    """One operation's arguments, checked as far as that goes without the ledgers."""
+    known = OPERATIONS.get(operation)
+    if known is None:
+        raise UsageError(
+            f"There is no operation {operation!r}", hint=f"There are {', '.join(OPERATIONS)} and {BATCH}."
+        )
+    given = Arguments(operation, arguments, known.example)
+    step = known.parse(given)
+    given.finish()
+    return step
+
+
+def _parse_batch(arguments: object) -> list[Step]:
+    listed = (
+        cast("Mapping[str, Any]", arguments).get("operations")
+        if isinstance(arguments, Mapping)
+        else arguments
+    )
+    if not isinstance(listed, list) or not listed:
+        raise UsageError("A batch is a list of operations", hint=f"For example: {BATCH_EXAMPLE}")
+    items = cast("list[object]", listed)
+    steps: list[Step] = []
+    for number, item in enumerate(items, start=1):
+        try:
+            steps.append(_parse_item(item))
+        except UsageError as error:
+            raise placed(error, number, len(items)) from error
+    return steps
+
+
+def _parse_item(item: object) -> Step:
+    if not isinstance(item, Mapping) or not isinstance(cast("Mapping[str, Any]", item).get("operation"), str):
+        raise UsageError(
+            "Each operation of a batch is an object with `operation`", hint=f"For example: {BATCH_EXAMPLE}"
+        )
+    rest = dict(cast("Mapping[str, Any]", item))
+    return parse(rest.pop("operation"), rest)
+
+
+def _made(steps: Iterable[Step], scope: Scope) -> dict[str, list[str]]:
+    made: dict[str, list[str]] = {"entity": [*scope.placeholders]} if scope.placeholders else {}
+    for step in steps:
+        for kind, id_ in step.makes:
+            made.setdefault(kind, []).append(id_)
+    return made

@@ -1,0 +1,152 @@
+"""How likely two entities are one, from what is known of both. Pure functions, no ledger."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rapidfuzz.distance import Indel, JaroWinkler
+
+# Two entities become a merge candidate from this score on.
+THRESHOLD: Final = 0.7
+
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"\d+")
+_ROMAN = re.compile(r"(?=[ivx])(?:x{0,3})(?:ix|iv|v?i{0,3})")
+_NUMBER_WORDS: Final = {
+    word: str(value)
+    for value, words in enumerate(
+        (
+            ("zero",), ("one", "first", "1st"), ("two", "second", "2nd"), ("three", "third", "3rd"),
+            ("four", "fourth", "4th"), ("five", "fifth", "5th"), ("six", "sixth"), ("seven", "seventh"),
+            ("eight", "eighth"), ("nine", "ninth"), ("ten", "tenth"), ("eleven",), ("twelve",),
+        )
+    )
+    for word in words
+}  # fmt: skip
+# How far each sign alone goes towards "the same".
+_SAME_IDENTIFIER: Final = {"email": 0.95, "phone": 0.9, "url": 0.9, "handle": 0.8}
+_SAME_NAME: Final = 0.85
+_LEAST_RATIO: Final = 0.84
+_WORDS_WITHIN: Final = 0.55
+_LEAST_COSINE: Final = 0.75
+_MOST_BY_COSINE: Final = 0.6
+_BY_CONTEXT: Final = (0.0, 0.3, 0.5)
+_OTHER_TYPE: Final = 0.6
+_ANY_TYPE: Final = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """One sign that two entities may be the same: what was compared, and how far it goes."""
+
+    signal: str
+    detail: str
+    weight: float
+
+
+def by_identifier(type_: str, normalized: str) -> Reason | None:
+    """Both have the same address, number, handle or page."""
+    weight = _SAME_IDENTIFIER.get(type_)
+    return Reason(signal=f"same {type_}", detail=normalized, weight=weight) if weight else None
+
+
+def by_name(one: str, other: str) -> Reason | None:
+    """Both have names that are equal, nearly equal, or one within the other."""
+    shown = one if one == other else f"{one} / {other}"
+    if one == other:
+        return Reason(signal="same name", detail=shown, weight=_SAME_NAME)
+    if tells_apart(one, other):
+        return None
+    first, second = _sorted_words(one), _sorted_words(other)
+    ratio = max(_ratio(first, second), _ratio(one, other))
+    if ratio >= _LEAST_RATIO:
+        weight = 0.5 + (_SAME_NAME - 0.5) * (ratio - _LEAST_RATIO) / (1 - _LEAST_RATIO)
+        return Reason(signal="similar name", detail=shown, weight=round(weight, 3))
+    if _is_within(first, second):
+        return Reason(signal="name within name", detail=shown, weight=_WORDS_WITHIN)
+    return None
+
+
+def by_meaning(cosine: float) -> Reason | None:
+    """Their vectors are close."""
+    if cosine < _LEAST_COSINE:
+        return None
+    share = min(1.0, (cosine - _LEAST_COSINE) / (1 - _LEAST_COSINE))
+    return Reason(
+        signal="similar meaning", detail=f"cosine {cosine:.2f}", weight=round(_MOST_BY_COSINE * share, 3)
+    )
+
+
+def by_context(shared: Iterable[str]) -> Reason | None:
+    """Both stand beside the same other entities."""
+    names = sorted(set(shared))
+    weight = _BY_CONTEXT[min(len(names), len(_BY_CONTEXT) - 1)]
+    return Reason(signal="shared context", detail=", ".join(names[:3]), weight=weight) if weight else None
+
+
+def score(reasons: Iterable[Reason], type_a: str, type_b: str) -> float:
+    """All signs together, each one making the rest of the doubt smaller."""
+    doubt = 1.0
+    for reason in reasons:
+        doubt *= 1.0 - reason.weight
+    types = {type_a.casefold(), type_b.casefold()} - {_ANY_TYPE}
+    return round((1.0 - doubt) * (_OTHER_TYPE if len(types) > 1 else 1.0), 3)
+
+
+def tells_apart(one: str, other: str) -> bool:
+    """Whether two names differ in a number, a version or a letter that stands alone.
+
+    `Room 101` and `Room 102`, `v1` and `v2`, `Plan A` and `Plan B` are near in letters, and never the same.
+    """
+    if _numbers(one) != _numbers(other):
+        return True
+    letters, others = _letters(one), _letters(other)
+    return bool(letters and others and letters != others)
+
+
+def _numbers(name: str) -> list[str]:
+    """The numbers of a name in order, whether in digits, words or Roman."""
+    found: list[str] = []
+    for position, word in enumerate(_WORD.findall(_plain(name))):
+        if word in _NUMBER_WORDS:
+            found.append(_NUMBER_WORDS[word])
+        elif position and len(word) > 1 and _ROMAN.fullmatch(word):
+            found.append(str(_from_roman(word)))
+        else:
+            found += [digits.lstrip("0") or "0" for digits in _NUMBER.findall(word)]
+    return found
+
+
+def _letters(name: str) -> list[str]:
+    return [word for word in _WORD.findall(_plain(name)) if len(word) == 1 and word.isalpha()]
+
+
+def _from_roman(word: str) -> int:
+    values = [{"i": 1, "v": 5, "x": 10}[letter] for letter in word]
+    return sum(-value if value < max(values[place:]) else value for place, value in enumerate(values))
+
+
+def _ratio(one: str, other: str) -> float:
+    """How alike two texts are: a slip of the pen counts little, another ending much."""
+    return min(
+        JaroWinkler.normalized_similarity(one, other), 0.5 + 0.5 * Indel.normalized_similarity(one, other)
+    )
+
+
+def _sorted_words(name: str) -> str:
+    return " ".join(sorted(_WORD.findall(_plain(name))))
+
+
+def _is_within(one: str, other: str) -> bool:
+    first, second = set(one.split()), set(other.split())
+    return bool(first and second) and (first < second or second < first)
+
+
+def _plain(name: str) -> str:
+    """Without accents: `José` and `Jose` are the same name."""
+    if name.isascii():
+        return name
+    parts = unicodedata.normalize("NFKD", name)
+    return "".join(part for part in parts if not unicodedata.combining(part))

@@ -1,0 +1,133 @@
+"""How operations are written: first all that concerns identity, then all that was learned.
+
+No transaction spans two ledgers. What the memory ledger refers to is committed in the identity ledger
+before it, so a process that is killed in between leaves entities that nothing is known about yet, which
+is true and harms nothing. Ids are made when an operation is read, so running the work again gives the same.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, cast
+
+import apsw
+
+from nexus.errors import UsageError
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.text import storable
+from nexus.memory.provenance import Provenance
+
+# Called with a kind (entity, fact, episode) and the ids of what was written.
+EnqueueEmbedding = Callable[[str, list[str]], Awaitable[None]]
+
+
+@dataclass(kw_only=True, slots=True)
+class Scope:
+    """What the operations of one call share."""
+
+    provenance: Provenance
+    now: str
+    phone_region: str = ""
+    # For a new entity's id: others that mean nearly the same, with their cosine.
+    alike: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
+    # References that were looked up already, with the entity that they mean.
+    found: dict[str, str] = field(default_factory=dict[str, str])
+    # Entities that were made because an id of the writer's own was used before it was described.
+    placeholders: list[str] = field(default_factory=list[str])
+
+
+class MissingError(Exception):
+    """A reader met something that must be written first."""
+
+
+class Step:
+    """One operation, read and checked, ready to be written."""
+
+    writes_identity: ClassVar[bool] = False
+
+    @property
+    def needs(self) -> list[tuple[str, str]]:
+        """Episodes and facts that must exist, as kind and id."""
+        return []
+
+    @property
+    def makes(self) -> list[tuple[str, str]]:
+        """What is new and has a text to embed, as kind and id."""
+        return []
+
+    def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
+        """Resolve references, and write what belongs into the identity ledger."""
+
+    def in_memory(self, connection: apsw.Connection, scope: Scope) -> None:
+        """Write what belongs into the memory ledger."""
+
+    def answer(self) -> dict[str, Any]:
+        """What the writer is told."""
+        raise NotImplementedError
+
+
+async def write(ledgers: Ledgers, steps: Sequence[Step], scope: Scope) -> None:
+    """Write the steps: one transaction for each ledger, and all of a ledger's part or nothing of it."""
+    await _check_needs(ledgers, steps)
+    await _write_identity(ledgers, steps, scope)
+    if any(type(step).in_memory is not Step.in_memory for step in steps):
+        await ledgers.memory.write(lambda connection: _each(steps, "in_memory", connection, scope))
+
+
+async def _write_identity(ledgers: Ledgers, steps: Sequence[Step], scope: Scope) -> None:
+    def work(connection: apsw.Connection) -> None:
+        scope.found.clear()
+        scope.placeholders.clear()
+        _each(steps, "in_identity", connection, scope)
+
+    if not any(step.writes_identity for step in steps):
+        try:
+            # Most facts are about entities that are known: looking them up needs no write lock.
+            return await ledgers.identity.read(work)
+        except MissingError:
+            pass
+    return await ledgers.identity.write(work)
+
+
+def _each(steps: Sequence[Step], phase: str, connection: apsw.Connection, scope: Scope) -> None:
+    for number, step in enumerate(steps, start=1):
+        try:
+            getattr(step, phase)(connection, scope)
+        except UsageError as error:
+            raise placed(error, number, len(steps)) from error
+
+
+def placed(error: UsageError, number: int, count: int) -> UsageError:
+    """The error, with which operation of a batch it is about."""
+    if count == 1:
+        return error
+    return UsageError(f"Operation {number} of {count}: {error.message}", hint=error.hint)
+
+
+async def _check_needs(ledgers: Ledgers, steps: Sequence[Step]) -> None:
+    made = {each for step in steps for each in step.makes}
+    needed = {each for step in steps for each in step.needs} - made
+    if not needed:
+        return
+
+    def work(connection: apsw.Connection) -> list[tuple[str, str]]:
+        queries = sql.queries("memory")
+        return [
+            (kind, id_)
+            for kind, id_ in sorted(needed)
+            if not connection.execute(queries[f"has_{kind}"], (id_,)).get
+        ]
+
+    for kind, id_ in await ledgers.memory.read(work):
+        raise UsageError(
+            f"There is no {kind} {id_!r}", hint=f"See what there is with `nexus memory {kind}s`."
+        )
+
+
+def rows(connection: apsw.Connection, query: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query."""
+    return cast("list[tuple[Any, ...]]", connection.execute(query, bindings).fetchall())
+
+
+def storable_or_none(text: str | None) -> str | None:
+    """A text that may be missing, as a ledger can keep it."""
+    return None if text is None else storable(text)
