@@ -14,10 +14,13 @@ from nexus.memory.aliases import Alias
 from nexus.memory.arguments import Arguments
 from nexus.memory.candidates import Candidate
 from nexus.memory.normalisation import NAME, normalised
-from nexus.memory.references import OWN_ID, is_known
-from nexus.memory.writing import Scope, Step, storable_or_none
+from nexus.memory.references import OWN_ID, is_known, resolve
+from nexus.memory.writing import Scope, Step, rows, storable_or_none
 
 UNKNOWN_TYPE: Final = "Unknown"
+DESCRIBE_EXAMPLE: Final = (
+    'memory-write.sh describe --entity "Sarah Chen" --summary "Leads the timeline project"'
+)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -48,11 +51,7 @@ class AddEntity(Step):
             aliases.add(connection, self.id, alias, self.source_type, event_id, scope.phone_region)
             for alias in dict.fromkeys((named, *self.aliases))
         ]
-        if self.type.casefold() == "person":
-            connection.execute(
-                sql.queries("identity")["ensure_person"],
-                {"id": ids.new("per"), "entity": self.id, "name": storable(self.name), "now": scope.now},
-            )
+        _ensure_person(connection, self.id, self.type, self.name, scope.now)
         self.candidates = candidates.note(connection, self.id, added, scope.alike.get(self.id, {}), scope.now)
 
     def _put(self, connection: apsw.Connection, scope: Scope) -> None:
@@ -86,6 +85,36 @@ class AddEntity(Step):
         }
 
 
+@dataclass(kw_only=True, slots=True)
+class DescribeEntity(Step):
+    """Change an entity's type or summary. What was learned about it is not touched."""
+
+    writes_identity: ClassVar[bool] = True
+
+    entity: str
+    type: str | None
+    summary: str | None
+    entity_id: str = ""
+
+    @property
+    def makes(self) -> list[tuple[str, str]]:
+        return [("entity", self.entity_id)]
+
+    def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
+        self.entity_id = resolve(connection, self.entity, scope)
+        values = {
+            "id": self.entity_id,
+            "type": storable_or_none(self.type),
+            "summary": storable_or_none(self.summary),
+            "now": scope.now,
+        }
+        type_, name = rows(connection, sql.queries("identity")["redescribe_entity"], values)[0]
+        _ensure_person(connection, self.entity_id, type_, name, scope.now)
+
+    def answer(self) -> dict[str, Any]:
+        return {"id": self.entity_id}
+
+
 def parse(arguments: Arguments) -> AddEntity:
     """`entity`: name, and optionally id, type, alias, summary, metadata, source_type, event."""
     name = arguments.required("name")
@@ -104,3 +133,19 @@ def parse(arguments: Arguments) -> AddEntity:
         event_id=arguments.text("event"),
         source_type=arguments.text("source_type"),
     )
+
+
+def parse_describe(arguments: Arguments) -> DescribeEntity:
+    """`describe`: entity, and type or summary."""
+    step = DescribeEntity(
+        entity=arguments.required("entity"), type=arguments.text("type"), summary=arguments.text("summary")
+    )
+    if step.type is None and step.summary is None:
+        raise arguments.error("`describe` needs `type` or `summary`")
+    return step
+
+
+def _ensure_person(connection: apsw.Connection, entity_id: str, type_: str, name: str, now: str) -> None:
+    if type_.casefold() == "person":
+        values = {"id": ids.new("per"), "entity": entity_id, "name": storable(name), "now": now}
+        connection.execute(sql.queries("identity")["ensure_person"], values)

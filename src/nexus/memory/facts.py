@@ -1,4 +1,4 @@
-"""Facts and relationships: the append-only observation log. Every observation is kept, also a repeated one."""
+"""Facts and relationships: the append-only observation log. A repeated observation is one more row."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Final

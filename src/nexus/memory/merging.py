@@ -16,12 +16,14 @@ from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
-from nexus.memory.references import resolve
+from nexus.memory.normalisation import normalised
+from nexus.memory.references import is_known, resolve
 from nexus.memory.writing import Scope, Step, rows, storable_or_none
 
 MERGE_EXAMPLE: Final = (
     'memory-write.sh merge --source "S. Chen" --target "Sarah Chen" --reason "same address"'
 )
+REJECT_EXAMPLE: Final = "memory-write.sh reject --candidate mrg_01…"
 UNMERGE_EXAMPLE: Final = 'memory-write.sh unmerge --entity ent_01… --reason "two different people"'
 
 
@@ -83,6 +85,34 @@ class Merge(Step):
 
 
 @dataclass(kw_only=True, slots=True)
+class Reject(Step):
+    """Say that two entities are not one; the pair is not proposed again."""
+
+    writes_identity: ClassVar[bool] = True
+
+    candidate: str
+
+    def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
+        queries = sql.queries("identity")
+        status = connection.execute(queries["candidate_status"], (self.candidate,)).get
+        if status is None:
+            raise UsageError(
+                f"There is no merge candidate {self.candidate!r}",
+                hint="`nexus memory candidates` lists them.",
+            )
+        if status == "accepted":
+            raise UsageError(
+                f"{self.candidate} was accepted: its entities are merged",
+                hint="Take the merge back first, with `unmerge`.",
+            )
+        actor = storable(scope.provenance.actor)
+        connection.execute(queries["resolve_candidate"], ("rejected", actor, scope.now, self.candidate))
+
+    def answer(self) -> dict[str, Any]:
+        return {"candidate_id": self.candidate, "status": "rejected"}
+
+
+@dataclass(kw_only=True, slots=True)
 class Unmerge(Step):
     """Let an entity that was merged stand for itself again."""
 
@@ -97,7 +127,7 @@ class Unmerge(Step):
 
     def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
         queries = sql.queries("identity")
-        self.entity_id = resolve(connection, self.entity, scope)
+        self.entity_id = _merged_one(connection, self.entity, scope)
         into = connection.execute(queries["merged_into"], (self.entity_id,)).get
         if into is None:
             raise _not_merged(connection, self.entity_id)
@@ -147,15 +177,34 @@ def parse_unmerge(arguments: Arguments) -> Unmerge:
     return Unmerge(entity=arguments.required("entity"), reason=arguments.text("reason"), id=ids.new("mev"))
 
 
+def parse_reject(arguments: Arguments) -> Reject:
+    """`reject`: candidate."""
+    return Reject(candidate=arguments.required("candidate"))
+
+
 def root(connection: apsw.Connection, entity_id: str) -> str:
     """The entity that one stands for now."""
-    return cast("str", connection.execute(sql.queries("identity")["root"], (entity_id,)).get)
+    # Pointers in a circle, which only a hand can have made, have no end.
+    return cast("str", connection.execute(sql.queries("identity")["root"], (entity_id,)).get or entity_id)
 
 
 def family(connection: apsw.Connection, entity_id: str) -> list[str]:
     """Every entity that is the same as one now: its root first, then all that were merged into it."""
     found = rows(connection, sql.queries("identity")["family"], (root(connection, entity_id),))
     return [str(row[0]) for row in found]
+
+
+def _merged_one(connection: apsw.Connection, reference: str, scope: Scope) -> str:
+    """The entity to take out: by its id, or by a name that was its own before it was merged."""
+    if is_known(connection, reference):
+        return reference
+    found = rows(connection, sql.queries("identity")["merged_called"], (normalised(reference),))
+    if len(found) > 1:
+        listed = ", ".join(str(row[0]) for row in found)
+        raise UsageError(
+            f"{len(found)} merged entities are called {reference!r}: {listed}", hint="Give the id of one."
+        )
+    return str(found[0][0]) if found else resolve(connection, reference, scope)
 
 
 def _restore_candidate(

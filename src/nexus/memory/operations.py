@@ -50,6 +50,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
             parse=entities.parse,
         ),
         Operation(
+            name="describe",
+            about="Change what an entity is said to be: its type, its summary.",
+            example=entities.DESCRIBE_EXAMPLE,
+            parse=entities.parse_describe,
+        ),
+        Operation(
             name="alias",
             about="Give an entity further names, addresses, numbers or handles.",
             example=aliases.EXAMPLE,
@@ -96,6 +102,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
             about="Let one entity stand for another; can be taken back.",
             example=merging.MERGE_EXAMPLE,
             parse=merging.parse_merge,
+        ),
+        Operation(
+            name="reject",
+            about="Say that two merge candidates are not one.",
+            example=merging.REJECT_EXAMPLE,
+            parse=merging.parse_reject,
         ),
         Operation(
             name="unmerge",

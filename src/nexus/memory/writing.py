@@ -67,7 +67,7 @@ class Step:
 
 async def write(ledgers: Ledgers, steps: Sequence[Step], scope: Scope) -> None:
     """Write the steps: one transaction for each ledger, and all of a ledger's part or nothing of it."""
-    await _check_needs(ledgers, steps)
+    await _check_needs(ledgers, steps, scope.provenance.episode_id)
     await _write_identity(ledgers, steps, scope)
     if any(type(step).in_memory is not Step.in_memory for step in steps):
         await ledgers.memory.write(lambda connection: _each(steps, "in_memory", connection, scope))
@@ -77,7 +77,9 @@ async def _write_identity(ledgers: Ledgers, steps: Sequence[Step], scope: Scope)
     def work(connection: apsw.Connection) -> None:
         scope.found.clear()
         scope.placeholders.clear()
-        _each(steps, "in_identity", connection, scope)
+        # What makes and merges entities comes before what refers to them, wherever it stands in a batch.
+        _each(steps, "in_identity", connection, scope, writes=True)
+        _each(steps, "in_identity", connection, scope, writes=False)
 
     if not any(step.writes_identity for step in steps):
         try:
@@ -88,8 +90,12 @@ async def _write_identity(ledgers: Ledgers, steps: Sequence[Step], scope: Scope)
     return await ledgers.identity.write(work)
 
 
-def _each(steps: Sequence[Step], phase: str, connection: apsw.Connection, scope: Scope) -> None:
+def _each(
+    steps: Sequence[Step], phase: str, connection: apsw.Connection, scope: Scope, writes: bool | None = None
+) -> None:
     for number, step in enumerate(steps, start=1):
+        if writes is not None and step.writes_identity != writes:
+            continue
         try:
             getattr(step, phase)(connection, scope)
         except UsageError as error:
@@ -103,9 +109,10 @@ def placed(error: UsageError, number: int, count: int) -> UsageError:
     return UsageError(f"Operation {number} of {count}: {error.message}", hint=error.hint)
 
 
-async def _check_needs(ledgers: Ledgers, steps: Sequence[Step]) -> None:
+async def _check_needs(ledgers: Ledgers, steps: Sequence[Step], episode_id: str | None) -> None:
     made = {each for step in steps for each in step.makes}
-    needed = {each for step in steps for each in step.needs} - made
+    given = {("episode", episode_id)} if episode_id else set[tuple[str, str]]()
+    needed = ({each for step in steps for each in step.needs} | given) - made
     if not needed:
         return
 

@@ -80,12 +80,12 @@ async def test_a_batch_is_written_in_one_go_with_references_by_name(opened: Ledg
             "operations": [
                 {"operation": "fact", "about": "Ada Byron", "fact": "Ada likes tea"},
                 {"operation": "entity", "name": "Ada Byron", "type": "Person"},
-            ][::-1]
+            ]
         },
         Provenance(actor="memory-writer", event_id="evt_1", request_id="req_1"),
     )
 
-    ada, tea = (result["id"] for result in answer["results"])
+    tea, ada = (result["id"] for result in answer["results"])
     assert await asked(
         opened, "memory", "SELECT id, source_entity_id, source_event_id, source_request_id FROM facts"
     ) == [(tea, ada, "evt_1", "req_1")]

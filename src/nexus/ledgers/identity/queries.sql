@@ -150,3 +150,17 @@ VALUES (?, ?, ?, ?, ?, ?)
 -- name: link_person_contact
 INSERT INTO person_contact_links (person_id, contact_id, confidence, source_type, created_at)
 SELECT id, ?1, ?2, ?3, ?4 FROM persons WHERE entity_id = ?5 ON CONFLICT DO NOTHING
+
+-- name: merged_called
+SELECT id FROM entities
+WHERE merged_into IS NOT NULL AND (
+  normalized_name = ?1 OR id IN (SELECT entity_id FROM entity_aliases WHERE normalized = ?1))
+ORDER BY id
+
+-- name: candidate_status
+SELECT status FROM merge_candidates WHERE id = ?
+
+-- name: redescribe_entity
+UPDATE entities SET type = coalesce(:type, type), summary = coalesce(:summary, summary), updated_at = :now
+WHERE id = :id
+RETURNING type, canonical_name
