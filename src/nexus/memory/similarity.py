@@ -13,6 +13,7 @@ THRESHOLD: Final = 0.7
 
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\d+")
+_READ_DIGITS: Final = 100
 _ROMAN = re.compile(r"(?=[ivx])(?:x{0,3})(?:ix|iv|v?i{0,3})")
 _NUMBER_WORDS: Final = {
     word: str(value)
@@ -115,8 +116,13 @@ def _numbers(name: str) -> list[str]:
         elif position and len(word) > 1 and _ROMAN.fullmatch(word):
             found.append(str(_from_roman(word)))
         else:
-            found += [digits.lstrip("0") or "0" for digits in _NUMBER.findall(word)]
+            found += [_value(digits) for digits in _NUMBER.findall(word)]
     return found
+
+
+def _value(digits: str) -> str:
+    """The number without leading zeros, whatever the script of its digits; a very long one as it stands."""
+    return str(int(digits)) if len(digits) < _READ_DIGITS else digits
 
 
 def _letters(name: str) -> list[str]:
