@@ -77,13 +77,6 @@ class Arguments:
         except (ValueError, OverflowError):
             raise self.error(f"`{name}` must be a time such as 2026-02-13T10:00:00Z, not {value!r}") from None
 
-    def required_moment(self, name: str) -> datetime:
-        """A time that must be there."""
-        value = self.moment(name)
-        if value is None:
-            raise self.error(f"`{self.operation}` needs `{name}`, a time such as 2026-02-13T10:00:00Z")
-        return value
-
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of texts, or one text with commas; each once, in order."""
         value = self._take(name)

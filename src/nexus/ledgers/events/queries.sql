@@ -63,3 +63,16 @@ SELECT 'events', count(*) FROM events UNION ALL SELECT 'threads', count(*) FROM 
 
 -- name: last_occurred_at
 SELECT max(occurred_at) FROM events
+
+-- name: threaded_after
+SELECT seq, id, thread_id FROM events WHERE seq > ? AND thread_id IS NOT NULL ORDER BY seq LIMIT ?
+
+-- name: events_to_group
+SELECT seq, id, occurred_at, content, channel FROM events WHERE id IN (SELECT value FROM json_each(?)) ORDER BY seq
+
+-- name: entities_of_events
+SELECT entity_id, count(DISTINCT event_id) FROM event_participants
+WHERE event_id IN (SELECT value FROM json_each(?)) AND entity_id IS NOT NULL GROUP BY entity_id
+
+-- name: origins
+SELECT id, channel, sender, occurred_at, content FROM events WHERE id IN (SELECT value FROM json_each(?))

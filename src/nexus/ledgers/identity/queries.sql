@@ -164,3 +164,87 @@ SELECT status FROM merge_candidates WHERE id = ?
 UPDATE entities SET type = coalesce(:type, type), summary = coalesce(:summary, summary), updated_at = :now
 WHERE id = :id
 RETURNING type, canonical_name
+
+-- name: people_among
+WITH RECURSIVE up (id, next) AS (
+  SELECT id, merged_into FROM entities WHERE id IN (SELECT value FROM json_each(?))
+  UNION
+  SELECT entities.id, entities.merged_into FROM up JOIN entities ON entities.id = up.next
+)
+SELECT up.id, canonical_name FROM up JOIN entities ON entities.id = up.id
+WHERE next IS NULL AND lower(type) = 'person' ORDER BY up.id
+
+-- name: are_people
+SELECT id FROM entities WHERE id IN (SELECT value FROM json_each(?)) AND lower(type) = 'person' ORDER BY id
+
+-- name: listed_entities
+SELECT id, type, canonical_name, summary, created_at, updated_at FROM entities
+WHERE merged_into IS NULL
+  AND (:type IS NULL OR lower(type) = lower(:type))
+  AND (:like IS NULL OR id IN (
+    SELECT root_id FROM entity_roots WHERE id IN (
+      SELECT entity_id FROM entity_aliases WHERE normalized LIKE :like ESCAPE '\'
+      UNION SELECT id FROM entities WHERE normalized_name LIKE :like ESCAPE '\')))
+ORDER BY updated_at DESC, id DESC LIMIT :limit
+
+-- name: entity
+SELECT id, type, canonical_name, summary, merged_into, source_event_id, metadata_json, created_at, updated_at
+FROM entities WHERE id = ?
+
+-- name: names_of
+-- Entities with the names of those that they stand for now.
+WITH RECURSIVE up (start, id, next) AS (
+  SELECT id, id, merged_into FROM entities WHERE id IN (SELECT value FROM json_each(?))
+  UNION ALL
+  SELECT up.start, entities.id, entities.merged_into FROM up JOIN entities ON entities.id = up.next
+)
+SELECT start, up.id, canonical_name FROM up JOIN entities ON entities.id = up.id WHERE next IS NULL
+
+-- name: aliases_of
+SELECT entity_id, alias, type, normalized, confidence, source_type FROM entity_aliases
+WHERE entity_id IN (SELECT value FROM json_each(?)) ORDER BY type <> 'name', type, created_at, id
+
+-- name: contacts_of
+SELECT contacts.entity_id, contacts.channel, identifier, contacts.display_name
+FROM contacts JOIN contact_identifiers ON contact_id = contacts.id
+WHERE entity_id IN (SELECT value FROM json_each(?)) ORDER BY contacts.channel, identifier
+
+-- name: person_facts_of
+SELECT persons.entity_id, category, fact_type, value, confidence, source_type, source_event_id,
+       person_facts.created_at
+FROM person_facts JOIN persons ON persons.id = person_id
+WHERE entity_id IN (SELECT value FROM json_each(?)) ORDER BY category, fact_type, person_facts.created_at
+
+-- name: merge_events_of
+SELECT id, action, source_entity_id, target_entity_id, actor, reason, created_at FROM entity_merge_events
+WHERE source_entity_id IN (SELECT value FROM json_each(?1)) OR target_entity_id IN (SELECT value FROM json_each(?1))
+ORDER BY created_at, rowid
+
+-- name: listed_candidates
+-- A pending pair that has become one entity by other merges needs no decision.
+SELECT c.id, c.entity_a_id, a.canonical_name, a.type, c.entity_b_id, b.canonical_name, b.type, c.score,
+       c.reasons_json, c.status, c.resolved_by, c.resolved_at, c.created_at
+FROM merge_candidates AS c
+JOIN entities AS a ON a.id = c.entity_a_id JOIN entities AS b ON b.id = c.entity_b_id
+WHERE (:status IS NULL OR c.status = :status)
+  AND (:entities IS NULL
+    OR c.entity_a_id IN (SELECT value FROM json_each(:entities))
+    OR c.entity_b_id IN (SELECT value FROM json_each(:entities)))
+  AND (c.status <> 'pending' OR (SELECT root_id FROM entity_roots WHERE id = c.entity_a_id)
+    <> (SELECT root_id FROM entity_roots WHERE id = c.entity_b_id))
+ORDER BY c.score DESC, c.created_at DESC, c.id LIMIT :limit
+
+-- name: statistics
+SELECT 'entities', type, count(*) FROM entities WHERE merged_into IS NULL GROUP BY type
+UNION ALL SELECT 'aliases', type, count(*) FROM entity_aliases GROUP BY type
+UNION ALL SELECT 'merge_candidates', status, count(*) FROM merge_candidates GROUP BY status
+UNION ALL SELECT 'merges', action, count(*) FROM entity_merge_events GROUP BY action
+UNION ALL SELECT 'merged_entities', 'merged', count(*) FROM entities WHERE merged_into IS NOT NULL
+  HAVING count(*) > 0
+
+-- name: aliases_without_keys
+SELECT id, normalized FROM entity_aliases AS alias
+WHERE type = 'name' AND NOT EXISTS (SELECT 1 FROM alias_keys WHERE alias_id = alias.id)
+
+-- name: roots_after
+SELECT id FROM entities WHERE merged_into IS NULL AND id > ? ORDER BY id LIMIT ?

@@ -42,9 +42,6 @@ VALUES (
 -- name: link_episode_event
 INSERT INTO episode_events (episode_id, event_id, position) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
 
--- name: episode_version
-SELECT version FROM episodes WHERE id = ?
-
 -- name: newer_episode
 SELECT id FROM episodes WHERE previous_version_id = ?
 
@@ -56,5 +53,108 @@ SELECT :id, event_id, position FROM episode_events WHERE episode_id = :previous
 INSERT INTO episode_entity_mentions (episode_id, entity_id, mention_count)
 SELECT :id, entity_id, mention_count FROM episode_entity_mentions WHERE episode_id = :previous
 
--- name: inherited_size
-SELECT event_count, token_count FROM episodes WHERE id = ?
+-- name: inherited
+SELECT version, definition_id, channel, thread_id, title, summary, start_time, end_time, event_count, token_count
+FROM episodes WHERE id = ?
+
+-- name: episode_definition
+SELECT id, strategy, config_json FROM episode_definitions WHERE name = ?
+
+-- name: add_episode_definition
+INSERT INTO episode_definitions (id, name, strategy, config_json) VALUES (?, ?, ?, ?)
+
+-- name: undone_events
+SELECT value FROM json_each(?1) WHERE NOT EXISTS (
+  SELECT 1 FROM processing_log WHERE processor = ?2 AND target_type = 'event' AND target_id = value)
+
+-- name: mark_done
+INSERT INTO processing_log (processor, target_type, target_id, status, created_at, updated_at)
+VALUES (?1, ?2, ?3, 'done', ?4, ?4) ON CONFLICT DO NOTHING
+
+-- name: episode_to_extend
+-- One with a summary was read and told; what comes late makes an episode of its own.
+SELECT id, version, start_time, end_time, event_count, token_count FROM episodes AS latest
+WHERE thread_id = :thread AND definition_id = :definition AND summary IS NULL
+  AND end_time > :from AND start_time < :until AND token_count <= :room
+  AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id)
+ORDER BY end_time DESC LIMIT 1
+
+-- name: times_together
+SELECT count(*) FROM (
+  SELECT episode_id FROM episode_entity_mentions AS mention
+  WHERE entity_id IN (SELECT value FROM json_each(?1))
+    AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = mention.episode_id)
+  GROUP BY episode_id HAVING count(*) = json_array_length(?1))
+
+-- name: has_members
+SELECT 1 FROM facts WHERE target_entity_id = ? AND relation_type = 'MEMBER_OF' LIMIT 1
+
+-- name: facts_of
+-- All that is known about some entities, in the order in which it was true; the last ones where there are many.
+SELECT * FROM (
+  SELECT seq, id, coalesce(as_of, valid_at) AS at, fact, relation_type, source_entity_id, target_entity_id,
+         confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
+  FROM facts
+  WHERE id IN (
+    SELECT id FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
+    UNION SELECT id FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(:entities))
+    UNION SELECT fact_id FROM fact_entities WHERE entity_id IN (SELECT value FROM json_each(:entities)))
+  ORDER BY at DESC, seq DESC LIMIT :limit)
+ORDER BY at, seq
+
+-- name: count_of_facts
+SELECT count(*) FROM (
+  SELECT id FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(?1))
+  UNION SELECT id FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(?1))
+  UNION SELECT fact_id FROM fact_entities WHERE entity_id IN (SELECT value FROM json_each(?1)))
+
+-- name: newest_facts
+SELECT * FROM (
+  SELECT seq, id, coalesce(as_of, valid_at) AS at, fact, relation_type, source_entity_id, target_entity_id,
+         confidence, source_type, as_of, created_at, source_event_id, source_episode_id, source_request_id
+  FROM facts
+  WHERE (:type IS NULL OR lower(relation_type) = lower(:type))
+    AND (:match IS NULL OR seq IN (SELECT rowid FROM facts_fts WHERE facts_fts MATCH :match))
+  ORDER BY seq DESC LIMIT :limit)
+ORDER BY seq
+
+-- name: newest_episodes
+SELECT id, channel, thread_id, title, summary, start_time, end_time, event_count, token_count, version
+FROM episodes AS latest
+WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id)
+  AND (:entities IS NULL OR id IN (
+    SELECT episode_id FROM episode_entity_mentions WHERE entity_id IN (SELECT value FROM json_each(:entities))))
+ORDER BY end_time DESC, id DESC LIMIT :limit
+
+-- name: seen_together
+-- Other entities of the same facts and episodes, with how many of each.
+WITH
+  its_facts (id) AS (
+    SELECT id FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
+    UNION SELECT id FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(:entities))
+    UNION SELECT fact_id FROM fact_entities WHERE entity_id IN (SELECT value FROM json_each(:entities))),
+  its_episodes (id) AS (
+    SELECT episode_id FROM episode_entity_mentions
+    WHERE entity_id IN (SELECT value FROM json_each(:entities))),
+  others (entity_id, fact_id, episode_id) AS (
+    SELECT source_entity_id, id, NULL FROM facts WHERE id IN its_facts AND source_entity_id IS NOT NULL
+    UNION ALL
+    SELECT target_entity_id, id, NULL FROM facts WHERE id IN its_facts AND target_entity_id IS NOT NULL
+    UNION ALL
+    SELECT entity_id, fact_id, NULL FROM fact_entities WHERE fact_id IN its_facts
+    UNION ALL
+    SELECT entity_id, NULL, episode_id FROM episode_entity_mentions AS mention
+    WHERE episode_id IN its_episodes
+      AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = mention.episode_id))
+SELECT entity_id, count(DISTINCT fact_id), count(DISTINCT episode_id) FROM others
+WHERE entity_id NOT IN (SELECT value FROM json_each(:entities))
+GROUP BY entity_id
+ORDER BY count(DISTINCT fact_id) + count(DISTINCT episode_id) DESC, entity_id LIMIT :limit
+
+-- name: statistics
+SELECT 'facts', source_type, count(*) FROM facts GROUP BY source_type
+UNION ALL SELECT 'relation_types', relation_type, count(*) FROM facts WHERE relation_type IS NOT NULL
+  GROUP BY relation_type
+UNION ALL SELECT 'episodes', channel, count(*) FROM episodes AS latest
+  WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id) GROUP BY channel
+UNION ALL SELECT 'causal_links', relation, count(*) FROM causal_links GROUP BY relation

@@ -1,0 +1,104 @@
+"""Groups of people: when several who meet are an entity of their own.
+
+Two are never one: what ties them is a relationship. Three to five are named once they have met often
+enough to be a group. Six and more always are.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import apsw
+
+from nexus import clock
+from nexus.ledgers import Ledgers, memory, sql
+from nexus.ledgers.memory import NewFact
+from nexus.memory import entities
+from nexus.memory.arguments import Arguments
+from nexus.memory.provenance import Provenance
+from nexus.memory.references import is_known
+from nexus.memory.writing import Scope, rows
+
+TYPE: Final = "Group"
+_MEMBER_OF: Final = "MEMBER_OF"
+
+_FEWEST_MEMBERS: Final = 3
+_ALWAYS_NAMED: Final = 6
+_TIMES_TOGETHER: Final = 3
+_SPELLED_OUT: Final = 6
+
+
+def is_named(members: int, times_together: int) -> bool:
+    """The rule of three and six."""
+    if members >= _ALWAYS_NAMED:
+        return True
+    return members >= _FEWEST_MEMBERS and times_together >= _TIMES_TOGETHER
+
+
+def name_of(members: Sequence[str]) -> str:
+    """A plain name for a group that nobody has named: `Ada, Ben and Cleo`, `Ada, Ben and 9 others`."""
+    first = sorted(dict.fromkeys(members))
+    if len(first) > _SPELLED_OUT:
+        first = [*first[:2], f"{len(first) - 2} others"]
+    return " and ".join(filter(None, (", ".join(first[:-1]), first[-1])))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """A named group: an entity that stands for its members."""
+
+    id: str
+    name: str
+    # The members' ids and names.
+    members: dict[str, str]
+
+    def join(self, connection: apsw.Connection, episode_id: str, now: str) -> None:
+        """Mention the group in an episode and, where nobody has said it yet, who belongs to it."""
+        queries = sql.queries("memory")
+        connection.execute(queries["mention_entity"], (episode_id, self.id, 1))
+        if connection.execute(queries["has_members"], (self.id,)).get:
+            return
+        observed = [
+            NewFact(
+                fact=f"{name} belongs to the group {self.name}",
+                source_entity_id=member,
+                relation_type=_MEMBER_OF,
+                target_entity_id=self.id,
+                source_type="observed",
+                source_episode_id=episode_id,
+            )
+            for member, name in self.members.items()
+        ]
+        memory.append_facts(connection, observed, lambda: clock.parse(now))
+
+
+async def ensure(ledgers: Ledgers, present: Sequence[str], now: str) -> Group | None:
+    """The group that those who are present make together, where the rule says that it has a name."""
+    people = await ledgers.identity.read(
+        lambda c: rows(c, sql.queries("identity")["people_among"], (json.dumps(list(present)),))
+    )
+    members = {str(id_): str(name) for id_, name in people}
+    if not is_named(len(members), await times_together(ledgers, list(present)) + 1):
+        return None
+    # The same members give the same id, so that work which is done again finds what it made.
+    digest = hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()[:20]
+    group = Group(id=f"group-{digest}", name=name_of(list(members.values())), members=members)
+    await ledgers.identity.write(lambda connection: _put(connection, group, now))
+    return group
+
+
+async def times_together(ledgers: Ledgers, present: Sequence[str]) -> int:
+    """In how many episodes all of these were mentioned."""
+    query = sql.queries("memory")["times_together"]
+    return await ledgers.memory.read(
+        lambda c: cast("int", c.execute(query, (json.dumps(sorted(set(present))),)).get)
+    )
+
+
+def _put(connection: apsw.Connection, group: Group, now: str) -> None:
+    if not is_known(connection, group.id):
+        given = {"id": group.id, "name": group.name, "type": TYPE}
+        step = entities.parse(Arguments("entity", given, ""))
+        step.in_identity(connection, Scope(provenance=Provenance(actor="episodes"), now=now))
