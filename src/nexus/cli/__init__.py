@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("nexus.cli.run:run", "Give the agent one task, also in a pipe."),
     "doctor": ("nexus.cli.doctor:doctor", "Find what is wrong with the home, and mend it."),
     "recall": ("nexus.cli.recall:recall", "Ask the memory, and see why it answers as it does."),
+    "memory": ("nexus.cli.memory:memory", "Look at what is known about whom, and say who is who."),
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
     "trace": ("nexus.cli.trace:trace", "See what was done for a request, how long it took, what it cost."),
     "engine": ("nexus.cli.engine:engine", "See and steer the work that waits, runs and failed."),

@@ -14,7 +14,7 @@ from nexus.memory.arguments import Arguments
 from nexus.memory.candidates import Added, Candidate
 from nexus.memory.normalisation import NAME, normalised, typed
 from nexus.memory.references import resolve
-from nexus.memory.writing import Scope, Step
+from nexus.memory.writing import Scope, Step, rows
 
 EXAMPLE: Final = 'memory-write.sh alias --entity "Sarah Chen" --alias "@sarahc:handle"'
 
@@ -108,9 +108,7 @@ def add(
         ),
     )
     if alias.type == NAME:
-        connection.executemany(
-            queries["add_alias_key"], [(each, alias_id) for each in sorted(blocking.keys(normalized))]
-        )
+        _add_keys(connection, alias_id, normalized)
     return Added(id=alias_id, type=alias.type, normalized=normalized, is_new=True)
 
 
@@ -128,3 +126,14 @@ def _parse_one(arguments: Arguments, item: object) -> Alias:
     alias = Alias(text=text, type=inner.text("type") or guessed, confidence=inner.share("confidence"))
     inner.finish()
     return alias
+
+
+def complete_keys(connection: apsw.Connection) -> None:
+    """Make the keys of names that were written by hand, without this program."""
+    for alias_id, normalized in rows(connection, sql.queries("identity")["aliases_without_keys"]):
+        _add_keys(connection, alias_id, normalized)
+
+
+def _add_keys(connection: apsw.Connection, alias_id: str, normalized: str) -> None:
+    keys = [(key, alias_id) for key in sorted(blocking.keys(normalized))]
+    connection.executemany(sql.queries("identity")["add_alias_key"], keys)

@@ -15,9 +15,11 @@ from nexus.memory.normalisation import IDENTIFYING, NAME
 from nexus.memory.similarity import Reason
 from nexus.memory.writing import rows
 
-# The rarest keys are looked up first, until this many aliases were compared.
-_COMPARED: Final = 2_000
-_NOTED: Final = 10
+# How many names are compared: those of the rarest keys, and those that share two of the common ones.
+_COMPARED: Final = 1_000
+_COMMON_KEYS: Final = 4
+_SCANNED: Final = 4_000
+_NOTED: Final = 5
 
 Signs = dict[str, dict[str, Reason]]
 
@@ -61,22 +63,29 @@ def note(
     now: str,
 ) -> list[Candidate]:
     """Compare an entity's aliases with all others', and record which entities it may be."""
-    signs = _by_identifiers(connection, entity_id, aliases)
-    _add_names(signs, _near_names(connection, entity_id, aliases), aliases)
+    return record(connection, entity_id, signs(connection, entity_id, aliases, alike), now)
+
+
+def signs(
+    connection: apsw.Connection, entity_id: str, aliases: Sequence[Added], alike: Mapping[str, float]
+) -> Signs:
+    """What speaks for an entity being one of the others, by the other's id and the kind of sign."""
+    found = _by_identifiers(connection, entity_id, aliases)
+    _add_names(found, _near_names(connection, entity_id, aliases), aliases)
     names = [alias.normalized for alias in aliases if alias.type == NAME]
-    _add_meaning(connection, signs, names, alike)
-    return record(connection, entity_id, signs, now)
+    _add_meaning(connection, found, names, alike)
+    return found
 
 
-def record(connection: apsw.Connection, entity_id: str, signs: Signs, now: str) -> list[Candidate]:
+def record(connection: apsw.Connection, entity_id: str, found_signs: Signs, now: str) -> list[Candidate]:
     """Keep the pairs that reach the threshold, the best first; what was decided stays decided."""
     queries = sql.queries("identity")
-    wanted = json.dumps([entity_id, *signs])
+    wanted = json.dumps([entity_id, *found_signs])
     types = dict(
         cast("list[tuple[str, str]]", rows(connection, queries["types_of_others"], (wanted, entity_id)))
     )
     found: list[Candidate] = []
-    for other, by_signal in signs.items():
+    for other, by_signal in found_signs.items():
         if other not in types:
             continue  # the same entity by another id, since the two were merged
         reasons = sorted(by_signal.values(), key=lambda reason: -reason.weight)
@@ -115,55 +124,68 @@ def _put(connection: apsw.Connection, candidate: Candidate, now: str) -> Candida
 
 
 def _by_identifiers(connection: apsw.Connection, entity_id: str, aliases: Sequence[Added]) -> Signs:
-    signs: Signs = defaultdict(dict)
+    found: Signs = defaultdict(dict)
     query = sql.queries("identity")["others_with_alias"]
     for alias in aliases:
         reason = similarity.by_identifier(alias.type, alias.normalized) if alias.type in IDENTIFYING else None
         if reason is not None:
             for (other,) in rows(connection, query, (alias.normalized, alias.type, entity_id, _COMPARED)):
-                signs[other][reason.signal] = reason
-    return signs
+                found[other][reason.signal] = reason
+    return found
 
 
 def _near_names(connection: apsw.Connection, entity_id: str, aliases: Sequence[Added]) -> dict[str, set[str]]:
-    """The names of other entities that share a key with one of these, by entity."""
+    """The names of other entities that share a rare key, or two common ones, with one of these."""
     queries = sql.queries("identity")
     names = [alias.normalized for alias in aliases if alias.type == NAME]
     near: dict[str, set[str]] = defaultdict(set)
     for name in names:
         for (other,) in rows(connection, queries["others_with_alias"], (name, NAME, entity_id, _COMPARED)):
             near[other].add(name)
-    left = _COMPARED
-    for key, count in _rarest_first(connection, set[str]().union(*map(blocking.keys, names))):
-        left -= count
-        if left < 0:
-            break
-        for other, normalized in rows(connection, queries["others_with_key"], (key, entity_id)):
+    rare, common = _by_frequency(connection, set[str]().union(*map(blocking.keys, names)))
+    for keys, shared in ((rare, 1), (common, 2)):
+        bindings = (json.dumps(keys), entity_id, shared, _COMPARED)
+        for other, normalized in rows(connection, queries["others_with_keys"], bindings):
             near[other].add(normalized)
     return near
 
 
-def _rarest_first(connection: apsw.Connection, keys: Iterable[str]) -> list[tuple[str, int]]:
+def _by_frequency(connection: apsw.Connection, keys: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The keys that together find few enough aliases to compare, and the next rarest ones."""
     query = sql.queries("identity")["key_count"]
-    counts = {key: cast("int", connection.execute(query, (key, _COMPARED + 1)).get) for key in keys}
-    return sorted(counts.items(), key=lambda item: (item[1], item[0]))
+    counts = {key: cast("int", connection.execute(query, (key, _SCANNED + 1)).get) for key in keys}
+    ordered = sorted(keys, key=lambda key: (counts[key], key))
+    left, rare = _COMPARED, 0
+    while rare < len(ordered) and counts[ordered[rare]] <= left:
+        left -= counts[ordered[rare]]
+        rare += 1
+    common = [key for key in ordered[rare:] if counts[key] <= _SCANNED]
+    return ordered[:rare], common[:_COMMON_KEYS]
 
 
-def _add_names(signs: Signs, near: dict[str, set[str]], aliases: Sequence[Added]) -> None:
-    names = [alias.normalized for alias in aliases if alias.type == NAME]
-    for other, others in near.items():
-        reasons = [similarity.by_name(name, each) for name in names for each in others]
-        best = max(filter(None, reasons), key=lambda reason: reason.weight, default=None)
-        if best is not None:
-            signs.setdefault(other, {})["name"] = best
+def _add_names(found: Signs, near: dict[str, set[str]], aliases: Sequence[Added]) -> None:
+    """Weigh the names that are near enough; the comparison of all with all is left to the library."""
+    owners: dict[str, list[str]] = defaultdict(list)
+    for other, names in near.items():
+        for name in names:
+            owners[name].append(other)
+    for alias in aliases:
+        if alias.type != NAME:
+            continue
+        for name in similarity.near(alias.normalized, list(owners)):
+            reason = similarity.by_name(alias.normalized, name)
+            for other in owners[name] if reason else ():
+                known = found.setdefault(other, {}).get("name")
+                if reason and (known is None or known.weight < reason.weight):
+                    found[other]["name"] = reason
 
 
 def _add_meaning(
-    connection: apsw.Connection, signs: Signs, names: list[str], alike: Mapping[str, float]
+    connection: apsw.Connection, found: Signs, names: list[str], alike: Mapping[str, float]
 ) -> None:
     query = sql.queries("identity")["canonical_names"]
     for other, theirs in rows(connection, query, (json.dumps(list(alike)),)):
         reason = similarity.by_meaning(alike[other])
         # Vectors of `Room 101` and `Room 102` are nearly one.
         if reason is not None and not any(similarity.tells_apart(name, theirs) for name in names):
-            signs.setdefault(other, {})["meaning"] = reason
+            found.setdefault(other, {})["meaning"] = reason

@@ -14,7 +14,7 @@ from nexus.memory.aliases import Alias
 from nexus.memory.arguments import Arguments
 from nexus.memory.candidates import Candidate
 from nexus.memory.normalisation import NAME, normalised
-from nexus.memory.references import OWN_ID, is_known, resolve
+from nexus.memory.references import OWN_ID, resolve
 from nexus.memory.writing import Scope, Step, rows, storable_or_none
 
 UNKNOWN_TYPE: Final = "Unknown"
@@ -25,7 +25,10 @@ DESCRIBE_EXAMPLE: Final = (
 
 @dataclass(kw_only=True, slots=True)
 class AddEntity(Step):
-    """Make an entity with its aliases, and see which others it may be. It is never merged by itself."""
+    """Make an entity with its aliases, and see which others it may be. It is never merged by itself.
+
+    With an id of the writer's own it is made once: written again, it gains the aliases that are new.
+    """
 
     writes_identity: ClassVar[bool] = True
 
@@ -66,13 +69,14 @@ class AddEntity(Step):
             "metadata": self.metadata_json,
             "now": scope.now,
         }
-        if not is_known(connection, self.id):
+        known = rows(connection, queries["entity_state"], (self.id,))
+        if not known:
             connection.execute(queries["add_entity"], values)
-        elif connection.execute(queries["is_placeholder"], (self.id,)).get:
+        elif known[0][1]:
             connection.execute(queries["describe_entity"], values)
-        else:
+        elif known[0][0] != values["normalized"]:
             raise UsageError(
-                f"There is an entity {self.id!r} already",
+                f"There is an entity {self.id!r} of another name already",
                 hint="Leave `id` out to make a new entity, or add to that one with `alias` and `fact`.",
             )
 

@@ -37,13 +37,16 @@ def resolve(connection: apsw.Connection, reference: str, scope: Scope) -> str:
     An id of the writer's own that is not known yet makes an entity, to be described later.
     """
     if reference not in scope.found:
-        known = reference if is_known(connection, reference) else _only(connection, reference, scope)
+        known = meant(connection, reference, scope.phone_region)
         scope.found[reference] = known or _placeholder(connection, reference, scope)
     return scope.found[reference]
 
 
-def _only(connection: apsw.Connection, reference: str, scope: Scope) -> str | None:
-    found = called(connection, reference, scope.phone_region)
+def meant(connection: apsw.Connection, reference: str, phone_region: str = "") -> str | None:
+    """The entity with that id, or the only one that goes by that name."""
+    if is_known(connection, reference):
+        return reference
+    found = called(connection, reference, phone_region)
     if len(found) > 1:
         raise UsageError(
             f"{len(found)} entities are called {reference!r}: {', '.join(found[:_SHOWN])}",

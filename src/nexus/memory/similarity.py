@@ -2,10 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rapidfuzz import fuzz, process
 from rapidfuzz.distance import Indel, JaroWinkler
 
 # Two entities become a merge candidate from this score on.
@@ -30,6 +31,8 @@ _NUMBER_WORDS: Final = {
 _SAME_IDENTIFIER: Final = {"email": 0.95, "phone": 0.9, "url": 0.9, "handle": 0.8}
 _SAME_NAME: Final = 0.85
 _LEAST_RATIO: Final = 0.84
+# What `_ratio` needs at least, in hundredths, with room for accents and commas that the quick look sees.
+_LEAST_INDEL: Final = 64
 _WORDS_WITHIN: Final = 0.55
 _LEAST_COSINE: Final = 0.75
 _MOST_BY_COSINE: Final = 0.6
@@ -55,19 +58,33 @@ def by_identifier(type_: str, normalized: str) -> Reason | None:
 
 def by_name(one: str, other: str) -> Reason | None:
     """Both have names that are equal, nearly equal, or one within the other."""
-    shown = one if one == other else f"{one} / {other}"
     if one == other:
-        return Reason(signal="same name", detail=shown, weight=_SAME_NAME)
-    if tells_apart(one, other):
-        return None
+        return Reason(signal="same name", detail=one, weight=_SAME_NAME)
     first, second = _sorted_words(one), _sorted_words(other)
     ratio = max(_ratio(first, second), _ratio(one, other))
-    if ratio >= _LEAST_RATIO:
-        weight = 0.5 + (_SAME_NAME - 0.5) * (ratio - _LEAST_RATIO) / (1 - _LEAST_RATIO)
-        return Reason(signal="similar name", detail=shown, weight=round(weight, 3))
-    if _is_within(first, second):
-        return Reason(signal="name within name", detail=shown, weight=_WORDS_WITHIN)
-    return None
+    signal, weight = "similar name", _SAME_NAME - (_SAME_NAME - 0.5) * (1 - ratio) / (1 - _LEAST_RATIO)
+    if ratio < _LEAST_RATIO:
+        if not _is_within(first, second):
+            return None
+        signal, weight = "name within name", _WORDS_WITHIN
+    if tells_apart(one, other):
+        return None
+    return Reason(signal=signal, detail=f"{one} / {other}", weight=round(weight, 3))
+
+
+def near(name: str, others: Sequence[str]) -> list[str]:
+    """Those among many names for which `by_name` may say something: a quick look that misses none."""
+    found: dict[str, None] = {}
+    for scorer, least in (
+        (fuzz.ratio, _LEAST_INDEL),
+        (fuzz.token_sort_ratio, _LEAST_INDEL),
+        (fuzz.token_set_ratio, 100),
+    ):
+        found |= dict.fromkeys(
+            other
+            for other, _, _ in process.extract(name, others, scorer=scorer, score_cutoff=least, limit=None)
+        )
+    return list(found)
 
 
 def by_meaning(cosine: float) -> Reason | None:

@@ -13,8 +13,8 @@ VALUES (:id, :type, :name, :normalized, :summary, :event, :metadata, :now, :now)
 INSERT INTO entities (id, type, canonical_name, normalized_name, metadata_json, created_at, updated_at)
 VALUES (:id, 'Unknown', :id, :normalized, '{"placeholder": true}', :now, :now)
 
--- name: is_placeholder
-SELECT 1 FROM entities WHERE id = ? AND json_extract(metadata_json, '$.placeholder') = 1
+-- name: entity_state
+SELECT normalized_name, coalesce(json_extract(metadata_json, '$.placeholder'), 0) FROM entities WHERE id = ?
 
 -- name: describe_entity
 UPDATE entities
@@ -49,9 +49,12 @@ INSERT INTO alias_keys (key, alias_id) VALUES (?, ?)
 -- name: key_count
 SELECT count(*) FROM (SELECT 1 FROM alias_keys WHERE key = ? LIMIT ?)
 
--- name: others_with_key
-SELECT a.entity_id, a.normalized FROM alias_keys AS k JOIN entity_aliases AS a ON a.id = k.alias_id
-WHERE k.key = ? AND a.entity_id <> ?
+-- name: others_with_keys
+SELECT a.entity_id, a.normalized FROM (
+  SELECT alias_id FROM alias_keys WHERE key IN (SELECT value FROM json_each(?1))
+  GROUP BY alias_id HAVING count(*) >= ?3 LIMIT ?4
+) AS k JOIN entity_aliases AS a ON a.id = k.alias_id
+WHERE a.entity_id <> ?2
 
 -- name: others_with_alias
 SELECT DISTINCT entity_id FROM entity_aliases WHERE normalized = ? AND type = ? AND entity_id <> ? LIMIT ?

@@ -1,0 +1,25 @@
+"""`nexus memory`: look at what is known about whom, and say who is who."""
+
+import click
+
+from nexus.cli import memory_merges, memory_views
+
+
+@click.group()
+def memory() -> None:
+    """Look at what is known about whom, and say who is who."""
+
+
+for _command in (
+    memory_views.entities,
+    memory_views.show,
+    memory_views.timeline,
+    memory_views.facts,
+    memory_views.episodes,
+    memory_merges.candidates,
+    memory_merges.merge,
+    memory_merges.unmerge,
+    memory_merges.reject,
+    memory_views.stats,
+):
+    memory.add_command(_command)

@@ -1,0 +1,239 @@
+"""The commands of `nexus memory` that only look."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import click
+
+from nexus.cli.place import counted, opened_home
+from nexus.cli.tables import print_table
+from nexus.ledgers import Ledgers
+from nexus.memory import grouping, views
+
+T = TypeVar("T")
+
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+limit_option = click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="The most to show."
+)
+
+
+def with_ledgers(ctx: click.Context, work: Callable[[Ledgers], Awaitable[T]]) -> T:
+    """Run something on the ledgers of the home that is meant."""
+    home, settings = opened_home(ctx)
+
+    async def opened() -> T:
+        async with Ledgers(home, settings.ledgers) as ledgers:
+            return await work(ledgers)
+
+    return asyncio.run(opened())
+
+
+def print_json(value: Any) -> None:
+    """For a program to read."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+@click.command()
+@click.argument("text", required=False)
+@click.option("--type", "type_", help="Only those of this type, such as Person.")
+@limit_option
+@as_json_option
+@click.pass_context
+def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
+    """List entities, those that changed last first; with TEXT, those that a name or alias of it finds."""
+    found = with_ledgers(
+        ctx, lambda ledgers: views.entities(ledgers, matching=text, type_=type_, limit=limit)
+    )
+    if as_json:
+        print_json(found)
+    elif not found:
+        click.echo("There are none.")
+    else:
+        print_table(
+            ("id", "type", "name", "facts#", "merged#", "summary"),
+            [
+                (
+                    each["id"],
+                    each["type"],
+                    each["name"],
+                    each["facts"],
+                    len(each["merged"]) or "",
+                    each["summary"],
+                )
+                for each in found
+            ],
+        )
+
+
+@click.command()
+@click.argument("entity")
+@limit_option
+@as_json_option
+@click.pass_context
+def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
+    """Show all that is known about ENTITY: an id, a name or another alias."""
+    found = with_ledgers(ctx, lambda ledgers: views.show(ledgers, entity, limit=limit))
+    if as_json:
+        print_json(found)
+        return
+    click.echo(f"{click.style(found['name'], bold=True)}  {found['type']}  {found['id']}")
+    if found["summary"]:
+        click.echo(found["summary"])
+    _print_identity(found)
+    if found["facts"]:
+        click.echo("\nWhat was observed")
+        _print_log(found["facts"])
+    if found["episodes"]:
+        click.echo("\nEpisodes")
+        _print_episodes(found["episodes"])
+    if found["together_with"]:
+        click.echo("\nSeen together with")
+        lines = [
+            (each["name"], each["entity_id"], each["facts"], each["episodes"])
+            for each in found["together_with"]
+        ]
+        print_table(("name", "id", "facts#", "episodes#"), lines)
+
+
+@click.command()
+@click.argument("entity")
+@click.option(
+    "--limit", type=click.IntRange(1), default=1_000, show_default=True, help="The most to show: the latest."
+)
+@as_json_option
+@click.pass_context
+def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
+    """Print ENTITY's observation log in order, with where each observation comes from."""
+    found = with_ledgers(ctx, lambda ledgers: views.timeline(ledgers, entity, limit=limit))
+    if as_json:
+        print_json(found)
+    elif found:
+        _print_log(found)
+    else:
+        click.echo("Nothing was observed yet.")
+
+
+@click.command()
+@click.argument("text", required=False)
+@click.option("--type", "type_", help="Only those of this relation type, such as WORKS_AT.")
+@limit_option
+@as_json_option
+@click.pass_context
+def facts(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
+    """List the facts that were recorded last; with TEXT, those that hold all of its words."""
+    found = with_ledgers(ctx, lambda ledgers: views.facts(ledgers, matching=text, type_=type_, limit=limit))
+    if as_json:
+        print_json(found)
+    elif found:
+        _print_log(found)
+    else:
+        click.echo("There are none.")
+
+
+@click.command()
+@click.argument("entity", required=False)
+@click.option("--make", is_flag=True, help="First make episodes of all conversations that are over.")
+@limit_option
+@as_json_option
+@click.pass_context
+def episodes(ctx: click.Context, entity: str | None, make: bool, limit: int, as_json: bool) -> None:
+    """List the newest episodes, or those that mention ENTITY."""
+
+    async def work(ledgers: Ledgers) -> list[dict[str, Any]]:
+        if make:
+            made = await grouping.group_events(ledgers)
+            click.echo(
+                f"Made {counted(len(made.episode_ids), 'episode')} of {counted(made.events, 'event')}.",
+                err=True,
+            )
+        return await views.episodes(ledgers, entity=entity, limit=limit)
+
+    found = with_ledgers(ctx, work)
+    if as_json:
+        print_json(found)
+    elif found:
+        _print_episodes(found)
+    else:
+        click.echo("There are none.")
+
+
+@click.command()
+@as_json_option
+@click.pass_context
+def stats(ctx: click.Context, as_json: bool) -> None:
+    """Count what the memory holds, by kind."""
+    found = with_ledgers(ctx, views.statistics)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo("The memory is empty.")
+    for what, kinds in found.items():
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in list(kinds.items())[:12])
+        click.echo(f"{what.replace('_', ' '):<17}{sum(kinds.values()):>10,}  {listed}")
+
+
+def _print_identity(found: dict[str, Any]) -> None:
+    for alias in found["aliases"]:
+        of = f"  of {alias['entity_id']}" if alias["entity_id"] != found["id"] else ""
+        click.echo(f"  {alias['type']:<8} {alias['alias']}{of}")
+    for contact in found["contacts"]:
+        click.echo(f"  reached at {contact['identifier']} on {contact['channel']}")
+    for fact in found["person_facts"]:
+        click.echo(f"  {fact['fact_type']}: {fact['value']}")
+    for event in found["merge_events"]:
+        why = f": {event['reason']}" if event["reason"] else ""
+        done = "merged into" if event["action"] == "merge" else "taken out of"
+        click.echo(
+            f"  {event['created_at'][:10]} {event['source_entity_id']} {done} {event['target_entity_id']} "
+            f"by {event['actor']}{why}"
+        )
+    for pair in found["candidates"]:
+        other = "b" if pair["entity_a_id"] in {found["id"], *found["merged"]} else "a"
+        click.echo(f"  may be {pair[f'name_{other}']} ({pair['score']:.2f}): {pair['id']}")
+
+
+def _print_log(found: list[dict[str, Any]]) -> None:
+    print_table(
+        ("when", "observation", "type", "sure#", "how", "from"),
+        [
+            (
+                fact["at"][:10],
+                fact["fact"],
+                fact["relation_type"],
+                f"{fact['confidence']:.2f}",
+                fact["source_type"],
+                _origin(fact),
+            )
+            for fact in found
+        ],
+    )
+
+
+def _origin(fact: dict[str, Any]) -> str:
+    said = fact["said"]
+    if said:
+        who = f"{said['sender']}, " if said["sender"] else ""
+        return f"{who}{said['channel']} {said['at'][:16].replace('T', ' ')}"
+    return fact["source_event_id"] or fact["source_episode_id"] or fact["source_request_id"] or "not recorded"
+
+
+def _print_episodes(found: list[dict[str, Any]]) -> None:
+    print_table(
+        ("id", "from", "until", "channel", "events#", "version#", "about"),
+        [
+            (
+                each["id"],
+                each["start_time"][:16].replace("T", " "),
+                each["end_time"][:16].replace("T", " "),
+                each["channel"],
+                each["event_count"],
+                each["version"],
+                each["title"] or each["summary"],
+            )
+            for each in found
+        ],
+    )

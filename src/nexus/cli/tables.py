@@ -1,0 +1,28 @@
+"""Tables for people: as wide as the terminal, or wide enough to read in a file."""
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_WIDTH_IN_A_FILE = 150
+
+
+def print_table(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
+    """A table without frame. A column whose name ends in `#` is set to the right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(
+            name.removesuffix("#"), justify="right" if name.endswith("#") else "left", overflow="fold"
+        )
+    for line in lines:
+        table.add_row(*(Text("" if value is None else str(value)) for value in line))
+    console().print(table)
+
+
+def console() -> Console:
+    """Where tables go: standard output, coloured only on a terminal."""
+    return Console() if sys.stdout.isatty() else Console(width=_WIDTH_IN_A_FILE, highlight=False)

@@ -1,0 +1,54 @@
+"""Looking at entities again: what was learned since may show that two are one."""
+
+import json
+from typing import Final
+
+import apsw
+
+from nexus import clock
+from nexus.ledgers import Ledgers, sql
+from nexus.memory import aliases, candidates, similarity, views
+from nexus.memory.candidates import Added, Signs
+from nexus.memory.writing import rows
+
+_ENTITIES_A_READ: Final = 500
+_COMPANY: Final = 200
+
+
+async def review(ledgers: Ledgers, now: clock.Clock = clock.now) -> int:
+    """Compare every entity with the near ones again, by their company too; returns how many pairs wait."""
+    await ledgers.identity.write(aliases.complete_keys)
+    after = ""
+    while page := await ledgers.identity.read(
+        lambda c, after=after: rows(c, sql.queries("identity")["roots_after"], (after, _ENTITIES_A_READ))
+    ):
+        for (entity_id,) in page:
+            await _review_one(ledgers, entity_id, clock.timestamp(now()))
+        after = page[-1][0]
+    return len(await views.candidates(ledgers, limit=-1))
+
+
+async def _review_one(ledgers: Ledgers, entity_id: str, now: str) -> None:
+    signs = await ledgers.identity.read(lambda c: _signs(c, entity_id))
+    if not signs:
+        return
+    own = await _company(ledgers, entity_id)
+    for other, reasons in signs.items():
+        theirs = await _company(ledgers, other)
+        shared = own.keys() & theirs.keys() - {entity_id, other}
+        reason = similarity.by_context(own[each] for each in shared)
+        if reason is not None:
+            reasons[reason.signal] = reason
+    await ledgers.identity.write(lambda c: candidates.record(c, entity_id, signs, now))
+
+
+def _signs(connection: apsw.Connection, entity_id: str) -> Signs:
+    known = rows(connection, sql.queries("identity")["aliases_of"], (json.dumps([entity_id]),))
+    own = [Added(id="", type=row[2], normalized=row[3], is_new=False) for row in known]
+    return candidates.signs(connection, entity_id, own, {})
+
+
+async def _company(ledgers: Ledgers, entity_id: str) -> dict[str, str]:
+    """Whom and what an entity occurs with: ids and names."""
+    found = await views.together(ledgers, [entity_id], limit=_COMPANY)
+    return {each["entity_id"]: each["name"] for each in found}
