@@ -15,6 +15,7 @@ _BENCH = Path(__file__).parents[2] / "bench"
         (["ledgers.py", "--quick"], "| measured | figure |"),
         (["engine.py", "--quick", "--database", "sqlite"], "| enqueue to start | p50"),
         (["turns.py", "--quick"], "| what the broker adds, p50 |"),
+        (["memory_writes.py", "--quick"], "facts in batches of"),
     ],
 )
 def test_a_benchmark_runs_in_its_short_form(words: list[str], printed: str, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Sequence
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,7 +12,7 @@ _WIDTH_IN_A_FILE = 150
 
 def print_table(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
     """A table without frame. A column whose name ends in `#` is set to the right."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in columns:
         table.add_column(
             name.removesuffix("#"), justify="right" if name.endswith("#") else "left", overflow="fold"

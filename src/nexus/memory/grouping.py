@@ -16,7 +16,6 @@ from nexus import clock, ids
 from nexus.errors import ConfigError
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import groups, stretches
-from nexus.memory.recall.selection import token_count
 from nexus.memory.segments import Said, closed, cut
 from nexus.memory.stretches import Definition, Stretch
 from nexus.memory.writing import rows
@@ -114,6 +113,9 @@ async def _group_thread(
     done: Grouped,
 ) -> int | None:
     """Make a thread's episodes. Returns the first event of the conversation that is not over yet."""
+    # Imported at first use: recall brings numpy, which takes longer to import than most commands to run.
+    from nexus.memory.recall.selection import token_count
+
     query = sql.queries("events")["events_to_group"]
     found = await ledgers.events.read(lambda c: rows(c, query, (json.dumps(event_ids),)))
     seqs = {row[1]: row[0] for row in found}
