@@ -73,7 +73,7 @@ def signs(
     found = _by_identifiers(connection, entity_id, aliases)
     _add_names(found, _near_names(connection, entity_id, aliases), aliases)
     names = [alias.normalized for alias in aliases if alias.type == NAME]
-    _add_meaning(connection, found, names, alike)
+    add_meaning(connection, found, names, alike)
     return found
 
 
@@ -180,12 +180,13 @@ def _add_names(found: Signs, near: dict[str, set[str]], aliases: Sequence[Added]
                     found[other]["name"] = reason
 
 
-def _add_meaning(
+def add_meaning(
     connection: apsw.Connection, found: Signs, names: list[str], alike: Mapping[str, float]
 ) -> None:
+    """Let near vectors speak for pairs too, but not where a number tells them apart."""
     query = sql.queries("identity")["canonical_names"]
     for other, theirs in rows(connection, query, (json.dumps(list(alike)),)):
         reason = similarity.by_meaning(alike[other])
-        # Vectors of `Room 101` and `Room 102` are nearly one.
+        # The vectors of `Room 101` and `Room 102` are nearly one.
         if reason is not None and not any(similarity.tells_apart(name, theirs) for name in names):
             found.setdefault(other, {})["meaning"] = reason

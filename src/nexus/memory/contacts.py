@@ -10,6 +10,7 @@ from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
+from nexus.memory.merging import root
 from nexus.memory.normalisation import guessed_type, normalised
 from nexus.memory.references import resolve
 from nexus.memory.writing import Scope, Step, rows, storable_or_none
@@ -43,10 +44,11 @@ class AddContact(Step):
         self.entity_id = resolve(connection, self.entity, scope)
         normalized = normalised(self.identifier, self.type, phone_region=scope.phone_region)
         known = rows(connection, queries["contact_by_identifier"], (self.channel, normalized))
-        if known and known[0][1] not in {None, self.entity_id}:
+        owner = known[0][1] if known else None
+        if owner and root(connection, owner) != root(connection, self.entity_id):
             raise UsageError(
-                f"{self.identifier!r} on {self.channel} is a contact of {known[0][1]}",
-                hint=f"Merge the two entities if they are one: {known[0][1]} and {self.entity_id}.",
+                f"{self.identifier!r} on {self.channel} is a contact of {owner}",
+                hint=f"Merge the two entities if they are one: {owner} and {self.entity_id}.",
             )
         if known:
             self.id = known[0][0]

@@ -12,7 +12,7 @@ from nexus.ledgers.text import storable
 from nexus.memory import aliases, candidates
 from nexus.memory.aliases import Alias
 from nexus.memory.arguments import Arguments
-from nexus.memory.candidates import Candidate
+from nexus.memory.candidates import Added, Candidate, Signs
 from nexus.memory.normalisation import NAME, normalised
 from nexus.memory.references import OWN_ID, resolve
 from nexus.memory.writing import Scope, Step, rows, storable_or_none
@@ -48,14 +48,29 @@ class AddEntity(Step):
 
     def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
         self._put(connection, scope)
-        named = Alias(text=self.name, type=NAME)
         event_id = self.event_id or scope.provenance.event_id
         added = [
             aliases.add(connection, self.id, alias, self.source_type, event_id, scope.phone_region)
-            for alias in dict.fromkeys((named, *self.aliases))
+            for alias in self._all_aliases()
         ]
         _ensure_person(connection, self.id, self.type, self.name, scope.now)
         self.candidates = candidates.note(connection, self.id, added, scope.alike.get(self.id, {}), scope.now)
+
+    def signs(self, connection: apsw.Connection, phone_region: str) -> Signs:
+        """What would speak for its being one of the known entities, before it is made."""
+        given = [
+            Added(
+                id="",
+                type=alias.type,
+                normalized=normalised(alias.text, alias.type, phone_region=phone_region),
+                is_new=True,
+            )
+            for alias in self._all_aliases()
+        ]
+        return candidates.signs(connection, self.id, given, {})
+
+    def _all_aliases(self) -> list[Alias]:
+        return list(dict.fromkeys((Alias(text=self.name, type=NAME), *self.aliases)))
 
     def _put(self, connection: apsw.Connection, scope: Scope) -> None:
         queries = sql.queries("identity")

@@ -4,7 +4,7 @@ The skill's scripts, the home's socket, the command line and the automations all
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -15,10 +15,7 @@ from nexus.memory import aliases, contacts, entities, episodes, facts, merging, 
 from nexus.memory.arguments import Arguments
 from nexus.memory.entities import AddEntity
 from nexus.memory.provenance import Provenance
-from nexus.memory.writing import EnqueueEmbedding, Scope, Step, placed, write
-
-# Called with names of new entities; gives for each the known entities that mean nearly the same, with cosine.
-Similar = Callable[[Sequence[str]], Awaitable[list[dict[str, float]]]]
+from nexus.memory.writing import Cosines, EnqueueEmbedding, Scope, Step, placed, write
 
 BATCH_EXAMPLE: Final = json.dumps(
     {
@@ -128,13 +125,13 @@ class Memory:
         ledgers: Ledgers,
         *,
         enqueue_embedding: EnqueueEmbedding | None = None,
-        similar: Similar | None = None,
+        cosines: Cosines | None = None,
         phone_region: str = "",
         now: clock.Clock = clock.now,
     ) -> None:
         self.ledgers = ledgers
         self._enqueue_embedding = enqueue_embedding
-        self._similar = similar
+        self._cosines = cosines
         self._phone_region = phone_region
         self._now = now
 
@@ -163,11 +160,17 @@ class Memory:
         return scope
 
     async def _alike(self, steps: Iterable[Step]) -> dict[str, dict[str, float]]:
-        new = [step for step in steps if isinstance(step, AddEntity)]
-        if self._similar is None or not new:
+        """How near new entities are to those that something else speaks for; that alone would not do."""
+        if self._cosines is None:
             return {}
-        found = await self._similar([step.name for step in new])
-        return {step.id: alike for step, alike in zip(new, found, strict=True)}
+        found: dict[str, dict[str, float]] = {}
+        for step in steps:
+            if isinstance(step, AddEntity):
+                signs = await self.ledgers.identity.read(
+                    lambda connection, step=step: step.signs(connection, self._phone_region)
+                )
+                found[step.id] = await self._cosines(step.name, list(signs)) if signs else {}
+        return found
 
 
 def parse(operation: str, arguments: object) -> Step:

@@ -9,13 +9,14 @@ from nexus import clock
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import aliases, candidates, similarity, views
 from nexus.memory.candidates import Added, Signs
-from nexus.memory.writing import rows
+from nexus.memory.normalisation import NAME
+from nexus.memory.writing import Cosines, rows
 
 _ENTITIES_A_READ: Final = 500
 _COMPANY: Final = 200
 
 
-async def review(ledgers: Ledgers, now: clock.Clock = clock.now) -> int:
+async def review(ledgers: Ledgers, *, cosines: Cosines | None = None, now: clock.Clock = clock.now) -> int:
     """Compare every entity with the near ones again, by their company too; returns how many pairs wait."""
     await ledgers.identity.write(aliases.complete_keys)
     after = ""
@@ -23,15 +24,16 @@ async def review(ledgers: Ledgers, now: clock.Clock = clock.now) -> int:
         lambda c, after=after: rows(c, sql.queries("identity")["roots_after"], (after, _ENTITIES_A_READ))
     ):
         for (entity_id,) in page:
-            await _review_one(ledgers, entity_id, clock.timestamp(now()))
+            await _review_one(ledgers, entity_id, cosines, clock.timestamp(now()))
         after = page[-1][0]
     return len(await views.candidates(ledgers, limit=-1))
 
 
-async def _review_one(ledgers: Ledgers, entity_id: str, now: str) -> None:
-    signs = await ledgers.identity.read(lambda c: _signs(c, entity_id))
+async def _review_one(ledgers: Ledgers, entity_id: str, cosines: Cosines | None, now: str) -> None:
+    names, signs = await ledgers.identity.read(lambda c: _signs(c, entity_id))
     if not signs:
         return
+    alike = await cosines(names[0], list(signs)) if cosines and names else {}
     own = await _company(ledgers, entity_id)
     for other, reasons in signs.items():
         theirs = await _company(ledgers, other)
@@ -39,13 +41,26 @@ async def _review_one(ledgers: Ledgers, entity_id: str, now: str) -> None:
         reason = similarity.by_context(own[each] for each in shared)
         if reason is not None:
             reasons[reason.signal] = reason
-    await ledgers.identity.write(lambda c: candidates.record(c, entity_id, signs, now))
+    await ledgers.identity.write(lambda c: _record(c, entity_id, names, signs, alike, now))
 
 
-def _signs(connection: apsw.Connection, entity_id: str) -> Signs:
+def _record(
+    connection: apsw.Connection,
+    entity_id: str,
+    names: list[str],
+    signs: Signs,
+    alike: dict[str, float],
+    now: str,
+) -> None:
+    candidates.add_meaning(connection, signs, names, alike)
+    candidates.record(connection, entity_id, signs, now)
+
+
+def _signs(connection: apsw.Connection, entity_id: str) -> tuple[list[str], Signs]:
     known = rows(connection, sql.queries("identity")["aliases_of"], (json.dumps([entity_id]),))
     own = [Added(id="", type=row[2], normalized=row[3], is_new=False) for row in known]
-    return candidates.signs(connection, entity_id, own, {})
+    names = [alias.normalized for alias in own if alias.type == NAME]
+    return names, candidates.signs(connection, entity_id, own, {})
 
 
 async def _company(ledgers: Ledgers, entity_id: str) -> dict[str, str]:

@@ -18,6 +18,8 @@ from nexus.memory.provenance import Provenance
 
 # Called with a kind (entity, fact, episode) and the ids of what was written.
 EnqueueEmbedding = Callable[[str, list[str]], Awaitable[None]]
+# Called with a text and ids of entities; gives the cosine with each that has a vector.
+Cosines = Callable[[str, Sequence[str]], Awaitable[dict[str, float]]]
 
 
 @dataclass(kw_only=True, slots=True)

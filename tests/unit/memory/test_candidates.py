@@ -1,13 +1,18 @@
 """New entities are checked against all others; near ones are noted, never merged."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
+from nexus.memory.alike import Alike
+from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Vectors, find, load
+from nexus.memory.embedding.vectors import Source
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
+from nexus.memory.review import review
 
 
 @pytest.fixture
@@ -42,14 +47,15 @@ async def test_a_shared_address_is_noted_whatever_the_names(memory: Memory) -> N
 async def test_rooms_and_versions_are_not_candidates_even_where_their_vectors_agree(
     opened: Ledgers, names: tuple[str, str]
 ) -> None:
-    first = await make(Memory(opened), names[0], type_="Place")
+    async def one(text: str, ids: Sequence[str]) -> dict[str, float]:
+        return dict.fromkeys(ids, 0.99)
 
-    async def similar(texts: Any) -> list[dict[str, float]]:
-        return [{first["id"]: 0.99} for _ in texts]
-
-    second = await make(Memory(opened, similar=similar), names[1], type_="Place")
+    memory = Memory(opened, cosines=one)
+    await make(memory, names[0], type_="Place")
+    second = await make(memory, names[1], type_="Place")
 
     assert second["candidates"] == []
+    assert await review(opened, cosines=one) == 0
 
 
 async def test_rooms_with_one_telephone_are_candidates_by_that(memory: Memory) -> None:
@@ -61,14 +67,17 @@ async def test_rooms_with_one_telephone_are_candidates_by_that(memory: Memory) -
 
 
 async def test_a_vector_strengthens_what_the_name_only_hints_at(opened: Ledgers) -> None:
+    embedder = load(find(MODELS[DEFAULT_MODEL]))
+    vectors = Vectors(opened.embeddings, embedder)
     first = await make(Memory(opened), "Sarah")
-
-    async def similar(texts: Any) -> list[dict[str, float]]:
-        return [{first["id"]: 0.95} for _ in texts]
+    source = Source(target_type="entity", target_id=first["id"], text="Sarah Chen, Ms.")
+    await vectors.put([source], embedder.embed([source.text]))
 
     assert (await make(Memory(opened), "Sarah Chen"))["candidates"] == []
-    made = await make(Memory(opened, similar=similar), "Sarah Chen")
+    made = await make(Memory(opened, cosines=Alike(opened.embeddings, embedder)), "Sarah Chen")
+
     assert signals(made)[first["id"]] == ["name within name", "similar meaning"]
+    assert len(await Alike(opened.embeddings, embedder)("anything", ["nobody"])) == 0
 
 
 async def test_a_new_alias_brings_new_candidates(memory: Memory) -> None:

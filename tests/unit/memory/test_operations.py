@@ -1,5 +1,6 @@
 """Operations on a home's memory, as the skill's scripts send them."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -129,3 +130,135 @@ async def test_empty_arguments_are_answered_with_an_example(memory: Memory, name
 
     assert caught.value.message.startswith(f"`{name}` needs `")
     assert caught.value.hint == f"For example: {OPERATIONS[name].example}"
+
+
+async def test_a_batch_that_stops_between_the_ledgers_can_be_written_again(
+    opened: Ledgers, memory: Memory
+) -> None:
+    who = {
+        "operation": "entity",
+        "id": "ada",
+        "name": "Ada Byron",
+        "type": "Person",
+        "alias": ["a@b.org:email"],
+    }
+    talk = {
+        "operation": "episode",
+        "id": "talk",
+        "channel": "cli",
+        "start": "2026-01-01",
+        "end": "2026-01-02",
+    }
+    fact = {"operation": "fact", "about": "ada", "fact": "Ada likes tea", "episode": "talk"}
+    with pytest.raises(UsageError, match="Operation 4 of 4: There is an episode 'talk' already"):
+        await memory.run("batch", [who, talk, fact, talk])
+
+    # The first ledger is written, the second is not: an entity that nothing is known about.
+    assert await asked(opened, "identity", "SELECT id FROM entities") == [("ada",)]
+    assert await asked(opened, "memory", "SELECT count(*) FROM facts") == [(0,)]
+
+    await memory.run("batch", [who, talk, fact])
+
+    assert await asked(opened, "identity", "SELECT count(*) FROM entity_aliases") == [(2,)]
+    assert await asked(opened, "identity", "SELECT count(*) FROM merge_candidates") == [(0,)]
+    assert await asked(opened, "memory", "SELECT source_entity_id, source_episode_id FROM facts") == [
+        ("ada", "talk")
+    ]
+
+
+async def test_an_id_of_another_entity_is_refused_and_a_placeholder_is_described(
+    opened: Ledgers, memory: Memory
+) -> None:
+    await memory.run("fact", {"about": "entity-123", "fact": "It hums"})
+    await memory.run("entity", {"id": "entity-123", "name": "The fridge", "type": "Thing"})
+
+    assert await asked(opened, "identity", "SELECT canonical_name, type, metadata_json FROM entities") == [
+        ("The fridge", "Thing", "{}")
+    ]
+    with pytest.raises(UsageError, match="of another name already"):
+        await memory.run("entity", {"id": "entity-123", "name": "The stove"})
+
+
+async def test_names_that_are_not_known_or_not_clear_are_refused(memory: Memory) -> None:
+    for _ in range(2):
+        await memory.run("entity", {"name": "Sam", "type": "Person"})
+
+    with pytest.raises(UsageError, match="2 entities are called 'sam'"):
+        await memory.run("fact", {"about": "sam", "fact": "…"})
+    with pytest.raises(UsageError, match="No entity is called 'Nobody'") as caught:
+        await memory.run("fact", {"about": "Nobody", "fact": "…"})
+    assert caught.value.hint.startswith("Make it first: memory-write.sh entity")
+    with pytest.raises(UsageError, match="No entity is called 'ent_01M7'"):
+        await memory.run("fact", {"about": "ent_01M7", "fact": "…"})
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "message"),
+    [
+        ("fact", {"fact": "…", "confidence": 2}, "`confidence` must be a number from 0 to 1, not 2"),
+        ("fact", {"fact": "…", "confidence": True}, "`confidence` must be a number from 0 to 1, not true"),
+        ("fact", {"fact": " "}, "`fact` must be a text that is not empty"),
+        ("fact", {"fact": "…", "as_of": "soon"}, "`as_of` must be a time such as"),
+        ("fact", {"fact": "…", "entities": [1]}, "`entities` must be a list of texts"),
+        ("fact", {"fact": "…", "metadata": "[1]"}, "`metadata` must be a JSON object"),
+        ("fact", {"fact": "…", "confidense": 1}, "has no argument `confidense`: did you mean `confidence`?"),
+        ("fact", {"fact": "…", "episode": "epi_0"}, "There is no episode 'epi_0'"),
+        ("fact", ["fact"], "must be a JSON object"),
+        ("entity", {"name": "Ada", "alias": [" "]}, "must be a JSON object"),
+        ("entity", {"name": "Ada", "id": "Ada B"}, "'Ada B' cannot be an id"),
+        (
+            "episode",
+            {"channel": "c", "start": "2026-01-02", "end": "2026-01-01"},
+            "cannot end before it starts",
+        ),
+        ("person-fact", {"entity": "x", "category": "c", "type": "t", "value": "v"}, "'x' is not a person"),
+        ("fly", {}, "There is no operation 'fly'"),
+        ("batch", {}, "A batch is a list of operations"),
+        ("batch", [{"fact": "…"}], "Each operation of a batch is an object with `operation`"),
+    ],
+)
+async def test_mistakes_are_named(memory: Memory, operation: str, arguments: Any, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        await memory.run(operation, arguments)
+
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+async def test_people_have_contacts_and_hard_facts(opened: Ledgers, memory: Memory) -> None:
+    ada = (await memory.run("entity", {"name": "Ada", "type": "Person"}))["id"]
+    mail = {"entity": "Ada", "channel": "email", "identifier": "Ada@X.org"}
+    first, again = await memory.run("contact", mail), await memory.run("contact", mail)
+    born = {"entity": "Ada", "category": "personal", "type": "birthday", "value": "1815-12-10"}
+    await memory.run("person-fact", born)
+
+    assert first["id"] == again["id"]
+    assert await asked(
+        opened,
+        "identity",
+        "SELECT entity_id, normalized, confidence FROM contacts "
+        "JOIN contact_identifiers ON contact_id = contacts.id JOIN person_contact_links USING (contact_id)",
+    ) == [(ada, "ada@x.org", 1.0)]
+    assert await asked(opened, "identity", "SELECT fact_type, value FROM person_facts") == [
+        ("birthday", "1815-12-10")
+    ]
+    await memory.run("entity", {"name": "Ben", "type": "Person"})
+    with pytest.raises(UsageError, match=f"is a contact of {ada}"):
+        await memory.run("contact", mail | {"entity": "Ben"})
+    await memory.run("merge", {"source": "Ben", "target": "Ada"})
+    assert (await memory.run("contact", mail | {"entity": "Ben"}))["id"] == first["id"]
+
+
+async def test_four_writers_at_once_lose_nothing(opened: Ledgers) -> None:
+    async def write(writer: int) -> None:
+        memory = Memory(opened)
+        for turn in range(10):
+            named = {"operation": "entity", "id": f"w{writer}-{turn}", "name": f"Writer {writer} turn {turn}"}
+            facts = [{"operation": "fact", "about": f"w{writer}-{turn}", "fact": f"{n}"} for n in range(20)]
+            await memory.run("batch", [named, *facts])
+
+    await asyncio.gather(*(write(writer) for writer in range(4)))
+
+    assert await asked(opened, "memory", "SELECT count(*), count(DISTINCT source_entity_id) FROM facts") == [
+        (800, 40)
+    ]
