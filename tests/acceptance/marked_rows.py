@@ -87,9 +87,9 @@ class MarkedRows:
             normalized_name=name.lower(), summary=f"{word} is a person", source_event_id=source_event_id,
             metadata_json=json.dumps({"note": word}))
         for type_, alias in (("name", word), ("email", address)):
-            alias_id = put(owner, "identity.entity_aliases", id=self.new("ali"), entity_id=entity_id, alias=alias,
-                           type=type_, normalized=alias.lower())
-            put(owner, "identity.alias_keys", key=f"^{word}", alias_id=alias_id)
+            known = put(owner, "identity.entity_aliases", id=self.new("ali"), entity_id=entity_id,
+                        alias=alias, type=type_, normalized=alias.lower())
+            put(owner, "identity.alias_keys", key=f"^{word}", alias_id=known)
         person = put(owner, "identity.persons", id=self.new("per"), entity_id=entity_id, display_name=name)
         contact = put(owner, "identity.contacts", id=f"con_{entity_id}", entity_id=entity_id,
                       channel="email", display_name=word)
