@@ -1,6 +1,6 @@
 """Aliases: every name, address, number or handle that an entity goes by."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final, cast
 
 import apsw
@@ -59,7 +59,7 @@ class AddAliases(Step):
                 {"id": each.id, "type": each.type, "normalized": each.normalized, "new": each.is_new}
                 for each in self.added
             ],
-            "candidates": [candidate.as_json(self.entity_id) for candidate in self.candidates],
+            "candidates": [asdict(candidate) for candidate in self.candidates],
         }
 
 

@@ -3,8 +3,8 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, cast
+from dataclasses import asdict, dataclass, replace
+from typing import Final, cast
 
 import apsw
 
@@ -36,23 +36,13 @@ class Added:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """Two entities that may be one."""
+    """Another entity that one may be."""
 
     id: str
-    entity_a_id: str
-    entity_b_id: str
+    entity_id: str
+    name: str
     score: float
     reasons: tuple[Reason, ...]
-
-    def as_json(self, seen_from: str) -> dict[str, Any]:
-        """As the writer of one of the two is told."""
-        other = self.entity_b_id if seen_from == self.entity_a_id else self.entity_a_id
-        return {
-            "id": self.id,
-            "entity_id": other,
-            "score": self.score,
-            "reasons": [asdict(reason) for reason in self.reasons],
-        }
 
 
 def note(
@@ -79,47 +69,39 @@ def signs(
 
 def record(connection: apsw.Connection, entity_id: str, found_signs: Signs, now: str) -> list[Candidate]:
     """Keep the pairs that reach the threshold, the best first; what was decided stays decided."""
-    queries = sql.queries("identity")
     wanted = json.dumps([entity_id, *found_signs])
-    types = dict(
-        cast("list[tuple[str, str]]", rows(connection, queries["types_of_others"], (wanted, entity_id)))
-    )
+    known = {
+        id_: (type_, name)
+        for id_, type_, name in rows(connection, sql.queries("identity")["apart_from"], (wanted, entity_id))
+    }
     found: list[Candidate] = []
     for other, by_signal in found_signs.items():
-        if other not in types:
+        if other not in known:
             continue  # the same entity by another id, since the two were merged
-        reasons = sorted(by_signal.values(), key=lambda reason: -reason.weight)
-        reached = similarity.score(reasons, types[entity_id], types[other])
+        reasons = tuple(sorted(by_signal.values(), key=lambda reason: -reason.weight))
+        reached = similarity.score(reasons, known[entity_id][0], known[other][0])
         if reached >= similarity.THRESHOLD:
-            first, second = sorted((entity_id, other))
+            name = known[other][1]
             found.append(
-                Candidate(
-                    id=ids.new("mrg"),
-                    entity_a_id=first,
-                    entity_b_id=second,
-                    score=reached,
-                    reasons=tuple(reasons),
-                )
+                Candidate(id=ids.new("mrg"), entity_id=other, name=name, score=reached, reasons=reasons)
             )
     found.sort(key=lambda candidate: -candidate.score)
-    return [kept for kept in (_put(connection, each, now) for each in found[:_NOTED]) if kept is not None]
+    kept = [_put(connection, entity_id, candidate, now) for candidate in found[:_NOTED]]
+    return [candidate for candidate in kept if candidate is not None]
 
 
-def _put(connection: apsw.Connection, candidate: Candidate, now: str) -> Candidate | None:
+def _put(connection: apsw.Connection, entity_id: str, candidate: Candidate, now: str) -> Candidate | None:
+    """Record a pair; None where somebody has decided about it."""
     queries = sql.queries("identity")
     reasons = json.dumps([asdict(reason) for reason in candidate.reasons], ensure_ascii=False)
-    pair = (candidate.entity_a_id, candidate.entity_b_id)
+    pair = sorted((entity_id, candidate.entity_id))
     connection.execute(queries["put_candidate"], (candidate.id, *pair, candidate.score, reasons, now))
     kept = rows(connection, queries["pending_candidate"], pair)
     if not kept:
         return None
     id_, reached, noted = kept[0]
-    return Candidate(
-        id=id_,
-        entity_a_id=pair[0],
-        entity_b_id=pair[1],
-        score=reached,
-        reasons=tuple(Reason(**reason) for reason in json.loads(noted)),
+    return replace(
+        candidate, id=id_, score=reached, reasons=tuple(Reason(**reason) for reason in json.loads(noted))
     )
 
 

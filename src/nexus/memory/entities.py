@@ -1,6 +1,6 @@
 """Entities: made and described, with their aliases."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Final
 
 import apsw
@@ -96,12 +96,16 @@ class AddEntity(Step):
             )
 
     def answer(self) -> dict[str, Any]:
-        return {
+        told = {
             "id": self.id,
             "name": self.name,
             "type": self.type,
-            "candidates": [candidate.as_json(self.id) for candidate in self.candidates],
+            "candidates": [asdict(candidate) for candidate in self.candidates],
         }
+        if not self.candidates:
+            return told
+        merge = f"memory-write.sh merge --source {self.id} --target {self.candidates[0].entity_id}"
+        return told | {"advice": f"If it is one of the candidates, make them one: {merge}"}
 
 
 @dataclass(kw_only=True, slots=True)

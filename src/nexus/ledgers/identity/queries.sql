@@ -62,15 +62,15 @@ SELECT DISTINCT entity_id FROM entity_aliases WHERE normalized = ? AND type = ? 
 -- name: canonical_names
 SELECT id, normalized_name FROM entities WHERE id IN (SELECT value FROM json_each(?))
 
--- name: types_of_others
--- Those that are the same entity already have another root and are left out.
+-- name: apart_from
+-- One entity, and those that do not have the same root.
 WITH RECURSIVE up (start, id, next) AS (
   SELECT id, id, merged_into FROM entities WHERE id IN (SELECT value FROM json_each(?1))
   UNION ALL
   SELECT up.start, entities.id, entities.merged_into FROM up JOIN entities ON entities.id = up.next
 ),
 roots (start, root) AS (SELECT start, id FROM up WHERE next IS NULL)
-SELECT entities.id, entities.type FROM roots JOIN entities ON entities.id = roots.start
+SELECT entities.id, entities.type, entities.canonical_name FROM roots JOIN entities ON entities.id = roots.start
 WHERE roots.start = ?2 OR roots.root <> (SELECT root FROM roots WHERE start = ?2)
 
 -- name: put_candidate
