@@ -75,12 +75,17 @@ class Group:
 
 
 async def ensure(ledgers: Ledgers, present: Sequence[str], now: str) -> Group | None:
-    """The group that those who are present make together, where the rule says that it has a name."""
-    people = await ledgers.identity.read(
-        lambda c: rows(c, sql.queries("identity")["people_among"], (json.dumps(list(present)),))
-    )
-    members = {str(id_): str(name) for id_, name in people}
-    if not is_named(len(members), await times_together(ledgers, list(present)) + 1):
+    """The group that the people who are present make together, where the rule says that it has a name."""
+
+    def work(connection: apsw.Connection) -> tuple[list[str], dict[str, str]]:
+        queries, wanted = sql.queries("identity"), json.dumps(list(present))
+        as_met = [str(row[0]) for row in rows(connection, queries["are_people"], (wanted,))]
+        return as_met, {
+            str(id_): str(name) for id_, name in rows(connection, queries["people_among"], (wanted,))
+        }
+
+    as_met, members = await ledgers.identity.read(work)
+    if not is_named(len(members), await times_together(ledgers, as_met) + 1):
         return None
     # The same members give the same id, so that work which is done again finds what it made.
     digest = hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()[:20]
