@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus.cli.checks import Finding, examine
+from nexus.cli.checks import examine
+from nexus.cli.findings import Finding
 from nexus.home import Home
 
 
