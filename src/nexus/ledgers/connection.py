@@ -4,6 +4,7 @@ Only apsw's SQLite may open a ledger in this program. The operating system's fil
 process, so a second SQLite library in it, closing the same file, would drop the first one's locks.
 """
 
+import ctypes
 import random
 import time
 from contextlib import suppress
@@ -29,6 +30,7 @@ def connect(path: Path, ledger: str, settings: LedgersConfig, *, writes: bool) -
             connection.set_busy_handler(_Patience(settings.busy_timeout_ms))
             version = migrate.version(connection, ledger)
             _use_wal(connection)
+            keep_wal(connection)
             if version != migrate.latest(ledger):
                 migrate.upgrade(connection, ledger)
             # The vectors can be made again from the other ledgers, so they need no sync for each write.
@@ -38,7 +40,6 @@ def connect(path: Path, ledger: str, settings: LedgersConfig, *, writes: bool) -
                 PRAGMA foreign_keys = ON;
                 PRAGMA synchronous = {synchronous};
                 PRAGMA cache_size = -{settings.cache_kib};
-                PRAGMA journal_size_limit = {_WAL_LIMIT_BYTES};
                 PRAGMA temp_store = MEMORY;
                 PRAGMA query_only = {"OFF" if writes else "ON"};
                 """
@@ -47,6 +48,13 @@ def connect(path: Path, ledger: str, settings: LedgersConfig, *, writes: bool) -
             connection.close()
             raise
         return connection
+
+
+def keep_wal(connection: apsw.Connection) -> None:
+    """Let the last one to close empty the WAL and leave it: readers on a read-only mount cannot make one."""
+    wanted = ctypes.c_int(1)
+    connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(wanted))
+    connection.pragma("journal_size_limit", _WAL_LIMIT_BYTES)
 
 
 class _Patience:

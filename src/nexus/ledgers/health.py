@@ -10,6 +10,7 @@ import apsw
 
 from nexus.errors import LedgerError
 from nexus.ledgers import migrate, sql
+from nexus.ledgers.connection import keep_wal
 from nexus.ledgers.failures import translated
 
 # Up to here the thorough check is quick enough to be run always.
@@ -68,6 +69,7 @@ def _open(path: Path) -> apsw.Connection:
     # Not read-only: after a crash SQLite must be able to recover the WAL before anything can be read.
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+    keep_wal(connection)
     return connection
 
 

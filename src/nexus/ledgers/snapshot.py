@@ -8,6 +8,7 @@ from typing import Final
 import apsw
 
 from nexus.home import Home, HomeLock
+from nexus.ledgers.connection import keep_wal
 from nexus.ledgers.failures import translated
 
 # What refers is caught before what it refers to. Each file's snapshot is taken a moment after the one
@@ -44,5 +45,6 @@ def as_it_is(path: Path, ledger: str) -> apsw.Connection:
     # Not read-only: after a crash SQLite must be able to recover the WAL before anything can be read.
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+    keep_wal(connection)
     connection.execute("PRAGMA query_only = ON")
     return connection
