@@ -99,7 +99,7 @@ async def fill(
 ) -> dict[str, str]:
     """Append and embed what is missing; returns which turn each event is."""
     ids = await opened.events.write(lambda connection: append(connection, conversation))
-    await embed_new(opened, vectors, told=lambda progress: told(progress.embedded))
+    await embed_new(opened, vectors, told)
     return {event_id: turn.id for event_id, turn in zip(ids, conversation.turns, strict=True)}
 
 

@@ -25,7 +25,7 @@ from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Embedder, Vectors
-from nexus.memory.embedding.vectors import Source
+from nexus.memory.embedding.sources import Source
 from nexus.memory.recall import Budget, Query, Recall
 
 _BUDGETS: tuple[Budget, ...] = ("low", "mid", "high")

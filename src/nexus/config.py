@@ -55,6 +55,20 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemoryConfig:
+    """What is remembered, and how it is found."""
+
+    embedding_model: str = _setting(
+        "all-minilm-l6-v2",
+        "The model that turns texts into vectors. When it is changed, everything is embedded anew in the "
+        "background, and searches use the old vectors until the new ones are complete.",
+    )
+    embedding_model_path: str = _setting(
+        "", "Where that model's file is. Empty: in an installed package, or where `nexus models pull` put it."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelsConfig:
     """Which model answers in which role, as `provider/model`. The next of a list is asked when one fails."""
 
@@ -142,6 +156,7 @@ class Config:
 
     ledgers: LedgersConfig = LedgersConfig()
     engine: EngineConfig = EngineConfig()
+    memory: MemoryConfig = MemoryConfig()
     models: ModelsConfig = ModelsConfig()
     providers: dict[str, ProviderConfig] = field(default_factory=_providers)
     agents: AgentsConfig = AgentsConfig()

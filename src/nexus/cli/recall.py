@@ -13,7 +13,7 @@ from nexus.cli.place import opened_home
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
-from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Vectors, embed_new, find, load
+from nexus.memory.embedding import Vectors, embed_new, opener
 from nexus.memory.embedding.files import ModelError
 from nexus.memory.recall import Answer, Budget, Query, Recall, Result
 
@@ -63,7 +63,7 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answe
     async with Ledgers(home, settings.ledgers) as ledgers:
         vectors: Vectors | None = None
         try:
-            vectors = Vectors(ledgers.embeddings, load(find(MODELS[DEFAULT_MODEL])))
+            vectors = Vectors(ledgers.embeddings, opener(settings.memory)(None))
             await embed_new(ledgers, vectors)
         except ModelError as error:
             notes.append(f"Searching by words alone: {error.message}. {error.hint}")

@@ -28,3 +28,12 @@ CREATE TABLE embeddings (
   UNIQUE (target_type, target_id, model_id)
 ) STRICT;
 CREATE INDEX embeddings_model ON embeddings (model_id);
+
+CREATE TABLE embedding_progress (
+  -- How far each model has come: what lies before the position has its vector. A shortcut, not the truth.
+  model_id     TEXT NOT NULL REFERENCES embedding_models (id),
+  target_type  TEXT NOT NULL,    -- as in embeddings
+  position     TEXT NOT NULL,    -- of a log, a seq; of a table whose rows change, the time of a change
+  updated_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  PRIMARY KEY (model_id, target_type)
+) STRICT, WITHOUT ROWID;

@@ -1,10 +1,12 @@
 """Meaning as numbers: the models that make vectors, the ledger that keeps them, the index that searches.
 
 `find` says where a model's files are, `load` opens one, `Vectors` follows the embeddings ledger in
-memory, and `embed_new` makes the vectors that are missing.
+memory, `embed_new` makes the vectors that are missing, and `background` has that done on the engine.
 """
 
+from nexus.memory.embedding.backlog import Backlog, backlog
 from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, Model
+from nexus.memory.embedding.choice import chosen, opener
 from nexus.memory.embedding.embedder import Embedder, MiniLM, load
 from nexus.memory.embedding.files import ModelFiles, find
 from nexus.memory.embedding.index import ExactIndex, Hits, Index
@@ -14,6 +16,7 @@ from nexus.memory.embedding.vectors import Vectors
 __all__ = [
     "DEFAULT_MODEL",
     "MODELS",
+    "Backlog",
     "Embedder",
     "ExactIndex",
     "Hits",
@@ -22,7 +25,10 @@ __all__ = [
     "Model",
     "ModelFiles",
     "Vectors",
+    "backlog",
+    "chosen",
     "embed_new",
     "find",
     "load",
+    "opener",
 ]

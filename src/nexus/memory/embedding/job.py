@@ -1,77 +1,119 @@
-"""Make the vectors that are missing. Running it twice is running it once."""
+"""Make the vectors that are missing. Running it twice is running it once.
+
+The truth is what the ledgers hold: a thing whose text has no vector of the model needs one. Nobody keeps
+a list of work, so none can be lost; positions only save looking again at what was done before.
+"""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import timedelta
 from typing import Any, cast
 
 import apsw
 
+from nexus import clock
 from nexus.ledgers import Ledgers
-from nexus.ledgers.database import Database
-from nexus.ledgers.sql import named
-from nexus.memory.embedding.vectors import Source, Vectors
+from nexus.memory.embedding.sources import KINDS, Kind, Row, Source, present, sources
+from nexus.memory.embedding.vectors import Position, Vectors
 
-_SQL = named(Path(__file__).with_name("queries.sql"))
 _BATCH = 256
-# A vector holds what a message is about; what lies past this is for the keyword arm.
-_TEXT_CHARACTERS = 1200
+# A transaction may commit after one that began later, and clocks are set: so much is looked at again.
+_OVERLAP = timedelta(minutes=2)
+_OVERLAP_ROWS = 10_000
+
+Told = Callable[[int], None]
+Thread = Callable[..., Awaitable[Any]]
+"""Runs blocking code off the event loop, as `asyncio.to_thread` does."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
-    """How far the walk has come in each log; hand it back to go on from there."""
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One look at everything. A `whole` one trusts no position; a `careful` one looks back further."""
 
-    events_seq: int = 0
-    facts_seq: int = 0
-    embedded: int = 0
+    ledgers: Ledgers
+    vectors: Vectors
+    whole: bool = False
+    careful: bool = True
+    told: Told = lambda _: None
+    thread: Thread = asyncio.to_thread
+
+    async def run(self) -> int:
+        """Embed what is missing, kind after kind; returns how many vectors were made."""
+        made = 0
+        for kind in KINDS:
+            made = await (self._log(kind, made) if kind.log else self._table(kind, made))
+        return made
+
+    async def _log(self, kind: Kind, made: int) -> int:
+        stored = int(await self._position(kind) or 0)
+        end = int(await self._value(kind, "end") or 0)
+        if stored > end:
+            # A ledger that was brought back from a backup may end before the position.
+            stored = end
+            await self.vectors.put([], [], Position(kind.name, str(end)))
+        after = 0 if self.whole else stored
+        if self.careful:
+            after = max(0, after - _OVERLAP_ROWS)
+        while rows := await self._rows(kind, {"after": after, "limit": _BATCH}):
+            after = rows[-1][0]
+            made += await self._embed(kind, rows, str(after) if after > stored else None)
+            self.told(made)
+        return made
+
+    async def _table(self, kind: Kind, made: int) -> int:
+        stored, now = await self._position(kind) or "", clock.now()
+        # A row may claim to be from the future: it must not hide those that are written until then.
+        end = min(str(await self._value(kind, "end") or ""), clock.timestamp(now))
+        since = "" if self.whole or self.careful else _before(stored)
+        if since and stored == end < _before(clock.timestamp(now)):
+            return made
+        after = ""
+        while rows := await self._rows(kind, {"after": after, "since": since, "limit": _BATCH}):
+            after = rows[-1][0]
+            made += await self._embed(kind, rows, None)
+            self.told(made)
+        if end > stored:
+            await self.vectors.put([], [], Position(kind.name, end))
+        return made
+
+    async def _embed(self, kind: Kind, rows: list[Row], position: str | None) -> int:
+        given = await sources(self.ledgers, kind, rows)
+        wanted = await self.vectors.missing(given)
+        reached = None if position is None else Position(kind.name, position)
+        if wanted or reached:
+            texts = [source.text for source in wanted]
+            vectors: Any = await self.thread(self.vectors.embedder.embed, texts) if texts else []
+            await self.vectors.put(wanted, vectors, reached)
+            await self._drop_forgotten(kind, wanted)
+        return len(wanted)
+
+    async def _drop_forgotten(self, kind: Kind, made: list[Source]) -> None:
+        """What was forgotten while its vector was being made must not have one."""
+        ids = [source.target_id for source in made]
+        gone = set(ids) - await present(self.ledgers, kind, ids)
+        if gone:
+            await self.vectors.drop(kind.name, gone)
+
+    async def _rows(self, kind: Kind, bindings: dict[str, Any]) -> list[Row]:
+        def work(connection: apsw.Connection) -> list[Row]:
+            return cast("list[Row]", connection.execute(kind.sql("sources"), bindings).fetchall())
+
+        return await kind.database(self.ledgers).read(work)
+
+    async def _value(self, kind: Kind, what: str) -> Any:
+        return await kind.database(self.ledgers).read(lambda c: c.execute(kind.sql(what)).get)
+
+    async def _position(self, kind: Kind) -> str | None:
+        return await self.vectors.position(kind.name)
 
 
-def event_text(sender: str | None, content: str) -> str:
-    """What is embedded of an event: who says it, then what."""
-    return f"{sender}: {content[:_TEXT_CHARACTERS]}" if sender else content[:_TEXT_CHARACTERS]
+async def embed_new(ledgers: Ledgers, vectors: Vectors, told: Told = lambda _: None) -> int:
+    """Embed everything that has no vector of its present text; returns how many were made."""
+    made = await Pass(ledgers=ledgers, vectors=vectors, told=told).run()
+    await vectors.serve()
+    return made
 
 
-async def embed_new(
-    ledgers: Ledgers,
-    vectors: Vectors,
-    since: Progress | None = None,
-    told: Callable[[Progress], None] = lambda _: None,
-) -> Progress:
-    """Embed every event and fact after `since` that has no vector of its present text."""
-    progress = since or Progress()
-    while rows := await _after(ledgers.events, "events_after", progress.events_seq):
-        sources = [
-            Source(target_type="event", target_id=row[1], text=event_text(row[2], row[3])) for row in rows
-        ]
-        made = await _embed(vectors, sources)
-        progress = Progress(
-            events_seq=rows[-1][0], facts_seq=progress.facts_seq, embedded=progress.embedded + made
-        )
-        told(progress)
-    while rows := await _after(ledgers.memory, "facts_after", progress.facts_seq):
-        sources = [
-            Source(target_type="fact", target_id=row[1], text=row[2][:_TEXT_CHARACTERS]) for row in rows
-        ]
-        made = await _embed(vectors, sources)
-        progress = Progress(
-            events_seq=progress.events_seq, facts_seq=rows[-1][0], embedded=progress.embedded + made
-        )
-        told(progress)
-    return progress
-
-
-async def _after(database: Database, query: str, seq: int) -> list[tuple[Any, ...]]:
-    def work(connection: apsw.Connection) -> list[tuple[Any, ...]]:
-        return cast("list[tuple[Any, ...]]", connection.execute(_SQL[query], (seq, _BATCH)).fetchall())
-
-    return await database.read(work)
-
-
-async def _embed(vectors: Vectors, sources: list[Source]) -> int:
-    wanted = await vectors.missing(sources)
-    if wanted:
-        made = await asyncio.to_thread(vectors.embedder.embed, [source.text for source in wanted])
-        await vectors.put(wanted, made)
-    return len(wanted)
+def _before(position: str) -> str:
+    return clock.timestamp(clock.parse(position) - _OVERLAP) if position else ""

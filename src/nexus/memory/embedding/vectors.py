@@ -1,37 +1,35 @@
 """The embeddings ledger, followed in memory: written as float16, searched as float32."""
 
-import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import cast
+from functools import partial
+from typing import Final, cast
 
 import apsw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from nexus.ledgers.database import Database
-from nexus.ledgers.sql import named
 from nexus.memory.embedding.embedder import Embedder
 from nexus.memory.embedding.index import ExactIndex, Index
+from nexus.memory.embedding.sources import SQL, Source
 
 Floats = NDArray[np.float32]
 
-_SQL = named(Path(__file__).with_name("queries.sql"))
+# What recall searches by meaning; the other kinds are found by their names, ties and times.
+SEARCHED: Final = ("event", "fact")
+
 _ROWS_A_READ = 20_000
+_ROWS_A_DELETE = 5_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
-    """Something that has a text to embed."""
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far embedding has come with one kind of thing."""
 
     target_type: str
-    target_id: str
-    text: str
-
-    @property
-    def hash(self) -> str:
-        return hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()[:32]
+    value: str
 
 
 class Vectors:
@@ -43,14 +41,21 @@ class Vectors:
         self._database = database
         self._cursor = 0
 
-    async def put(self, sources: Sequence[Source], vectors: Floats) -> None:
-        """Keep the vectors; one that a target had is replaced."""
-        half = vectors.astype("<f2")
+    async def put(
+        self, sources: Sequence[Source], vectors: ArrayLike, reached: Position | None = None
+    ) -> None:
+        """Keep the vectors, and how far that brings us; one that a target had is replaced."""
+        half = np.asarray(vectors, "<f2")
         rows = [
             (source.target_type, source.target_id, self.embedder.model_id, vector.tobytes(), source.hash)
             for source, vector in zip(sources, half, strict=True)
         ]
-        await self._database.write(lambda connection: self._write(connection, rows))
+        await self._database.write(lambda connection: self._write(connection, rows, reached))
+
+    async def drop(self, target_type: str, ids: Iterable[str]) -> None:
+        """Remove the vectors of some things, of every model."""
+        rows = [(target_type, id_) for id_ in ids]
+        await self._database.write(lambda connection: connection.executemany(SQL["drop"], rows).fetchall())
 
     async def missing(self, sources: Sequence[Source]) -> list[Source]:
         """Those whose text has no vector of this model yet."""
@@ -60,11 +65,27 @@ class Vectors:
             return [
                 source
                 for source in sources
-                if connection.execute(_SQL["hash_of"], (source.target_type, source.target_id, key)).get
+                if connection.execute(SQL["hash_of"], (source.target_type, source.target_id, key)).get
                 != source.hash
             ]
 
         return await self._database.read(work)
+
+    async def position(self, target_type: str) -> str | None:
+        """How far this model has come with a kind of thing."""
+        key = (self.embedder.model_id, target_type)
+        found = await self._database.read(lambda connection: connection.execute(SQL["position"], key).get)
+        return None if found is None else str(found)
+
+    async def serve(self) -> None:
+        """Let searches use this model from now on, and remove what other models made."""
+        if await serving_model(self._database) != self.embedder.model_id:
+            await self._database.write(self._serve)
+        mine = (self.embedder.model_id,)
+        others = await self._database.read(lambda c: c.execute(SQL["other_models"], mine).fetchall())
+        for (other,) in cast("list[tuple[str]]", others):
+            while await self._database.write(partial(_drop_some, other)):
+                pass
 
     async def refresh(self) -> None:
         """Bring the index up to date with the ledger. Cheap when nothing is new."""
@@ -74,12 +95,41 @@ class Vectors:
             self._cursor = rows[-1][0]
 
     def _newer(self, connection: apsw.Connection) -> list[tuple[int, str, bytes]]:
-        rows = connection.execute(_SQL["newer"], (self._cursor, self.embedder.model_id, _ROWS_A_READ))
-        return cast("list[tuple[int, str, bytes]]", rows.fetchall())
+        key = (self._cursor, self.embedder.model_id, json.dumps(SEARCHED), _ROWS_A_READ)
+        return cast("list[tuple[int, str, bytes]]", connection.execute(SQL["newer"], key).fetchall())
 
-    def _write(self, connection: apsw.Connection, rows: list[tuple[str, str, str, bytes, str]]) -> None:
+    def _write(
+        self,
+        connection: apsw.Connection,
+        rows: list[tuple[str, str, str, bytes, str]],
+        reached: Position | None,
+    ) -> None:
         model_id = self.embedder.model_id
-        connection.execute(_SQL["register_model"], (model_id, self.embedder.dimensions))
-        connection.execute(_SQL["serve_no_model"], (model_id,))
-        connection.execute(_SQL["serve_model"], (model_id,))
-        connection.executemany(_SQL["put"], rows)
+        connection.execute(SQL["register_model"], (model_id, self.embedder.dimensions))
+        connection.execute(SQL["serve_first_model"], (model_id,))
+        connection.executemany(SQL["put"], rows)
+        if reached is not None:
+            connection.execute(SQL["set_position"], (model_id, reached.target_type, reached.value))
+
+    def _serve(self, connection: apsw.Connection) -> None:
+        model_id = self.embedder.model_id
+        connection.execute(SQL["register_model"], (model_id, self.embedder.dimensions))
+        connection.execute(SQL["serve_no_model"], (model_id,))
+        connection.execute(SQL["serve_model"], (model_id,))
+
+
+async def serving_model(database: Database) -> str | None:
+    """The id of the model that searches use."""
+    found = await database.read(lambda connection: connection.execute(SQL["serving_model"]).get)
+    return None if found is None else str(found)
+
+
+def _drop_some(model_id: str, connection: apsw.Connection) -> bool:
+    """Remove some vectors of a model, and at last the model; True while there may be more."""
+    before = connection.total_changes()
+    connection.execute(SQL["drop_some_of_model"], (model_id, _ROWS_A_DELETE))
+    if connection.total_changes() > before:
+        return True
+    connection.execute(SQL["drop_progress"], (model_id,))
+    connection.execute(SQL["drop_model"], (model_id,))
+    return False

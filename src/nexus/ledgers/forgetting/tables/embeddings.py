@@ -5,6 +5,7 @@ from nexus.ledgers.forgetting.rules import Table, typed
 TABLES = (
     Table("embeddings", "schema_migrations", kept="versions of the schema: no content"),
     Table("embeddings", "embedding_models", kept="names of models: no content"),
+    Table("embeddings", "embedding_progress", kept="how far each model has come: no content"),
     Table(
         "embeddings",
         "embeddings",

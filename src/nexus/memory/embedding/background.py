@@ -1,0 +1,120 @@
+"""Embedding on the engine: a job that drains what waits, and wake-ups that ask for it.
+
+A wake-up may be lost, doubled or late without harm: the job looks at the ledgers, not at a list. While a
+new model catches up, searches go on with the vectors of the old one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from nexus.engine import Context, Jobs, Retry
+from nexus.ledgers import Ledgers
+from nexus.memory.embedding.backlog import Backlog, backlog
+from nexus.memory.embedding.embedder import Embedder
+from nexus.memory.embedding.files import ModelError
+from nexus.memory.embedding.job import Pass
+from nexus.memory.embedding.vectors import Vectors, serving_model
+
+WORK: Final = "embedding"
+# Writes that follow each other closely share one job.
+_TOGETHER_S: Final = 0.2
+# How long a write by another process, which cannot wake this one, may go unnoticed.
+_LOOK_S: Final = 30.0
+_RETRY: Final = Retry(attempts=8, first_ms=500)
+
+_log = logging.getLogger(__name__)
+
+Open = Callable[[str | None], Embedder]
+"""Opens a model: the one that the settings name for None, else the one of that id. It may take a second."""
+
+
+class Background:
+    """The embedding of one home. Register it before the engine opens; `start` it afterwards."""
+
+    def __init__(self, ledgers: Ledgers, jobs: Jobs, open_model: Open, model_id: str) -> None:
+        self.model_id = model_id
+        self._ledgers = ledgers
+        self._jobs = jobs
+        self._open = open_model
+        self._opening = asyncio.Lock()
+        self._models: dict[str, Vectors] = {}
+        self._careful = True
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        jobs.register(WORK, self._run, retry=_RETRY)
+
+    def start(self) -> None:
+        """Ask for a first look, and from now on for one after each `wake`."""
+        self.wake()
+        self._task = asyncio.create_task(self._ask())
+
+    async def stop(self) -> None:
+        """Ask no more. A job that runs is the engine's to stop."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def wake(self) -> None:
+        """Something was written."""
+        self._wanted.set()
+
+    async def vectors(self) -> Vectors:
+        """What searches use now: the vectors of the model that serves, else those of the chosen one."""
+        serving = await serving_model(self._ledgers.embeddings)
+        if serving not in {None, self.model_id}:
+            try:
+                return await self._opened(serving)
+            except ModelError:
+                _log.warning(
+                    "The model %s is not here any more: searching with what %s has", serving, self.model_id
+                )
+        return await self._opened(None)
+
+    async def backlog(self) -> Backlog:
+        """How much waits, and since when."""
+        return await backlog(self._ledgers, self.model_id)
+
+    async def _run(self, context: Context, payload: Any) -> dict[str, Any]:
+        try:
+            vectors = await self._opened(None)
+        except ModelError as error:
+            return {"embedded": 0, "waits_for": error.message}
+        made = await Pass(
+            ledgers=self._ledgers, vectors=vectors, careful=self._careful, thread=context.thread
+        ).run()
+        self._careful = False
+        await vectors.serve()
+        return {"embedded": made}
+
+    async def _opened(self, model_id: str | None) -> Vectors:
+        key = model_id or self.model_id
+        async with self._opening:
+            if key not in self._models:
+                embedder = await asyncio.to_thread(self._open, model_id)
+                self._models[key] = Vectors(self._ledgers.embeddings, embedder)
+            return self._models[key]
+
+    async def _ask(self) -> None:
+        while True:
+            try:
+                if await self._due():
+                    self._wanted.clear()
+                    await self._jobs.add(WORK, str(self._ledgers.home.root))
+            except Exception:
+                # What waits stays visible in the ledgers, and the next wake-up asks again.
+                _log.exception("Embedding could not be asked for")
+            await asyncio.sleep(_TOGETHER_S)
+
+    async def _due(self) -> bool:
+        """Wait for a wake-up; without one, look now and then what others wrote."""
+        try:
+            async with asyncio.timeout(_LOOK_S):
+                await self._wanted.wait()
+        except TimeoutError:
+            return (await self.backlog()).depth > 0
+        return True

@@ -1,0 +1,34 @@
+"""Which model a home uses: the one that its settings name, found and opened."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from nexus.config import MemoryConfig
+from nexus.errors import ConfigError
+from nexus.memory.embedding.catalogue import MODELS, Model
+from nexus.memory.embedding.embedder import Embedder, load
+from nexus.memory.embedding.files import ModelError, find
+
+
+def chosen(settings: MemoryConfig) -> Model:
+    """The model that the settings name."""
+    if settings.embedding_model not in MODELS:
+        raise ConfigError(
+            f"There is no embedding model `{settings.embedding_model}`", hint=f"Known: {', '.join(MODELS)}."
+        )
+    return MODELS[settings.embedding_model]
+
+
+def opener(settings: MemoryConfig) -> Callable[[str | None], Embedder]:
+    """Opens the chosen model, or with an id the one that made vectors before."""
+
+    def open_model(model_id: str | None) -> Embedder:
+        if model_id is None:
+            path = Path(settings.embedding_model_path).expanduser() if settings.embedding_model_path else None
+            return load(find(chosen(settings), path=path))
+        for model in MODELS.values():
+            if model.id == model_id:
+                return load(find(model))
+        raise ModelError(f"The model {model_id} is not known", hint=f"Known: {', '.join(MODELS)}.")
+
+    return open_model

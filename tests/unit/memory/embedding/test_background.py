@@ -1,0 +1,103 @@
+"""Embedding on a real engine: every write is embedded soon, and a new model takes over when complete."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from embedders import Hashes
+from nexus.engine import Engine, Jobs, Settings
+from nexus.ledgers import Ledgers
+from nexus.memory.embedding.background import Background
+from nexus.memory.embedding.embedder import Embedder
+from nexus.memory.embedding.files import ModelError
+from nexus.memory.operations import Memory
+
+Models = Callable[[str | None], Embedder]
+
+
+@asynccontextmanager
+async def running(opened: Ledgers, folder: Path, models: Models, model_id: str) -> AsyncGenerator[Background]:
+    folder.mkdir(exist_ok=True)
+    engine = Engine(Settings(database=folder / "engine.db", stop_grace_ms=200))
+    background = Background(opened, Jobs(engine), models, model_id)
+    async with engine:
+        background.start()
+        yield background
+        await background.stop()
+
+
+async def drained(background: Background) -> None:
+    async with asyncio.timeout(60):
+        while (await background.backlog()).depth:
+            await asyncio.sleep(0.02)
+
+
+def only(embedder: Hashes) -> Models:
+    return lambda _: embedder
+
+
+async def test_what_was_there_and_what_is_written_is_embedded(opened: Ledgers, tmp_path: Path) -> None:
+    await Memory(opened).run("fact", {"fact": "written before"})
+    embedder = Hashes()
+    async with running(opened, tmp_path, only(embedder), "hashes@1") as background:
+        await drained(background)
+        writer = Memory(opened, enqueue_embedding=_waking(background))
+        await writer.run("fact", {"fact": "written meanwhile"})
+        await drained(background)
+
+    assert embedder.embedded == ["written before", "written meanwhile"]
+
+
+async def test_a_burst_is_few_jobs(opened: Ledgers, tmp_path: Path) -> None:
+    embedder = Hashes()
+    async with running(opened, tmp_path, only(embedder), "hashes@1") as background:
+        writer = Memory(opened, enqueue_embedding=_waking(background))
+        await writer.run("batch", [{"operation": "fact", "fact": f"fact {n}"} for n in range(3_000)])
+        for number in range(20):
+            await writer.run("fact", {"fact": f"single {number}"})
+        await drained(background)
+
+    assert len(embedder.embedded) == len(set(embedder.embedded)) == 3_020
+
+
+async def test_the_old_model_serves_until_the_new_one_is_complete(opened: Ledgers, tmp_path: Path) -> None:
+    old, new = Hashes("old@1"), Hashes("new@1")
+    await Memory(opened).run("fact", {"fact": "Ann grows tomatoes"})
+    async with running(opened, tmp_path / "1", only(old), "old@1") as background:
+        await drained(background)
+    new.gate.clear()
+    async with running(
+        opened, tmp_path / "2", lambda id_: old if id_ == "old@1" else new, "new@1"
+    ) as background:
+        before = await background.vectors()
+        await before.refresh()
+        assert (before.embedder, len(before.index)) == (old, 1)
+        new.gate.set()
+        async with asyncio.timeout(60):
+            while (await background.vectors()).embedder is old:
+                await asyncio.sleep(0.02)
+        after = await background.vectors()
+        await after.refresh()
+        assert (after.embedder, len(after.index)) == (new, 1)
+
+
+async def test_without_the_model_writes_go_on_and_wait(opened: Ledgers, tmp_path: Path) -> None:
+    def none(model_id: str | None) -> Embedder:
+        raise ModelError("The files are not on this machine")
+
+    async with running(opened, tmp_path, none, "hashes@1") as background:
+        writer = Memory(opened, enqueue_embedding=_waking(background))
+        await writer.run("fact", {"fact": "Ann grows tomatoes"})
+        with pytest.raises(ModelError):
+            await background.vectors()
+        assert (await background.backlog()).depth == 1
+
+
+def _waking(background: Background) -> Callable[[str, list[str]], Awaitable[None]]:
+    async def enqueue(kind: str, ids: list[str]) -> None:
+        background.wake()
+
+    return enqueue
