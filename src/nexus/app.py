@@ -1,7 +1,8 @@
 """The composition root: builds the parts of one home and wires them."""
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -18,33 +19,45 @@ from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
 from nexus.config import Config, ToolsConfig
 from nexus.context import AssembledContext
-from nexus.engine import Engine, Settings
+from nexus.engine import Engine, Jobs, Settings
 from nexus.errors import ConfigError
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import Mode
+from nexus.memory.embedding import Vectors, chosen, opener
+from nexus.memory.embedding.background import Background
+from nexus.memory.embedding.files import ModelError
+from nexus.memory.operations import Memory
+from nexus.memory.provenance import Provenance
+from nexus.memory.recall import Recall
 from nexus.request import Access, Agent, Event, Grant, Request
+from nexus.skills.commands import Commands
+from nexus.skills.doors import OWNER, Door
 
-OWNER = "owner"
-"""How the person at the home's own terminal is named in events."""
 _AGENT = "nexus"
 
 
 class App:
     """One home, open: `async with App(home, config) as app: run = await app.say("Hello")`.
 
-    With `serve=False` this process asks and watches, and leaves the work to one that serves.
+    With `serve=False` this process asks and watches, and leaves the work to one that serves. With `door`
+    it also lets the memory's scripts in; one process of a home can.
     """
 
-    def __init__(self, home: Home, config: Config, *, serve: bool = True) -> None:
+    def __init__(self, home: Home, config: Config, *, serve: bool = True, door: bool = False) -> None:
         self.home = home.require()
         self.config = config
         self._serve = serve
+        self._has_door = door
         self._stack = AsyncExitStack()
         self.ledgers = Ledgers(home, config.ledgers)
         self.engine = Engine(Settings.of_home(home, config.engine))
+        self.embedding = Background(
+            self.ledgers, Jobs(self.engine), opener(config.memory), chosen(config.memory).id
+        )
+        self.memory = Memory(self.ledgers, enqueue_embedding=self._embed)
         self.queue = SessionQueue(self.engine, self._opened)
         self.models = Models(config)
         self.streams = Streams(home.run)
@@ -59,14 +72,22 @@ class App:
         )
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self.ledgers)
-        await self._stack.enter_async_context(self.models)
-        servers = await self._stack.enter_async_context(Servers(self.config.mcp, self.home.state))
-        self.broker.add_tools(await servers.tools())
-        self._stack.push_async_callback(self.engine.close)
-        await self.engine.open(serve=self._serve)
-        if self._serve:
-            await self.broker.recover()
+        async with AsyncExitStack() as opening:
+            await opening.enter_async_context(self.ledgers)
+            if self._has_door:
+                await self._touch_ledgers()
+                # The door comes before the engine: a second process is refused before it takes any work.
+                await opening.enter_async_context(self.door(OWNER, Provenance(actor=OWNER)))
+            await opening.enter_async_context(self.models)
+            servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
+            self.broker.add_tools(await servers.tools())
+            opening.push_async_callback(self.engine.close)
+            await self.engine.open(serve=self._serve)
+            if self._serve:
+                opening.push_async_callback(self.embedding.stop)
+                self.embedding.start()
+                await self.broker.recover()
+            self._stack = opening.pop_all()
         return self
 
     async def __aexit__(
@@ -109,6 +130,32 @@ class App:
             partial(executions.unfinished_in, session_label=session_label)
         )
         return [self.broker.run(id_) for id_ in unfinished]
+
+    def door(self, name: str, provenance: Provenance, *, writes: bool = True) -> Door:
+        """A socket of its own for one principal, whose directory can be granted to it alone."""
+        commands = Commands(self.memory, self.recall, provenance, writes=writes)
+        return Door(self.doorway(name), commands.answer)
+
+    def doorway(self, name: str) -> Path:
+        """The directory of a principal's socket."""
+        return self.home.run / name
+
+    async def recall(self) -> Recall:
+        """The memory, ready to be asked; by words alone where the model is not on this machine."""
+        vectors: Vectors | None = None
+        with suppress(ModelError):
+            vectors = await self.embedding.vectors()
+        return Recall(self.ledgers, vectors)
+
+    async def _embed(self, kind: str, ids: list[str]) -> None:
+        self.embedding.wake()
+
+    async def _touch_ledgers(self) -> None:
+        """Readers on a read-only mount need the files beside a ledger that its first reader makes."""
+        reads = (
+            database.read(lambda c: c.execute("SELECT 1 FROM sqlite_schema").get) for database in self.ledgers
+        )
+        await asyncio.gather(*reads)
 
     async def _heard(self, text: str, session_label: str, channel: str) -> Event:
         def record(connection: apsw.Connection) -> tuple[str, str]:

@@ -15,12 +15,14 @@ from nexus.errors import NexusError
 # Every command: the file and function that carry it out, and its line in the help.
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("nexus.cli.init:init", "Make a home, or complete one."),
+    "up": ("nexus.cli.up:up", "Run the home until Ctrl-C."),
     "status": ("nexus.cli.status:status", "A short picture of the home, to read or to paste."),
     "chat": ("nexus.cli.chat:chat", "Talk with the agent."),
     "run": ("nexus.cli.run:run", "Give the agent one task, also in a pipe."),
     "doctor": ("nexus.cli.doctor:doctor", "Find what is wrong with the home, and mend it."),
     "recall": ("nexus.cli.recall:recall", "Ask the memory, and see why it answers as it does."),
     "memory": ("nexus.cli.memory:memory", "Look at what is known about whom, and say who is who."),
+    "skills": ("nexus.cli.skills:skills", "Give a workspace what an agent needs to use the memory."),
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
     "trace": ("nexus.cli.trace:trace", "See what was done for a request, how long it took, what it cost."),
     "engine": ("nexus.cli.engine:engine", "See and steer the work that waits, runs and failed."),

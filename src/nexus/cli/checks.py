@@ -17,6 +17,7 @@ from nexus.cli.place import size
 from nexus.errors import ConfigError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, PRIVATE_FILE, Home
 from nexus.ledgers import attach, health, migrate
+from nexus.skills import folder
 
 _LITTLE_SPACE_BYTES = 1024**3
 _NO_SPACE_BYTES = 100 * 1024**2
@@ -43,6 +44,7 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     yield from _engine(home, thorough=thorough)
     yield from _attach_files(home)
     yield from _leftovers(home)
+    yield from _skills(home)
     yield from _disk(home)
     yield from _filesystem(home)
 
@@ -234,6 +236,17 @@ def _leftovers(home: Home) -> Iterator[Finding]:
             message=f"{path.name} is what an interrupted `nexus init` left",
             remedy="Run `nexus doctor --fix` to delete it.",
             fix=path.unlink,
+        )
+
+
+def _skills(home: Home) -> Iterator[Finding]:
+    for path in folder.unread(home.meeseeks):
+        edited = path.with_name(path.name.removesuffix(folder.NEW))
+        yield Finding(
+            check="skills",
+            level="warning",
+            message=f"{edited.relative_to(home.meeseeks)} was edited, and there is a new version of it",
+            remedy=f"Compare it with {path}, take over what is good, and delete that file.",
         )
 
 

@@ -2,7 +2,7 @@
 
 import click
 
-from nexus.cli import memory_merges, memory_views
+from nexus.cli import memory_merges, memory_scripts, memory_views
 
 
 @click.group()
@@ -21,5 +21,8 @@ for _command in (
     memory_merges.unmerge,
     memory_merges.reject,
     memory_views.stats,
+    memory_scripts.embeddings,
+    memory_scripts.search,
+    memory_scripts.write,
 ):
     memory.add_command(_command)

@@ -1,0 +1,137 @@
+"""`nexus memory write`, `search` and `embeddings`: the scripts without a running home, and embedding."""
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nexus.cli.place import counted, opened_home
+from nexus.errors import UsageError
+
+# The rest is imported where it is used: the other commands of `nexus memory` need no model and no recall.
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from nexus.config import Config
+    from nexus.home import Home
+    from nexus.ledgers import Ledgers
+    from nexus.memory.recall import Recall
+    from nexus.skills.commands import Commands
+
+# Flags belong to the operation, and are read by what reads them on the socket too.
+_AS_GIVEN: dict[str, Any] = {
+    "ignore_unknown_options": True,
+    "allow_extra_args": True,
+    "allow_interspersed_args": False,
+    "help_option_names": ["-h", "--help"],
+}
+_arguments = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+
+
+@click.command(context_settings=_AS_GIVEN)
+@_arguments
+@click.pass_context
+def write(ctx: click.Context, arguments: tuple[str, ...]) -> None:
+    """Carry out a write as memory-write.sh does: entity, alias, relationship, fact, episode, merge, …
+
+    `batch` reads operations from standard input, one JSON object on each line. The answer is JSON.
+    """
+
+    async def asked(commands: "Commands") -> dict[str, Any]:
+        if arguments[:1] == ("batch",):
+            return await commands.batch(sys.stdin.buffer.read())
+        return await commands.write(list(arguments))
+
+    _answer(ctx, asked)
+
+
+@click.command(context_settings=_AS_GIVEN)
+@_arguments
+@click.pass_context
+def search(ctx: click.Context, arguments: tuple[str, ...]) -> None:
+    """Search as memory-search.sh does. The answer is JSON; `nexus recall` is for reading."""
+    _answer(ctx, lambda commands: commands.search(list(arguments)))
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Look at everything anew, and embed what is missing.")
+@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.pass_context
+def embeddings(ctx: click.Context, check: bool, as_json: bool) -> None:
+    """Show what has its vector, how much waits for one, and since when."""
+    home, config = opened_home(ctx)
+    picture = asyncio.run(_look(home, config, check=check))
+    if as_json:
+        click.echo(json.dumps(picture, indent=2))
+    else:
+        _print(picture)
+
+
+def _answer(ctx: click.Context, asked: "Callable[[Commands], Awaitable[dict[str, Any]]]") -> None:
+    home, config = opened_home(ctx)
+    try:
+        click.echo(json.dumps(asyncio.run(_run(home, config, asked)), ensure_ascii=False))
+    except UsageError as error:
+        click.echo(str(error), err=True)
+        ctx.exit(2)
+
+
+async def _run(
+    home: "Home", config: "Config", asked: "Callable[[Commands], Awaitable[dict[str, Any]]]"
+) -> dict[str, Any]:
+    from nexus.ledgers import Ledgers
+    from nexus.memory.operations import Memory
+    from nexus.memory.provenance import Provenance
+    from nexus.skills.commands import Commands
+
+    async with Ledgers(home, config.ledgers) as ledgers:
+        provenance = Provenance(actor="command-line")
+        return await asked(Commands(Memory(ledgers), lambda: _recall(ledgers, config), provenance))
+
+
+async def _recall(ledgers: "Ledgers", config: "Config") -> "Recall":
+    from nexus.memory.embedding import Vectors, embed_new, opener
+    from nexus.memory.embedding.files import ModelError
+    from nexus.memory.recall import Recall
+
+    try:
+        vectors = Vectors(ledgers.embeddings, opener(config.memory)(None))
+    except ModelError as error:
+        click.echo(f"Searching by words alone: {error.message}", err=True)
+        return Recall(ledgers, None)
+    await embed_new(ledgers, vectors)
+    return Recall(ledgers, vectors)
+
+
+async def _look(home: "Home", config: "Config", *, check: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from nexus import clock
+    from nexus.ledgers import Ledgers
+    from nexus.memory.embedding import Vectors, backlog, chosen, opener
+    from nexus.memory.embedding.job import Pass
+
+    async with Ledgers(home, config.ledgers) as ledgers:
+        made: dict[str, int] = {}
+        if check:
+            vectors = Vectors(ledgers.embeddings, opener(config.memory)(None))
+            made["made"] = await Pass(ledgers=ledgers, vectors=vectors, whole=True).run()
+            await vectors.serve()
+        found = await backlog(ledgers, chosen(config.memory).id)
+        return {**asdict(found), "depth": found.depth, "lag_ms": found.lag_ms(clock.now()), **made}
+
+
+def _print(picture: dict[str, Any]) -> None:
+    click.echo(f"model    {picture['model_id']}")
+    serving = picture["serving_model_id"]
+    if serving not in {None, picture["model_id"]}:
+        click.echo(f"serving  {serving}, until the new one is complete")
+    for kind in picture["kinds"]:
+        since = f", the oldest since {kind['oldest_at']}" if kind["waiting"] else ""
+        name = kind["kind"].replace("_", " ")
+        click.echo(f"  {name:<13} {kind['embedded']} of {kind['total']}, {kind['waiting']} waiting{since}")
+    if "made" in picture:
+        click.echo(f"Made {counted(picture['made'], 'vector')}.")
+    click.echo(f"{counted(picture['depth'], 'thing')} waiting." if picture["depth"] else "Nothing waits.")

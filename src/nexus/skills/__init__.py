@@ -1,0 +1,1 @@
+"""What an agent is given to work with: skill folders, their scripts, and the socket that the scripts use."""

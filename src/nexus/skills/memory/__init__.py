@@ -1,0 +1,53 @@
+"""The memory skill: what an agent needs to ask the six ledgers with sqlite3, to search, and to write."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from nexus.config import LedgersConfig
+from nexus.home import LEDGERS, Home
+from nexus.ledgers import attach
+from nexus.skills.doors import SOCKET
+from nexus.skills.folder import Seeded, seed
+from nexus.skills.memory.schema import page
+
+NAME: Final = "memory"
+_HERE: Final = Path(__file__).parent
+_AS_THEY_ARE: Final = (
+    "QUERIES.md",
+    "client.sh",
+    "memory-search.sh",
+    "memory-write.sh",
+    "cortex-search.sh",
+    "cortex-write.sh",
+)
+
+
+def lay(home: Home, workspace: Path, doorway: Path) -> Seeded:
+    """Lay the skill into a workspace whose scripts use the door in that directory, or bring it up to date."""
+    return seed(workspace, NAME, files(home, doorway))
+
+
+def files(home: Home, doorway: Path) -> dict[str, str]:
+    """Every file of the skill, by name."""
+    made = {"DB_PATHS": _paths(home, doorway), "SCHEMA.md": page()}
+    return made | {name: (_HERE / name).read_text(encoding="utf-8") for name in _AS_THEY_ARE}
+
+
+def longest_read_ms(settings: LedgersConfig) -> int:
+    """How long a sandbox that reads live ledgers may take.
+
+    Whoever can read a file can hold a lock on it, and a writer gives up after its busy timeout.
+    """
+    return settings.busy_timeout_ms * 2 // 3
+
+
+def _paths(home: Home, doorway: Path) -> str:
+    paths = {
+        **{name: home.ledger(name) for name in LEDGERS},
+        "attach": attach.path(home, writes=False),
+        "socket": doorway / SOCKET,
+        "home": home.root,
+        "nexus": Path(sys.executable).with_name("nexus"),
+    }
+    return "".join(f"{name}={path}\n" for name, path in paths.items())

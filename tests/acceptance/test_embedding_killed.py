@@ -1,0 +1,75 @@
+"""A home that is killed while vectors are being made has every one of them afterwards, and none twice."""
+
+import json
+import random
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from acceptance.program import nexus
+from acceptance.running import Served, Workspace, serving
+from nexus.home import Home
+
+_KILLS = 3
+_FACTS = 600
+
+_MISSING = """SELECT count(*) AS n FROM facts WHERE id NOT IN
+  (SELECT target_id FROM embeddings WHERE target_type = 'fact')"""
+_VECTORS = (
+    "SELECT count(*) AS n, count(DISTINCT target_id) AS things FROM embeddings WHERE target_type = 'fact'"
+)
+
+
+@pytest.fixture
+def workspace(home: Home, tmp_path: Path) -> Workspace:
+    return Workspace(home, tmp_path / "workspace")
+
+
+def batch(workspace: Workspace, number: int) -> subprocess.Popen[str]:
+    """A batch on its way: the kill may come before, while or after it is written."""
+    lines = "\n".join(
+        json.dumps({"operation": "fact", "fact": f"in batch {number} fact {n} is told"})
+        for n in range(_FACTS)
+    )
+    process = subprocess.Popen(
+        [str(workspace.skill / "memory-write.sh"), "batch"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    process.stdin.write(lines)
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def test_after_kills_every_fact_has_its_vector_once(home: Home, workspace: Workspace) -> None:
+    acknowledged: list[str] = []
+    unfinished = 0
+    for number in range(_KILLS):
+        served = Served(home)
+        writing = batch(workspace, number)
+        # Some kills hit the writing of the batch, most the embedding of it.
+        time.sleep(random.uniform(0.05, 2.0))
+        served.kill()
+        answer, _ = writing.communicate(timeout=60)
+        if writing.returncode == 0:
+            acknowledged += [result["id"] for result in json.loads(answer)["results"]]
+        unfinished += int(workspace.sql(_MISSING)[0]["n"] > 0)
+    assert unfinished, "no kill came while work was outstanding"
+
+    with serving(home):
+        deadline = time.monotonic() + 240
+        while workspace.sql(_MISSING)[0]["n"] and time.monotonic() < deadline:
+            time.sleep(0.2)
+
+    facts = {row["id"] for row in workspace.sql("SELECT id FROM facts")}
+    assert set(acknowledged) <= facts
+    (vectors,) = workspace.sql(_VECTORS)
+    assert vectors["n"] == vectors["things"] == len(facts)
+    told = json.loads(nexus(home.root, "memory", "embeddings", "--json").stdout)
+    assert (told["depth"], told["lag_ms"]) == (0, 0)

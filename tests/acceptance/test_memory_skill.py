@@ -1,0 +1,266 @@
+"""The memory skill as an agent uses it: the scripts typed in a shell, on a home that runs or does not."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from acceptance.program import NEXUS, nexus
+from acceptance.running import Served, Workspace, serving
+from nexus import ledgers
+from nexus.home import Home
+from nexus.ledgers import attach
+
+EXAMPLES = r"""
+# Entity creation with alias handling
+cortex-write.sh entity --name "Sarah Chen" --type Person \
+  --alias "Sarah:name" --alias "sarah.chen@company.com:email"
+
+# Relationship observation append
+cortex-write.sh relationship \
+  --source entity-123 --target entity-456 \
+  --type WORKS_AT --fact "Sarah works at Anthropic" \
+  --source-type self_disclosed --confidence 1.0
+
+# Episode creation with event linking
+cortex-write.sh episode \
+  --channel imessage --start "2026-02-13T10:00:00Z" --end "2026-02-13T10:30:00Z" \
+  --summary "Discussion about project timeline" \
+  --events event-1,event-2,event-3 \
+  --entities entity-123,entity-456
+"""
+ODD = (
+    'it\'s "quoted" and `ticked`',
+    "$(touch planted) ${HOME} \\n \\0 %s %d !history *",
+    "two\nlines\n\tand a tab",
+    "Grüße an 张伟 🌱 \u202e ﷺ",
+    "--fact",
+    "-",
+    "a=b&c=d@e#f?g",
+    "@/etc/passwd",
+    '{"operation": "fact"}',
+    "x" * 100_000,
+)
+
+
+def made(root: Path) -> Home:
+    home = Home(root)
+    home.create()
+    ledgers.create(home)
+    attach.ensure(home)
+    return home
+
+
+@pytest.fixture
+def workspace(home: Home, tmp_path: Path) -> Workspace:
+    """A workspace of a home that does not run."""
+    return Workspace(home, tmp_path / "workspace")
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """A workspace of a home that runs. Starting one takes a while, so several tests share it."""
+    folder = tmp_path_factory.mktemp("live")
+    home = made(folder / "home")
+    with serving(home):
+        yield Workspace(home, folder / "workspace")
+
+
+def check_examples(workspace: Workspace) -> None:
+    done = workspace.typed(EXAMPLES)
+    assert (done.returncode, done.stderr) == (0, "")
+    entity, fact, episode = map(json.loads, done.stdout.splitlines())
+
+    (row,) = workspace.sql("""SELECT e.* FROM entities e JOIN entity_aliases ea ON e.id = ea.entity_id
+        WHERE ea.normalized = lower('Sarah.Chen@company.com') AND e.merged_into IS NULL""")
+    assert row["id"] == entity["id"]
+    (row,) = workspace.sql("""SELECT r.*, e.canonical_name as source_name, e2.canonical_name as target_name
+        FROM relationships r JOIN entities e ON r.source_entity_id = e.id
+        LEFT JOIN entities e2 ON r.target_entity_id = e2.id
+        WHERE r.source_entity_id = 'entity-123' ORDER BY r.created_at DESC""")
+    assert (row["id"], row["fact"], row["confidence"]) == (fact["id"], "Sarah works at Anthropic", 1.0)
+    assert (row["relation_type"], row["source_type"]) == ("WORKS_AT", "self_disclosed")
+    (row,) = workspace.sql("""SELECT ep.*, eem.mention_count FROM episodes ep
+        JOIN episode_entity_mentions eem ON ep.id = eem.episode_id
+        WHERE eem.entity_id = 'entity-456' ORDER BY ep.end_time DESC LIMIT 10""")
+    assert (row["id"], row["summary"]) == (episode["id"], "Discussion about project timeline")
+    linked = workspace.sql(f"SELECT event_id FROM episode_events WHERE episode_id = '{episode['id']}'")
+    assert [row["event_id"] for row in linked] == ["event-1", "event-2", "event-3"]
+
+
+def test_the_specified_examples_work_as_written_where_nothing_runs(workspace: Workspace) -> None:
+    check_examples(workspace)
+
+
+def test_the_specified_examples_work_as_written_on_a_running_home(live: Workspace) -> None:
+    check_examples(live)
+    found = live.run("cortex-search.sh", "where does Sarah work?", "--scope", "entities,facts", "--json")
+    answer = json.loads(found.stdout)
+    assert [result["text"] for result in answer["results"]] == ["Sarah works at Anthropic"]
+    assert answer["results"][0]["found_by"]
+    assert answer["entities"][0]["matched"] == "Sarah Chen"
+
+
+def only_python(folder: Path) -> str:
+    """A PATH with what the scripts need, and without curl."""
+    folder.mkdir()
+    python = shutil.which("python3")
+    assert python
+    # A shim of a version manager would look for its own tools on the PATH.
+    real = subprocess.run([python, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
+    (folder / "python3").symlink_to(real.stdout.strip())
+    return str(folder)
+
+
+def test_any_text_arrives_as_it_was_given(live: Workspace, tmp_path: Path) -> None:
+    for path in ("", only_python(tmp_path / "bin")):
+        for text in ODD:
+            done = live.run("memory-write.sh", "fact", "--about", "odd", "--fact", text, path=path)
+            assert (done.returncode, done.stderr) == (0, "")
+
+    rows = live.sql("SELECT fact FROM facts WHERE source_entity_id = 'odd' ORDER BY seq")
+    assert [row["fact"] for row in rows] == [*ODD, *ODD]
+    assert not (live.skill / "planted").exists()
+
+
+def test_any_text_arrives_as_it_was_given_where_nothing_runs(workspace: Workspace) -> None:
+    for text in ODD[:3]:
+        assert workspace.run("memory-write.sh", "fact", f"--fact={text}").returncode == 0
+
+    assert [row["fact"] for row in workspace.sql("SELECT fact FROM facts ORDER BY seq")] == [*ODD[:3]]
+
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "nothing": ([], "Say what to write"),
+    "unknown operation": (["fakt", "--fact", "x"], "'fakt'"),
+    "unknown flag": (["fact", "--fact", "x", "--abuot", "y"], "abuot"),
+    "missing": (["fact", "--about", "sarah"], "needs `fact`"),
+    "no value": (["fact", "--fact"], "`--fact` needs a value"),
+    "bare": (["fact", "hello"], "'hello' belongs to no flag"),
+    "not a number": (["fact", "--fact", "x", "--confidence", "high"], "0 to 1"),
+    "not a time": (["fact", "--fact", "x", "--as-of", "yesterday"], "as_of"),
+    "unknown entity": (["fact", "--fact", "x", "--about", "Nobody Known"], "Nobody Known"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_arguments_are_told_with_an_example(live: Workspace, wrong: str) -> None:
+    arguments, complaint = WRONG[wrong]
+    before = live.sql("SELECT count(*) AS n FROM facts")
+
+    done = live.run("memory-write.sh", *arguments)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert complaint in done.stderr
+    assert "memory-write.sh" in done.stderr
+    assert live.sql("SELECT count(*) AS n FROM facts") == before
+
+
+def test_a_wrong_batch_writes_nothing_of_it(live: Workspace) -> None:
+    half = '{"operation": "fact", "about": "half", "fact": "kept?"}\n{"fact"'
+    done = live.run("memory-write.sh", "batch", stdin=half)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "memory-write.sh batch" in done.stderr
+    assert live.sql("SELECT 1 FROM facts WHERE source_entity_id = 'half'") == []
+
+
+def test_a_wrong_question_is_told_with_an_example(live: Workspace) -> None:
+    for arguments in (
+        ["tea", "--scope", "everything"],
+        [],
+        ["tea", "--limit", "0"],
+        ["tea", "--colour", "x"],
+    ):
+        done = live.run("memory-search.sh", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "memory-search.sh" in done.stderr
+
+
+def test_wrong_arguments_are_told_where_nothing_runs(workspace: Workspace) -> None:
+    for script, arguments in (("memory-write.sh", ["fact", "--fact"]), ("memory-search.sh", [])):
+        done = workspace.run(script, *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert script in done.stderr
+
+
+def test_four_agents_writing_at_once_lose_nothing(live: Workspace) -> None:
+    def agent(name: int) -> list[str]:
+        single = [
+            live.write("fact", "--about", "shared", "--fact", f"agent {name} says {number}")["id"]
+            for number in range(15)
+        ]
+        lines = [
+            json.dumps({"operation": "fact", "about": "shared", "fact": f"agent {name} lists {number}"})
+            for number in range(500)
+        ]
+        many = live.write("batch", stdin="\n".join(lines))
+        return single + [result["id"] for result in many["results"]]
+
+    with ThreadPoolExecutor(4) as agents:
+        acknowledged = [id_ for ids in agents.map(agent, range(4)) for id_ in ids]
+
+    rows = live.sql("SELECT id, fact FROM facts WHERE source_entity_id = 'shared'")
+    assert {row["id"] for row in rows} == set(acknowledged)
+    assert len({row["fact"] for row in rows}) == len(acknowledged) == 4 * 515
+
+
+def test_a_home_is_run_once(live: Workspace) -> None:
+    done = nexus(live.home.root, "up")
+
+    assert done.returncode == 1
+    assert "is running already" in done.stderr
+    assert live.write("fact", "--fact", "The first one goes on")["ok"]
+
+
+def test_a_killed_home_leaves_scripts_that_work(workspace: Workspace, home: Home) -> None:
+    served = Served(home)
+    first = workspace.write("fact", "--fact", "one")["id"]
+    served.kill()
+    assert Path(served.told["socket"]).is_socket()
+    second = workspace.write("fact", "--fact", "two")["id"]
+    third = workspace.write("batch", stdin='{"operation": "fact", "fact": "three"}\n')["results"][0]["id"]
+    with serving(home):
+        fourth = workspace.write("fact", "--fact", "four")["id"]
+
+    rows = workspace.sql("SELECT id FROM facts ORDER BY seq")
+    assert [row["id"] for row in rows] == [first, second, third, fourth]
+
+
+def test_stopping_says_so_and_leaves_no_socket(home: Home) -> None:
+    command = [str(NEXUS), "--home", str(home.root), "up"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(4)]
+    assert lines[0] == f"The home at {home.root} runs\n"
+    socket = Path(lines[1].split()[-1])
+    assert (socket.stat().st_mode & 0o777, socket.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+
+    assert (process.returncode, rest, socket.exists()) == (0, "Stopping\n", False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere an address can be only so long")
+def test_a_home_at_a_long_path_has_its_socket(tmp_path: Path) -> None:
+    home = made(tmp_path / ("long" * 30) / "it's a home")
+    workspace = Workspace(home, tmp_path / "workspace")
+    # Without the program there is only the socket.
+    paths = workspace.skill / "DB_PATHS"
+    paths.write_text(paths.read_text().replace(str(NEXUS), "/nowhere"))
+    path = only_python(tmp_path / "bin")
+    with serving(home):
+        assert workspace.write("fact", "--fact", "far away")["ok"]
+        assert workspace.run("memory-write.sh", "fact", "--fact", "x", path=path).returncode == 0
+
+    assert workspace.sql("SELECT fact FROM facts") == [{"fact": "far away"}, {"fact": "x"}]
+    done = workspace.run("memory-write.sh", "fact", "--fact", "x", path=path)
+    assert done.returncode == 1
+    assert f"The home at {home.root} is not running" in done.stderr
