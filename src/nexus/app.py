@@ -1,7 +1,7 @@
 """The composition root: builds the parts of one home and wires them."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import Mode
+from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen, opener
 from nexus.memory.embedding.background import Background
 from nexus.memory.embedding.files import ModelError
@@ -57,7 +58,7 @@ class App:
         self.embedding = Background(
             self.ledgers, Jobs(self.engine), opener(config.memory), chosen(config.memory).id
         )
-        self.memory = Memory(self.ledgers, enqueue_embedding=self._embed)
+        self.memory = Memory(self.ledgers, enqueue_embedding=self._embed, cosines=self._cosines)
         self.queue = SessionQueue(self.engine, self._opened)
         self.models = Models(config)
         self.streams = Streams(home.run)
@@ -149,6 +150,11 @@ class App:
 
     async def _embed(self, kind: str, ids: list[str]) -> None:
         self.embedding.wake()
+
+    async def _cosines(self, text: str, entity_ids: Sequence[str]) -> dict[str, float]:
+        """One sign among several: a model that is not open yet is not waited for."""
+        embedder = self.embedding.embedder
+        return {} if embedder is None else await Alike(self.ledgers.embeddings, embedder)(text, entity_ids)
 
     async def _touch_ledgers(self) -> None:
         """Readers on a read-only mount need the files beside a ledger that its first reader makes."""

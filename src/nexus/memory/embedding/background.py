@@ -63,6 +63,12 @@ class Background:
         """Something was written."""
         self._wanted.set()
 
+    @property
+    def embedder(self) -> Embedder | None:
+        """The chosen model, once it is open."""
+        opened = self._models.get(self.model_id)
+        return None if opened is None else opened.embedder
+
     async def vectors(self) -> Vectors:
         """What searches use now: the vectors of the model that serves, else those of the chosen one."""
         serving = await serving_model(self._ledgers.embeddings)
