@@ -9,7 +9,7 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Vectors, find, load
-from nexus.memory.embedding.vectors import Source
+from nexus.memory.embedding.sources import Source
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
 from nexus.memory.review import review
