@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from nexus.errors import HomeError, NexusError, UsageError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE
@@ -33,6 +34,8 @@ _LARGEST_BODY_BYTES: Final = 64 * 1024 * 1024
 _BACKLOG: Final = 256
 _KEEP_ALIVE_S: Final = 5
 _POLL_S: Final = 0.005
+# How long what was accepted may take to be answered when the door closes.
+_GRACE_S: Final = 5.0
 _JSON: Final = "application/json"
 
 Answer = Callable[[str, bytes], Awaitable[bytes]]
@@ -80,9 +83,14 @@ class Door:
         state = listening.server.server_state
         for connection in list(state.connections):
             connection.shutdown()
-        # uvicorn keeps these sets and tells nobody when they are empty.
-        while state.connections or state.tasks:  # noqa: ASYNC110
-            await asyncio.sleep(_POLL_S)
+        try:
+            async with asyncio.timeout(_GRACE_S):
+                await _settled(state)
+        except TimeoutError:
+            # Somebody began a request and does not end it, or does not read the answer.
+            for connection in list(state.connections):
+                connection.transport.abort()  # pyright: ignore[reportOptionalMemberAccess]
+            await _settled(state)
         os.close(listening.directory)
 
     async def _respond(self, request: Request) -> Response:
@@ -100,6 +108,12 @@ class Door:
         except NexusError as error:
             return PlainTextResponse(str(error), status_code=409)
         return Response(answer, media_type=_JSON)
+
+
+async def _settled(state: ServerState) -> None:
+    # uvicorn keeps these sets and tells nobody when they are empty.
+    while state.connections or state.tasks:  # noqa: ASYNC110
+        await asyncio.sleep(_POLL_S)
 
 
 def _bound(path: Path, directory: int) -> socket.socket:

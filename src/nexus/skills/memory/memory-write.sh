@@ -17,6 +17,7 @@ if [ "${1-}" = batch ]; then
   [ $? -eq 7 ] && in_process write batch
   answer=$(request batch)
   told $? "$answer"
+  echo "The home stopped before it answered." >&2
   exit 1
 fi
 answer=$(if [ $# -gt 0 ]; then printf '%s\0' "$@"; fi | request write)
