@@ -1,7 +1,9 @@
 """What every command needs first: which home is meant, and its settings."""
 
+import sys
+from io import TextIOWrapper
 from pathlib import Path
-from typing import cast
+from typing import TextIO, cast
 
 import click
 
@@ -33,6 +35,13 @@ def answering_home(ctx: click.Context, model: str) -> tuple[Home, config.Config]
         hint = error.hint.replace("config.toml", str(home.config_file))
         raise ConfigError(error.message, hint=hint) from None
     return home, settings
+
+
+def lenient_input() -> TextIO:
+    """Standard input, in which bytes that are no text are shown as such instead of ending the program."""
+    stream = cast("TextIOWrapper", sys.stdin)
+    stream.reconfigure(errors="replace")
+    return stream
 
 
 def counted(count: int, what: str) -> str:

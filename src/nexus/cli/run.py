@@ -5,7 +5,7 @@ import sys
 import click
 
 from nexus import ids
-from nexus.cli.place import answering_home
+from nexus.cli.place import answering_home, lenient_input
 from nexus.context.wrapping import wrapped
 from nexus.errors import UsageError
 
@@ -23,7 +23,7 @@ def run(ctx: click.Context, text: tuple[str, ...], session: str | None, model: s
     standard output, everything else to standard error. With --session the agent remembers what was said
     before under that label; `nexus chat` uses `main`.
     """
-    task = _task(" ".join(text), "" if sys.stdin.isatty() else sys.stdin.read())
+    task = _task(" ".join(text), "" if sys.stdin.isatty() else lenient_input().read())
     home, settings = answering_home(ctx, model)
     # Imported here, because the libraries behind it take longer than `nexus run --help` may.
     from nexus.cli.answer import answer

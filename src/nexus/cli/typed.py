@@ -1,7 +1,6 @@
 """Where a chat gets its messages from: a line editor at a terminal, or the lines of a pipe."""
 
 import asyncio
-import sys
 import threading
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,6 +9,8 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
+
+from nexus.cli.place import lenient_input
 
 
 class Typed(Protocol):
@@ -52,7 +53,7 @@ class Lines:
         return await self._lines.get()
 
     def _read(self) -> None:
-        for line in sys.stdin:
+        for line in lenient_input():
             self._add(line.rstrip("\n"))
         self._add(None)
 

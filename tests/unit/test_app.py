@@ -1,0 +1,128 @@
+"""A home that is open: what is said into it is recorded, answered in its session, and recorded again."""
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, cast
+
+import apsw
+import pytest
+
+from apps import app_on
+from nexus.app import App, owner_access
+from nexus.config import Config, ToolsConfig
+from nexus.engine.errors import WorkCancelledError, WorkFailedError
+from nexus.errors import ConfigError
+from nexus.home import Home
+from nexus.ledgers.agents import history
+from nexus.ledgers.runtime import requests
+from nexus.request import Grant
+from nexus.testing import Hold, ModelServer, ToolCall, Turn, failures
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+async def rows(app: App, ledger: str, query: str) -> list[tuple[Any, ...]]:
+    def read(connection: apsw.Connection) -> list[tuple[Any, ...]]:
+        return cast("list[tuple[Any, ...]]", connection.execute(query).fetchall())
+
+    return await app.ledgers[ledger].read(read)
+
+
+async def test_a_message_and_its_answer_are_events_of_one_thread(home: Home, server: ModelServer) -> None:
+    server.script("It is in the blue tin.")
+    async with app_on(home, server) as app:
+        result = await (await app.say("Where is the tea?")).result()
+        found = await rows(
+            app,
+            "events",
+            "SELECT direction, sender, content, reply_to_event_id IS NULL FROM events ORDER BY seq",
+        )
+        threads = await rows(app, "events", "SELECT count(DISTINCT thread_id) FROM events")
+        request = await app.ledgers.runtime.read(partial(requests.get, request_id=result.request_id))
+    assert found == [
+        ("inbound", "owner", "Where is the tea?", 1),
+        ("outbound", "nexus", "It is in the blue tin.", 0),
+    ]
+    assert threads == [(1,)]
+    assert request is not None
+    assert (request.status, request.depth, request.access.level) == ("done", 0, "owner")
+
+
+async def test_what_is_said_into_a_run_reaches_it(home: Home, server: ModelServer) -> None:
+    server.script(
+        Turn("", [ToolCall("agent_send", {"op": "status"})], faults=[Hold(gate="first")]),
+        lambda request: Turn(f"Heard {request.last_user}"),
+    )
+    async with app_on(home, server) as app:
+        first = await app.say("Begin")
+        await server.until(lambda: server.gate("first").waiting)
+        second = await app.say("And hurry", mode="steer")
+        server.gate("first").open()
+        answers = [(await run.result()).response.content for run in (first, second)]
+        shown = "".join([delta.text async for delta in second.deltas() if delta.kind == "text"])
+    assert "And hurry" in answers[0]
+    assert answers[0] == answers[1] == shown
+    server.assert_exhausted()
+
+
+async def test_an_interruption_stops_what_runs_and_is_answered(home: Home, server: ModelServer) -> None:
+    server.script(Turn("Once upon a time", faults=[Hold(gate="story")]), "Noon.")
+    async with app_on(home, server) as app:
+        first = await app.say("Tell me a story")
+        await server.until(lambda: server.gate("story").waiting)
+        second = await app.say("What time is it?", mode="interrupt")
+        with pytest.raises(WorkCancelledError):
+            await first.result()
+        assert (await second.result()).response.content == "Noon."
+        past = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+    assert [turn.status for turn in past.turns] == ["cancelled", "done"]
+
+
+async def test_a_failed_run_says_why_and_the_conversation_goes_on(home: Home, server: ModelServer) -> None:
+    server.script(failures.unauthorized(), "Hello.")
+    async with app_on(home, server) as app:
+        with pytest.raises(WorkFailedError, match="No model answered") as raised:
+            await (await app.say("Hi")).result()
+        assert (await (await app.say("Hi again")).result()).response.content == "Hello."
+        states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY created_at")
+    assert "ModelError" not in raised.value.message
+    assert raised.value.hint.startswith("See what the provider says")
+    assert states == [("failed",), ("done",)]
+
+
+async def test_sessions_answer_side_by_side(home: Home, server: ModelServer) -> None:
+    server.when(last_user="slow").script(Turn("Slow", faults=[Hold(gate="slow")]))
+    server.when(last_user="quick").script("Quick")
+    async with app_on(home, server) as app:
+        slow = await app.say("slow", session_label="a")
+        await server.until(lambda: server.gate("slow").waiting)
+        async with asyncio.timeout(60):
+            assert (await (await app.say("quick", session_label="b")).result()).response.content == "Quick"
+        server.gate("slow").open()
+        assert (await slow.result()).response.content == "Slow"
+
+
+async def test_without_a_model_nothing_is_recorded(home: Home) -> None:
+    async with App(home, Config()) as app:
+        with pytest.raises(ConfigError, match="No model is set"):
+            await app.say("Hello")
+        assert await rows(app, "events", "SELECT count(*) FROM events") == [(0,)]
+
+
+def test_the_owners_grants_come_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    access = owner_access(ToolsConfig(directories=("~/notes", "/desk:rw"), network=True))
+    assert access.directories == (Grant(path="/home/ada/notes"), Grant(path="/desk", writable=True))
+    assert access.network
+    assert access.tools is None
+
+
+@pytest.mark.parametrize("wrong", ["notes", "~/notes/../keys:rw", "./here"])
+def test_a_grant_is_an_absolute_path(wrong: str) -> None:
+    with pytest.raises(ConfigError, match="absolute path"):
+        owner_access(ToolsConfig(directories=(wrong,)))
