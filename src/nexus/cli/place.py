@@ -1,9 +1,8 @@
 """What every command needs first: which home is meant, and its settings."""
 
 import sys
-from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
@@ -11,6 +10,9 @@ from nexus import config
 from nexus.broker.agent.roles import models_of
 from nexus.errors import ConfigError
 from nexus.home import Home, locate
+
+if TYPE_CHECKING:
+    from io import TextIOWrapper
 
 
 def chosen_home(ctx: click.Context) -> Home:
