@@ -225,13 +225,15 @@ SELECT id, parent_span_id, request_id, execution_id, kind, name, started_at, dur
 FROM spans WHERE root_request_id = ? ORDER BY started_at, id
 
 -- name: traced_invocations
-SELECT run.id, run.request_id, automation.name, run.hook_point, run.status, run.error, run.duration_ms,
-       coalesce(run.started_at, run.created_at)
+SELECT run.id AS id, run.request_id AS request_id, automation.name AS name, run.hook_point AS hook_point,
+       run.status AS status, run.error AS error, run.duration_ms AS duration_ms,
+       coalesce(run.started_at, run.created_at) AS began
 FROM invocations AS run JOIN automations AS automation ON automation.id = run.automation_id
 WHERE run.root_request_id = ? ORDER BY run.created_at, run.id
 
 -- name: traced_usage
-SELECT request_id, execution_id, invocation_id, span_id, count(*), sum(input_tokens), sum(cache_read_tokens),
-       sum(cache_write_tokens), sum(output_tokens), coalesce(sum(cost_microusd), 0),
-       count(*) - count(cost_microusd)
+SELECT request_id, execution_id, invocation_id, span_id, count(*) AS calls,
+       sum(input_tokens) AS input_tokens, sum(cache_read_tokens) AS cache_read_tokens,
+       sum(cache_write_tokens) AS cache_write_tokens, sum(output_tokens) AS output_tokens,
+       coalesce(sum(cost_microusd), 0) AS cost_microusd, count(*) - count(cost_microusd) AS unpriced_calls
 FROM usage WHERE root_request_id = ? GROUP BY request_id, execution_id, invocation_id, span_id

@@ -95,11 +95,11 @@ class _Nodes:
         for nodes in (self.requests, self._executions, self._spans, self._automations):
             yield from nodes.items()
 
-    def _rows(self, query: str) -> Iterator[tuple[Any, ...]]:
-        return cast(
-            "Iterator[tuple[Any, ...]]",
-            self._connection.execute(sql.queries("runtime")[query], (self._root,)),
-        )
+    def _rows(self, query: str) -> Iterator[dict[str, Any]]:
+        cursor = self._connection.execute(sql.queries("runtime")[query], (self._root,))
+        for row in cursor:
+            names = (name for name, _ in cursor.get_description())
+            yield dict(zip(names, row, strict=True))
 
     def _add_requests(self) -> None:
         given_by = {one.worker_request_id: one for one in dispatches.of_root(self._connection, self._root)}
@@ -126,75 +126,62 @@ class _Nodes:
             self._children[above or ""].append(node)
 
     def _add_executions(self) -> None:
-        for id_, request_id, label, status, error, taken_by, enqueued_at, started_at, ended_at in self._rows(
-            "traced_executions"
-        ):
-            began = started_at or enqueued_at
-            node = self._executions[id_] = Node(
+        for row in self._rows("traced_executions"):
+            began = row["started_at"] or row["enqueued_at"]
+            waited_ms = _between_ms(row["enqueued_at"], row["started_at"])
+            node = self._executions[row["id"]] = Node(
                 kind="execution",
-                id=id_,
-                name=label,
-                status="taken" if taken_by else status,
+                id=row["id"],
+                name=row["session_label"],
+                status="taken" if row["taken_by"] else row["status"],
                 started_at=began,
-                duration_ms=_between_ms(began, ended_at),
-                error=error,
-                detail={"waited_ms": _between_ms(enqueued_at, started_at), "taken_by": taken_by},
+                duration_ms=_between_ms(began, row["ended_at"]),
+                error=row["error"],
+                detail={"waited_ms": waited_ms, "taken_by": row["taken_by"]},
             )
-            self._children[request_id].append(node)
+            self._children[row["request_id"]].append(node)
 
     def _add_automations(self) -> None:
-        for id_, request_id, name, hook_point, status, error, duration_ms, began in self._rows(
-            "traced_invocations"
-        ):
-            node = self._automations[id_] = Node(
+        for row in self._rows("traced_invocations"):
+            node = self._automations[row["id"]] = Node(
                 kind="automation",
-                id=id_,
-                name=name,
-                status=status,
-                started_at=began,
-                duration_ms=duration_ms,
-                error=error,
-                detail={"hook_point": hook_point},
+                id=row["id"],
+                name=row["name"],
+                status=row["status"],
+                started_at=row["began"],
+                duration_ms=row["duration_ms"],
+                error=row["error"],
+                detail={"hook_point": row["hook_point"]},
             )
-            self._children[request_id].append(node)
+            self._children[row["request_id"]].append(node)
 
     def _add_spans(self) -> None:
         rows = list(self._rows("traced_spans"))
-        known = {row[0] for row in rows}
-        for (
-            id_,
-            parent,
-            request_id,
-            execution_id,
-            kind,
-            name,
-            began,
-            duration_ms,
-            outcome,
-            attributes,
-        ) in rows:
-            detail: dict[str, Any] = json.loads(attributes)
-            node = self._spans[id_] = Node(
+        known = {row["id"] for row in rows}
+        for row in rows:
+            detail: dict[str, Any] = json.loads(row["attributes_json"])
+            node = self._spans[row["id"]] = Node(
                 kind="span",
-                id=id_,
-                name=name,
-                status=outcome or "running",
-                started_at=began,
-                duration_ms=duration_ms,
+                id=row["id"],
+                name=row["name"],
+                status=row["outcome"] or "running",
+                started_at=row["started_at"],
+                duration_ms=row["duration_ms"],
                 error=detail.pop("error", None),
-                detail={"kind": kind, **detail},
+                detail={"kind": row["kind"], **detail},
             )
-            above = parent if parent in known else execution_id
-            self._children[above if above in known or above in self._executions else request_id].append(node)
+            above = row["parent_span_id"] if row["parent_span_id"] in known else row["execution_id"]
+            placed = above in known or above in self._executions
+            self._children[above if placed else row["request_id"]].append(node)
 
     def _add_usage(self) -> None:
-        for request_id, execution_id, invocation_id, span_id, *counts in self._rows("traced_usage"):
-            totals = Totals(**dict(zip(Totals.__slots__, counts, strict=True)))
+        for row in self._rows("traced_usage"):
+            totals = Totals(**{name: row[name] for name in Totals.__slots__})
             spender = (
-                self._spans.get(span_id)
-                or self._executions.get(execution_id)
-                or self._automations.get(invocation_id)
-                or self.requests.get(request_id)
+                self._spans.get(row["span_id"])
+                or self._executions.get(row["execution_id"])
+                or self._automations.get(row["invocation_id"])
+                or self.requests.get(row["request_id"])
             )
             if spender is None:
                 self.unplaced += totals

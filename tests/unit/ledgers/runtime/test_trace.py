@@ -93,3 +93,22 @@ def test_what_is_under_way_has_no_duration(connection: apsw.Connection) -> None:
 
     assert (nodes["exe_3"].status, nodes["exe_3"].duration_ms) == ("running", None)
     assert nodes["spn_1"].duration_ms == 250.0
+
+
+def test_an_automation_shows_with_its_hook_point_and_what_it_spent(connection: apsw.Connection) -> None:
+    connection.execute(
+        "INSERT INTO automations (id, name) VALUES ('aut_1', 'memory-injection');"
+        "INSERT INTO invocations (id, automation_id, automation_version, hook_point, request_id,"
+        " root_request_id, blocking, status, duration_ms, created_at)"
+        f" VALUES ('inv_1', 'aut_1', 1, 'worker:pre_execution', '{WORKER}', '{ROOT}', 1, 'done', 30.0, '2026');"
+        "INSERT INTO usage (id, request_id, root_request_id, invocation_id, provider, model, output_tokens)"
+        f" VALUES ('use_inv', '{WORKER}', '{ROOT}', 'inv_1', 'p', 'm', 9)"
+    )
+    node = trace.load(connection, WORKER).children[0]
+
+    assert (node.kind, node.name, node.detail) == (
+        "automation",
+        "memory-injection",
+        {"hook_point": "worker:pre_execution"},
+    )
+    assert (node.duration_ms, node.usage.output_tokens) == (30.0, 9)
