@@ -100,7 +100,7 @@ def test_an_automation_shows_with_its_hook_point_and_what_it_spent(connection: a
         "INSERT INTO automations (id, name) VALUES ('aut_1', 'memory-injection');"
         "INSERT INTO invocations (id, automation_id, automation_version, hook_point, request_id,"
         " root_request_id, blocking, status, duration_ms, created_at)"
-        f" VALUES ('inv_1', 'aut_1', 1, 'worker:pre_execution', '{WORKER}', '{ROOT}', 1, 'done', 30.0, '2026');"
+        f" VALUES ('inv_1', 'aut_1', 1, 'worker:pre_execution', '{WORKER}', '{ROOT}', 1, 'done', 30, '2026');"
         "INSERT INTO usage (id, request_id, root_request_id, invocation_id, provider, model, output_tokens)"
         f" VALUES ('use_inv', '{WORKER}', '{ROOT}', 'inv_1', 'p', 'm', 9)"
     )
