@@ -1,12 +1,13 @@
 """A home with an agent in it, on a model server."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 from nexus.app import App
 from nexus.config import AgentsConfig, Config, EngineConfig, ModelsConfig, ProviderConfig, ToolsConfig
 from nexus.home import Home
-from nexus.testing import ModelServer, Step, ToolCall, Turn
+from nexus.testing import ModelRequest, ModelServer, Step, ToolCall, Turn
 
 MODEL = "test/large"
 
@@ -37,6 +38,12 @@ def granted(home: Home, server: ModelServer, *directories: str) -> App:
 def send(op: str, **arguments: Any) -> ToolCall:
     """A call of `agent_send`."""
     return ToolCall("agent_send", {"op": op, **arguments})
+
+
+def heard(request: ModelRequest) -> Turn:
+    """Says what the run was told of its workers so far, by calls that waited and by messages."""
+    said = str(request.json["messages"])
+    return Turn("\n".join(re.findall(r"<worker_result.*?</worker_result>", said)))
 
 
 def dispatching(*tasks: str, then: Step) -> list[Step]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.agents import PATIENCE_MS, answers, environment, finish, kill_when, rows, start, written
-from apps import send
+from apps import heard, send
 from nexus.home import Home
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn
 
@@ -70,7 +70,7 @@ def test_killed_between_two_workers(home: Home, server: ModelServer) -> None:
     server.when(is_managers).script(
         Turn("", [send("dispatch", text="Find a train"), send("dispatch", text="Find a room")]),
         Turn("", [send("wait")]),
-        lambda request: Turn(request.tool_results[0]),
+        heard,
     )
     server.when(last_user="Find a train").script("The 9:15")
     room = server.when(last_user="Find a room").script(Turn("Room 7", faults=[Hold(gate="room")]))

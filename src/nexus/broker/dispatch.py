@@ -28,6 +28,8 @@ from nexus.ledgers.runtime.executions import Status as ExecutionStatus
 from nexus.request import Access, Agent, Grant, Request
 
 _FORGOTTEN = "What it was about was forgotten."
+_LOOK_S = 0.02
+_LOOKS = 50
 
 
 class Start(Protocol):
@@ -158,7 +160,7 @@ class Dispatcher:
         id_ = ids.new("dsp")
         child = call.request.child(
             content=task,
-            agent=Agent(role="worker", session_label=f"worker:{id_}"),
+            agent=Agent(role="worker", session_label=f"{_kind(call.request)}:{id_}"),
             access=_only_reading(call.request.access) if read_only else None,
         )
         requests.create(connection, child)
@@ -198,20 +200,27 @@ class Dispatcher:
         return found
 
     async def _claimed(self, call: Call, worker: str | None) -> list[Dispatch]:
-        """The workers that are meant, those first that are still to be heard of claimed for this call."""
-        named = None if worker is None else (await self._named(call, worker)).id
+        """The workers that are meant, claimed for this call as far as nobody else has heard of them."""
+        named = None if worker is None else await self._named(call, worker)
 
-        def claim(connection: apsw.Connection) -> list[Dispatch]:
-            for one in dispatches.of_session(connection, call.session_label):
-                _call_back(connection, one)
-            known = dispatches.of_session(connection, call.session_label)
-            meant = [named] if named else [one.id for one in reversed(known) if _is_open(one, call)]
-            for id_ in meant:
-                dispatches.claim(connection, id_, call.execution_id, call.key)
-            found = [dispatches.get(connection, id_) for id_ in meant]
-            return [one for one in found if one is not None]
+        def claim(connection: apsw.Connection) -> tuple[list[Dispatch], bool]:
+            asked = [named] if named else dispatches.of_session(connection, call.session_label)
+            meant = [one for one in reversed(asked) if _can_be_told(connection, one, call) or named]
+            for one in meant:
+                dispatches.claim(connection, one.id, call.execution_id, call.key)
+            found = [dispatches.get(connection, one.id) for one in meant]
+            return [one for one in found if one is not None], any(
+                _on_its_way(connection, one) for one in asked
+            )
 
-        return await self._ledgers.runtime.write(claim)
+        found: list[Dispatch] = []
+        for _ in range(_LOOKS):
+            found, on_its_way = await self._ledgers.runtime.write(claim)
+            if not on_its_way:
+                break
+            # Once it is there it can be called back: otherwise it would be heard of after this call.
+            await asyncio.sleep(_LOOK_S)
+        return found
 
     async def _ended(self, found: Iterable[Dispatch], timeout_ms: int) -> None:
         waits = [asyncio.ensure_future(self._end_of(one)) for one in found]
@@ -241,12 +250,29 @@ class Dispatcher:
         return Worker(id=one.id, task=one.task, status=run.status, result=_said(run))
 
 
-def _call_back(connection: apsw.Connection, one: Dispatch) -> None:
-    """A message with a result that no run has begun to read is not needed once a call asks for it."""
+def _can_be_told(connection: apsw.Connection, one: Dispatch, call: Call) -> bool:
+    """Whether nobody has the result; a message with it that no run has read is called back."""
     message = executions.get(connection, one.delivered_to) if one.delivered_to else None
     if message is not None and message.status == "queued" and message.taken_by is None:
         executions.end(connection, message.id, "cancelled", error="A call got the result first.")
         dispatches.take_back(connection, one.id)
+        return True
+    return one.delivered_to is None or _is_for(one, call)
+
+
+def _on_its_way(connection: apsw.Connection, one: Dispatch) -> bool:
+    """Whether a message with the result is just being sent."""
+    now = dispatches.get(connection, one.id)
+    return (
+        now is not None
+        and now.delivered_to is not None
+        and executions.get(connection, now.delivered_to) is None
+    )
+
+
+def _kind(parent: Request) -> str:
+    """How the label of a worker's session begins, which decides its lane."""
+    return "worker" if parent.depth == 0 else "subworker"
 
 
 def _said(run: executions.Execution) -> str:
@@ -257,10 +283,6 @@ def _said(run: executions.Execution) -> str:
 
 def _is_for(one: Dispatch, call: Call) -> bool:
     return one.delivered_to == call.execution_id and one.delivered_call_id == call.key
-
-
-def _is_open(one: Dispatch, call: Call) -> bool:
-    return one.delivered_to is None or _is_for(one, call)
 
 
 def _only_reading(access: Access) -> Access:

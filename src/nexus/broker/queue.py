@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 # Which lane a session runs in, by how its label begins. It follows from the label alone, because order
 # and exclusion hold within a lane: a session in two lanes could run twice at once.
-LANES = (("meeseeks:", "background"), ("worker:", "workers"), ("", "chat"))
+LANES = (("meeseeks:", "background"), ("worker:", "workers"), ("subworker:", "subworkers"), ("", "chat"))
 WORK: Final = "broker.execution"
 """What the engine knows every run as."""
 _DEBOUNCE_MS = 1_500

