@@ -100,6 +100,10 @@ class Broker:
         """A run that was asked for before, here or elsewhere."""
         return Run(self._queue.handle(execution_id), self._streams)
 
+    async def workers_at_work(self, execution_id: str) -> int:
+        """How many workers that a run dispatched have not ended."""
+        return await self._workers.at_work(execution_id)
+
     async def recover(self) -> None:
         """After a crash: go on with what was recorded. Call it when a home is opened to be served."""
         await self._queue.recover()

@@ -138,10 +138,10 @@ class Dispatcher:
         """A run failed while it waited: what it waited for comes as a message."""
         await self._ledgers.runtime.write(partial(dispatches.release, execution_id=execution_id))
 
-    async def any_running(self, execution_id: str) -> bool:
-        """Whether workers of a run are still at work."""
+    async def at_work(self, execution_id: str) -> int:
+        """How many workers of a run are still at work."""
         given = await self._ledgers.runtime.read(partial(dispatches.of_execution, execution_id=execution_id))
-        return any(one.status == "running" for one in given)
+        return sum(one.status == "running" for one in given)
 
     async def recover(self) -> None:
         """Tell of workers that ended without telling, because the engine gave up on them."""

@@ -251,7 +251,7 @@ class AgentRun:
             return
         if request.depth > 0:
             await workers.deliver(request.request_id, status, text)
-        if not await workers.any_running(execution_id):
+        if not await workers.at_work(execution_id):
             end = partial(requests.end, request_id=request.request_id, status=status, error=error)
             await self._ledgers.runtime.write(end)
 

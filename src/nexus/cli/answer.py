@@ -41,6 +41,8 @@ async def _answered(
             return await run.result()
         screen = Screen()
         result = await screen.follow(run)
+        if await app.broker.workers_at_work(result.execution_id):
+            screen.note(f"Workers are still at work. `nexus chat --session {label}` goes on with them.")
         if sys.stderr.isatty():
             screen.note(cost_line(result.usage))
         return result

@@ -43,8 +43,9 @@ def _is_the_message(request: Request, session_label: str, task: str) -> bool:
 
 
 def _attributed(request: Request, task: str) -> str:
-    """The owner's words are the task; anybody else's are told as what somebody said."""
-    if request.access.level == "owner" or request.event.content != task:
+    """The owner's words are the task, and a worker's task is its own; anybody else's words are quoted."""
+    is_quoted = request.parent_request_id is None and request.event.content == task
+    if request.access.level == "owner" or not is_quoted:
         return task
     return wrapped("message", task, sender=request.event.sender_id or "unknown", trust=request.access.level)
 

@@ -72,6 +72,14 @@ async def test_the_owner_speaks_and_others_are_quoted(home: Home) -> None:
     )
 
 
+async def test_a_workers_task_is_not_a_quotation(home: Home) -> None:
+    worker = _request(Access(level="known")).child(
+        content="Look it up", agent=Agent(session_label="worker:1")
+    )
+    context = await assemble_context(home, worker, session_label="worker:1", task="Look it up", tools=_TOOLS)
+    assert context.current_message == "Look it up"
+
+
 async def test_time_channel_and_grants_come_first_in_the_user_turn(home: Home) -> None:
     access = Access(level="owner", directories=(Grant(path="/desk", writable=True), Grant(path="/notes")))
     context = await assemble_context(
