@@ -33,6 +33,7 @@ from nexus.memory.embedding.files import ModelError
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall import Recall
+from nexus.memory.upkeep import Upkeep
 from nexus.request import Access, Agent, Event, Grant, Request
 from nexus.skills.commands import Commands
 from nexus.skills.doors import OWNER, Door
@@ -58,7 +59,13 @@ class App:
         self.embedding = Background(
             self.ledgers, Jobs(self.engine), opener(config.memory), chosen(config.memory).id
         )
-        self.memory = Memory(self.ledgers, enqueue_embedding=self._embed, cosines=self._cosines)
+        self.memory = Memory(
+            self.ledgers,
+            enqueue_embedding=self._embed,
+            cosines=self._cosines,
+            phone_region=config.memory.phone_region,
+        )
+        self._upkeep = Upkeep(self.ledgers, self.engine)
         self.queue = SessionQueue(self.engine, self._opened)
         self.models = Models(config)
         self.streams = Streams(home.run)
@@ -87,6 +94,7 @@ class App:
             if self._serve:
                 opening.push_async_callback(self.embedding.stop)
                 self.embedding.start()
+                await self._upkeep.schedule()
                 await self.broker.recover()
             self._stack = opening.pop_all()
         return self

@@ -66,6 +66,9 @@ class MemoryConfig:
     embedding_model_path: str = _setting(
         "", "Where that model's file is. Empty: in an installed package, or where `nexus models pull` put it."
     )
+    phone_region: str = _setting(
+        "", "The country of phone numbers that are written without one, such as `CH`. Empty: none is assumed."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

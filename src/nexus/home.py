@@ -72,6 +72,12 @@ class Home:
             self.run,
         )
 
+    def identity(self) -> str:
+        """A name that stays with the home when it is moved, backed up and restored; made when first asked."""
+        file = self.state / "home-id"
+        _write_new(file, ids.new("hom"))
+        return file.read_text(encoding="utf-8").strip()
+
     def ledger(self, name: str) -> Path:
         return self.data / f"{name}.db"
 

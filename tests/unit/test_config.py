@@ -32,6 +32,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
     assert tomllib.loads(shown) == {
         "ledgers": asdict(Config().ledgers),
         "engine": asdict(Config().engine),
+        "memory": asdict(Config().memory),
         "models": {role: [] for role in asdict(Config().models)},
         "providers": {"NAME": asdict(ProviderConfig())},
         "agents": asdict(Config().agents),

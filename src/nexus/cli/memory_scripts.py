@@ -88,7 +88,8 @@ async def _run(
 
     async with Ledgers(home, config.ledgers) as ledgers:
         provenance = Provenance(actor="command-line")
-        return await asked(Commands(Memory(ledgers), lambda: _recall(ledgers, config), provenance))
+        memory = Memory(ledgers, phone_region=config.memory.phone_region)
+        return await asked(Commands(memory, lambda: _recall(ledgers, config), provenance))
 
 
 async def _recall(ledgers: "Ledgers", config: "Config") -> "Recall":

@@ -5,6 +5,7 @@ EngineError
 ├── UnknownWorkError     no work of that name is registered
 ├── UnknownExecutionError  no execution has that id
 ├── EngineUnsafeError    the database lacks a protection that the promises rest on
+├── EngineOwnerError     the database does the work of another home
 ├── EngineUnreachableError  the database does not answer, or may not be used
 ├── EngineBusyError      another process holds the database
 ├── EngineFullError      the disk of the database is full
@@ -36,6 +37,10 @@ class UnknownExecutionError(EngineError):
 
 class EngineUnsafeError(EngineError):
     """The database lacks a protection that the engine's promises rest on."""
+
+
+class EngineOwnerError(EngineError):
+    """The database does the work of another home."""
 
 
 class EngineUnreachableError(EngineError):

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nexus.engine import exclusive, statistics, tables
+from nexus.engine import exclusive, owner, statistics, tables
 from nexus.engine.database import Database
 from nexus.engine.interior import migrate
 from nexus.engine.settings import Settings
@@ -18,9 +18,14 @@ def prepared(settings: Settings) -> Database:
     """The database, open and complete. Any number of processes may call this at once."""
     if settings.is_postgres:
         database = Database(settings)
-        migrate(database.url)
-        _complete(database)
-        statistics.ensure(database, settings)
+        try:
+            migrate(database.url)
+            _complete(database)
+            owner.claim(database, settings.owner)
+            statistics.ensure(database, settings)
+        except BaseException:
+            database.close()
+            raise
         return database
     path = Path(settings.database)
     with _alone(path):

@@ -62,6 +62,11 @@ _OWN_TABLES = (
       next_at    BIGINT NOT NULL,       -- the moment that has not been started yet
       updated_at BIGINT NOT NULL
     )""",
+    """CREATE TABLE IF NOT EXISTS {t}nexus_owner (
+      -- The home whose work this is, where one has said so.
+      id    BIGINT PRIMARY KEY CHECK (id = 1),
+      owner TEXT NOT NULL
+    )""",
     # What was running when its process was lost, and goes first.
     """CREATE INDEX IF NOT EXISTS nexus_interrupted ON {t}workflow_status (queue_name)
     WHERE status = 'ENQUEUED' AND recovery_attempts > 0""",
