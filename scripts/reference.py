@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pages import commands, errors, schema, settings
+from pages import commands, errors, hook_points, schema, settings
 
 PAGES: dict[str, Callable[[], str]] = {
     "schema.md": schema.page,
     "commands.md": commands.page,
     "settings.md": settings.page,
     "errors.md": errors.page,
+    "hook-points.md": hook_points.page,
 }
 _DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _DIFF_LINES = 20

@@ -42,7 +42,7 @@ class EngineConfig:
     database: str = _setting(
         "", "The url of a Postgres database that several hosts share. Empty: `data/engine.db` in the home."
     )
-    host_limit: int = _setting(64, "The most executions that one process runs at a time.", least=1)
+    host_limit: int = _setting(104, "The most executions that one process runs at a time.", least=1)
     lease_ms: int = _setting(
         10_000, "How long a process that has stopped answering keeps its work.", least=1_000
     )
@@ -145,6 +145,23 @@ class McpConfig:
     timeout_ms: int = _setting(60_000, "How long it may take to answer a call.", least=1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class AutomationsConfig:
+    """What runs at hook points."""
+
+    timeout_ms: int = _setting(
+        10_000, "How long a blocking automation may take that has no time-out of its own.", least=1
+    )
+    async_timeout_ms: int = _setting(
+        300_000, "How long an async automation may take that has no time-out of its own.", least=1
+    )
+    circuit_errors: int = _setting(
+        3, "After how many errors in a row an automation is not run any more for a while.", least=1
+    )
+    circuit_cooldown_ms: int = _setting(60_000, "How long that while is; then it is tried once.")
+    memory_mib: int = _setting(512, "The most memory that a process of a script may use.", least=32)
+
+
 def _providers() -> dict[str, ProviderConfig]:
     return {
         "anthropic": ProviderConfig(kind="anthropic", api_key="env:ANTHROPIC_API_KEY"),
@@ -165,6 +182,7 @@ class Config:
     agents: AgentsConfig = AgentsConfig()
     tools: ToolsConfig = ToolsConfig()
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
+    automations: AutomationsConfig = AutomationsConfig()
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:

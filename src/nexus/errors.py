@@ -17,6 +17,12 @@ NexusError
 ├── AgentError
 │   ├── ModelError           no model that was asked gave an answer
 │   └── LimitError           a run reached a limit of turns, time, requests, tokens or money
+├── AutomationError          an automation could not be registered, found or run
+│   ├── UnknownHookPointError  there is no hook point of that name
+│   ├── UnknownAutomationError there is no automation of that name
+│   ├── ScriptError          a script failed, crashed, or answered what it may not
+│   └── ScriptChangedError   a script is not what was registered: it is not run
+├── WorkspaceError           a file of a workspace cannot be reached, or lies outside of it
 ├── CareError                a backup, restore, export, import or forget could not be done
 └── UsageError               an argument cannot be used as given
 
@@ -98,6 +104,30 @@ class ModelError(AgentError):
 
 class LimitError(AgentError):
     """A run reached a limit of turns, time, requests, tokens or money."""
+
+
+class AutomationError(NexusError):
+    """An automation could not be registered, found or run."""
+
+
+class UnknownHookPointError(AutomationError):
+    """There is no hook point of that name."""
+
+
+class UnknownAutomationError(AutomationError):
+    """There is no automation of that name."""
+
+
+class ScriptError(AutomationError):
+    """A script failed, crashed, or answered what it may not."""
+
+
+class ScriptChangedError(AutomationError):
+    """A script is not what was registered: it is not run."""
+
+
+class WorkspaceError(NexusError):
+    """A file of a workspace cannot be reached, or lies outside of it."""
 
 
 class CareError(NexusError):

@@ -38,6 +38,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "agents": asdict(Config().agents),
         "tools": {**asdict(Config().tools), "directories": []},
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
+        "automations": asdict(Config().automations),
     }
 
 

@@ -17,6 +17,7 @@ def _classes() -> list[type[NexusError]]:
 def test_the_exported_errors_are_these() -> None:
     assert sorted(kind.__name__ for kind in _classes()) == [
         "AgentError",
+        "AutomationError",
         "CareError",
         "ConfigError",
         "HomeBusyError",
@@ -32,9 +33,14 @@ def test_the_exported_errors_are_these() -> None:
         "NexusError",
         "SandboxError",
         "SchemaError",
+        "ScriptChangedError",
+        "ScriptError",
         "SecretError",
         "ToolError",
+        "UnknownAutomationError",
+        "UnknownHookPointError",
         "UsageError",
+        "WorkspaceError",
     ]
 
 

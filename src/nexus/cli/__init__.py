@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "skills": ("nexus.cli.skills:skills", "Give a workspace what an agent needs to use the memory."),
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
     "trace": ("nexus.cli.trace:trace", "See what was done for a request, how long it took, what it cost."),
+    "automations": ("nexus.cli.automations:automations", "Register what runs at hook points."),
     "engine": ("nexus.cli.engine:engine", "See and steer the work that waits, runs and failed."),
     "backup": ("nexus.cli.backup:backup", "Copy a live home to a safe place."),
     "restore": ("nexus.cli.backup:restore", "Bring a backup back."),

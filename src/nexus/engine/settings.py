@@ -25,6 +25,8 @@ DEFAULT_LANES = (
     Lane(name="workers", limit=16, priority=50),
     # Apart, because workers that wait for workers of their own keep their places.
     Lane(name="subworkers", limit=8, priority=60),
+    # Apart from the background, where the runs are that automations wait for.
+    Lane(name="automations", limit=16, priority=75),
     Lane(name="background", limit=16, priority=100),
 )
 
@@ -38,7 +40,7 @@ class Settings:
     owner: str = ""
     """Postgres only: who the work belongs to. A database that does another's work is refused."""
     lanes: tuple[Lane, ...] = DEFAULT_LANES
-    host_limit: int = 64
+    host_limit: int = 104
     """The most executions that one process runs at a time, over all lanes."""
     lease_ms: int = 10_000
     """How long an executor that has stopped answering keeps its work."""

@@ -79,10 +79,14 @@ def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
 def get(connection: apsw.Connection, execution_id: str) -> Execution | None:
     """One run, whole."""
     row = connection.execute(sql.queries("runtime")["execution"], (execution_id,)).fetchone()
-    if row is None:
-        return None
-    values: dict[str, Any] = dict(zip(Execution.__slots__, row, strict=True))
-    return Execution(**{**values, "input": _value(values["input"]), "result": _value(values["result"])})
+    return None if row is None else _execution(row)
+
+
+def of_request(connection: apsw.Connection, request_id: str, session_label: str) -> list[Execution]:
+    """The runs that a request had in a session, in the order in which they were asked for."""
+    values = {"request_id": request_id, "session_label": session_label}
+    rows = connection.execute(sql.queries("runtime")["executions_of_request"], values)
+    return [_execution(row) for row in rows]
 
 
 def begin(connection: apsw.Connection, execution_id: str) -> Execution | None:
@@ -160,6 +164,11 @@ def known(connection: apsw.Connection, execution_ids: Sequence[str]) -> set[str]
 
 def _identity(execution: NewExecution | Execution) -> tuple[str, str, str]:
     return execution.request_id, execution.session_label, execution.work
+
+
+def _execution(row: Any) -> Execution:
+    values: dict[str, Any] = dict(zip(Execution.__slots__, row, strict=True))
+    return Execution(**{**values, "input": _value(values["input"]), "result": _value(values["result"])})
 
 
 def _json(value: Any) -> str:

@@ -237,3 +237,118 @@ SELECT request_id, execution_id, invocation_id, span_id, count(*) AS calls,
        sum(cache_write_tokens) AS cache_write_tokens, sum(output_tokens) AS output_tokens,
        coalesce(sum(cost_microusd), 0) AS cost_microusd, count(*) - count(cost_microusd) AS unpriced_calls
 FROM usage WHERE root_request_id = ? GROUP BY request_id, execution_id, invocation_id, span_id
+
+-- name: automation_columns
+id, name, description, mode, status, script_path, script_hash, triggers_json, config_json, created_by_agent,
+created_by_session, created_by_thread, version, previous_version_id, created_at, updated_at, disabled_at,
+disabled_reason, last_triggered, trigger_count, last_error, consecutive_errors, circuit_state,
+circuit_opened_at, hook_point, workspace_dir, peer_workspaces, self_improvement, timeout_ms, blocking, priority
+
+-- name: automations
+-- Of each name the row that counts: the newest version that was not superseded.
+SELECT {columns} FROM automations AS a
+WHERE status <> 'superseded' AND version = (
+  SELECT max(version) FROM automations AS other WHERE other.name = a.name AND other.status <> 'superseded')
+ORDER BY coalesce(hook_point, 'runAutomations'), blocking DESC, priority, id
+
+-- name: automation_by_id
+SELECT {columns} FROM automations WHERE id = ?
+
+-- name: automation_versions
+SELECT {columns} FROM automations WHERE name = ? ORDER BY version DESC, id DESC
+
+-- name: add_automation
+INSERT INTO automations (
+  id, name, description, mode, status, script_path, script_hash, triggers_json, config_json, created_by_agent,
+  created_by_session, created_by_thread, version, previous_version_id, hook_point, workspace_dir,
+  peer_workspaces, self_improvement, timeout_ms, blocking, priority)
+VALUES (
+  :id, :name, :description, :mode, 'active', :script_path, :script_hash, :triggers_json, :config_json,
+  :created_by_agent, :created_by_session, :created_by_thread, :version, :previous_version_id, :hook_point,
+  :workspace_dir, :peer_workspaces, :self_improvement, :timeout_ms, :blocking, :priority)
+
+-- name: supersede_automation
+UPDATE automations
+SET status = 'superseded', updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE name = ? AND status <> 'superseded'
+
+-- name: enable_automation
+UPDATE automations
+SET status = 'active', disabled_at = NULL, disabled_reason = NULL, consecutive_errors = 0,
+    circuit_state = 'closed', circuit_opened_at = NULL, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = ?
+
+-- name: disable_automation
+UPDATE automations
+SET status = 'disabled', disabled_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), disabled_reason = :reason,
+    updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = :id
+
+-- name: adopt_script
+UPDATE automations SET script_hash = :hash, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE id = :id
+
+-- name: automation_succeeded
+UPDATE automations
+SET trigger_count = trigger_count + 1, last_triggered = :at, consecutive_errors = 0,
+    circuit_state = 'closed', circuit_opened_at = NULL,
+    status = iif(mode IN ('once', 'oneshot'), 'disabled', status),
+    disabled_at = iif(mode IN ('once', 'oneshot'), :at, disabled_at),
+    disabled_reason = iif(mode IN ('once', 'oneshot'), 'it was to run once, and did', disabled_reason)
+WHERE id = :id
+
+-- name: automation_failed
+-- A failed trial of a half-open circuit opens it again at once.
+UPDATE automations
+SET trigger_count = trigger_count + 1, last_triggered = :at, last_error = :error,
+    consecutive_errors = consecutive_errors + 1,
+    circuit_opened_at = iif(circuit_state = 'half_open' OR consecutive_errors + 1 >= :limit,
+                            :at, circuit_opened_at),
+    circuit_state = iif(circuit_state = 'half_open' OR consecutive_errors + 1 >= :limit,
+                        'open', circuit_state)
+WHERE id = :id
+
+-- name: half_open
+UPDATE automations SET circuit_state = 'half_open' WHERE id = ? AND circuit_state = 'open'
+
+-- name: circuit
+SELECT circuit_state, circuit_opened_at, status FROM automations WHERE id = ?
+
+-- name: add_invocation
+INSERT INTO invocations (
+  id, automation_id, automation_version, hook_point, request_id, root_request_id, blocking, status,
+  result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output)
+VALUES (
+  :id, :automation_id, :automation_version, :hook_point, :request_id, :root_request_id, :blocking, :status,
+  :result_json, :error, :duration_ms, :created_at, :started_at, :ended_at, :input_json, :output)
+
+-- name: begin_invocation
+UPDATE invocations
+SET status = 'running', started_at = coalesce(started_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+WHERE id = ? AND status IN ('queued', 'running')
+
+-- name: end_invocation
+UPDATE invocations
+SET status = :status, result_json = :result_json, error = :error, duration_ms = :duration_ms,
+    ended_at = :ended_at, output = :output
+WHERE id = :id AND status IN ('queued', 'running')
+
+-- name: invocation
+SELECT id, automation_id, automation_version, hook_point, request_id, root_request_id, blocking, status,
+       result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output
+FROM invocations WHERE id = ?
+
+-- name: invocations_of_name
+SELECT i.id, i.automation_id, i.automation_version, i.hook_point, i.request_id, i.root_request_id, i.blocking,
+       i.status, i.result_json, i.error, i.duration_ms, i.created_at, i.started_at, i.ended_at, i.input_json,
+       i.output
+FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id
+WHERE a.name = :name AND (:status IS NULL OR i.status = :status)
+ORDER BY i.created_at DESC, i.id DESC LIMIT :limit
+
+-- name: unfinished_invocations
+SELECT id FROM invocations WHERE status IN ('queued', 'running') AND blocking = 0 ORDER BY id
+
+-- name: executions_of_request
+SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, status, result_json, error,
+       enqueued_at, started_at, ended_at
+FROM executions WHERE request_id = :request_id AND session_label = :session_label ORDER BY id

@@ -150,11 +150,14 @@ CREATE TABLE invocations (
   duration_ms         REAL,
   created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   started_at          TEXT,
-  ended_at            TEXT
+  ended_at            TEXT,
+  input_json          TEXT,               -- what an async one is given when its turn comes
+  output              TEXT                -- the beginning of what it printed and logged
 ) STRICT;
 CREATE INDEX invocations_automation ON invocations (automation_id, created_at);
 CREATE INDEX invocations_request ON invocations (request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX invocations_root ON invocations (root_request_id) WHERE root_request_id IS NOT NULL;
+CREATE INDEX invocations_unfinished ON invocations (id) WHERE status IN ('queued', 'running');
 
 CREATE TABLE usage (
   -- Tokens and money, one row for each model call. It holds no content and outlives what is forgotten.

@@ -83,7 +83,12 @@ TABLES = (
         "runtime",
         "invocations",
         refs=(Ref("request_id", "requests"), Ref("root_request_id", "requests")),
-        texts=(Text("result_json", Then.CLEAR), Text("error", Then.CLEAR)),
+        texts=(
+            Text("result_json", Then.CLEAR),
+            Text("error", Then.CLEAR),
+            Text("input_json", Then.CLEAR),
+            Text("output", Then.CLEAR),
+        ),
         time=Time("created_at", unless=_HAS_REQUEST),
     ),
     Table("runtime", "usage", kept="tokens and money: no content, and the bill stays right"),

@@ -1,0 +1,28 @@
+"""The page of hook points, from nexus.automations.hook_points."""
+
+from nexus.automations.hook_points import HOOK_POINTS, RETURNS
+from pages import markdown
+
+_ABOUT = """\
+Every place where [automations](../concepts/automations.md) run, in the order in which a message reaches
+them; the last four lie outside of that way. All of them run blocking and async automations."""
+
+
+def page() -> str:
+    parts = markdown.front("Hook points", "src/nexus/automations/hook_points.py", _ABOUT)
+    for point in HOOK_POINTS:
+        returns = ", ".join(markdown.code(each) for each in point.returns)
+        parts += [
+            f"## `{point.name}`",
+            point.when,
+            markdown.table(
+                ["Receives", "May return", "Time for all blocking ones"],
+                [[point.receives, returns, f"{point.budget_ms:,} ms"]],
+            ),
+        ]
+    parts += [
+        "## What may be returned",
+        "An automation returns nothing, or an object with some of these keys.",
+        markdown.table(["Key", "Meaning"], [[markdown.code(key), text] for key, text in RETURNS.items()]),
+    ]
+    return markdown.join(parts)

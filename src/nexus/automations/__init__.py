@@ -1,0 +1,1 @@
+"""What runs at hook points: one table of automations, one runner."""

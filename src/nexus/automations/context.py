@@ -1,0 +1,120 @@
+"""What an automation is handed. It is the same for code in this process and for a script in its own."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from nexus import clock
+from nexus.automations.workspace import Workspace
+from nexus.context import AssembledContext
+from nexus.errors import AutomationError
+from nexus.ledgers.runtime.automations import Automation
+from nexus.request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """What an agent answered."""
+
+    content: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What came of an agent's run."""
+
+    execution_id: str
+    session_label: str
+    response: Response
+    usage: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Result":
+        fields: dict[str, Any] = {**value, "response": Response(**value["response"])}
+        return cls(**fields)
+
+
+class Run(Protocol):
+    """A run that was started through the broker."""
+
+    @property
+    def id(self) -> str: ...
+
+    async def result(self) -> Result: ...
+
+    async def cancel(self) -> object: ...
+
+
+class Services(Protocol):
+    """What the rooms below do for an automation, always on behalf of its request."""
+
+    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext: ...
+
+    async def start_execution(
+        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+    ) -> Run: ...
+
+    async def recall(
+        self, request: Request, question: str, options: dict[str, Any]
+    ) -> list[dict[str, Any]]: ...
+
+
+class NoServices:
+    """Where nothing below was handed in: an automation that needs an agent is told so."""
+
+    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+        raise _missing("assemble a context")
+
+    async def start_execution(
+        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+    ) -> Run:
+        raise _missing("run an agent")
+
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+        raise _missing("recall anything")
+
+
+def _missing(what: str) -> AutomationError:
+    return AutomationError(f"Nothing here can {what}", hint="Run it where the home is served.")
+
+
+@dataclass(kw_only=True)
+class AutomationContext:
+    """One invocation, as the automation's code sees it."""
+
+    request: Request
+    """The request itself. In a script's own process it is a copy: what it wants to add, it returns."""
+    automation: Automation
+    hook_point: str
+    invocation_id: str
+    workspace: Workspace | None = None
+    assembled: AssembledContext | None = None
+    """At hook points that have one. Code in this process may change it; a script returns `enrich`."""
+    result: Result | None = None
+    """After an agent's turn: what came of it."""
+    services: Services = field(default_factory=NoServices)
+    log: logging.Logger = field(default_factory=lambda: logging.getLogger("nexus.automation"))
+    now: clock.Clock = clock.now
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The automation's own settings."""
+        return self.automation.config
+
+    async def assemble_context(self, *, session_label: str, task: str) -> AssembledContext:
+        """The context of a run in a session of its own, on this request's account."""
+        return await self.services.assemble_context(self.request, session_label, task)
+
+    async def start_execution(self, assembled: AssembledContext, *, session_label: str | None = None) -> Run:
+        """Queue a run and return its handle at once; `await run.result()` waits for it."""
+        assembled.session_label = session_label or assembled.session_label
+        return await self.services.start_execution(self.request, assembled)
+
+    async def recall(self, question: str, **options: Any) -> list[dict[str, Any]]:
+        """What the memory holds about a question."""
+        return await self.services.recall(self.request, question, options)
+
+
+Handler = Callable[[AutomationContext], Awaitable[Any] | Any]
+"""An automation's code: `async def run(ctx)` or `def run(ctx)`."""

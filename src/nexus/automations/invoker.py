@@ -1,0 +1,201 @@
+"""Running one automation once: its workspace made ready, its script checked, its answer read."""
+
+import asyncio
+import contextlib
+import inspect
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from nexus.automations.context import AutomationContext, Handler, Services
+from nexus.automations.hook_points import HookPoint
+from nexus.automations.occasion import Occasion
+from nexus.automations.registry import Entry
+from nexus.automations.returned import Returned, parse
+from nexus.automations.scripts import checked
+from nexus.automations.scripts.host import Host, Job
+from nexus.automations.scripts.script import Script
+from nexus.automations.services import Calls, InvocationServices
+from nexus.automations.workspace import Workspace, workspace
+from nexus.automations.workspace.folder import Folder
+from nexus.automations.workspace.history import History
+from nexus.config import AutomationsConfig
+from nexus.errors import NexusError, ScriptChangedError
+from nexus.home import Home
+from nexus.ledgers.runtime.automations import Automation
+
+Status = Literal["done", "failed", "timeout", "skipped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """What came of it. Where it did not end well, `returned` is empty and `error` says why."""
+
+    status: Status
+    returned: Returned
+    value: Any = None
+    error: str | None = None
+    output: str = ""
+    duration_ms: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ready:
+    """What must be on disk before the code runs."""
+
+    workspace: Workspace | None
+    files: dict[str, tuple[int, int]]
+    script: Script | None
+
+
+class Invoker:
+    """Runs automations of one home. Whatever one does, this ends with an `Ended`."""
+
+    def __init__(self, home: Home, settings: AutomationsConfig, host: Host, services: Services) -> None:
+        self._home = home
+        self._settings = settings
+        self._host = host
+        self._services = services
+        self._commits: set[asyncio.Task[None]] = set()
+        self._committing: dict[Path, asyncio.Lock] = {}
+
+    async def invoke(
+        self, entry: Entry, point: HookPoint, occasion: Occasion, invocation_id: str, timeout_ms: float
+    ) -> Ended:
+        """Run it, and read what it returned."""
+        begun = time.perf_counter()
+        services = InvocationServices(self._services, invocation_id)
+        ready = _Ready(workspace=None, files={}, script=None)
+        try:
+            if entry.handler is None or entry.automation.workspace_dir:
+                ready = await asyncio.to_thread(self._prepare, entry.automation, entry.handler is None)
+            context = _context(entry.automation, point, occasion, invocation_id, ready.workspace, services)
+            if entry.handler is not None:
+                ended = await _in_process(entry.handler, context, timeout_ms)
+            else:
+                ended = await self._in_script(ready, context, timeout_ms)
+            if ended.status == "done":
+                ended = replace(ended, returned=parse(ended.value, point))
+        except ScriptChangedError as error:
+            ended = replace(_failed(str(error)), status="skipped")
+        except NexusError as error:
+            ended = _failed(error.message)
+        except Exception as error:  # an automation never fails the request, whatever it raises
+            ended = _failed(f"{type(error).__name__}: {error}")
+        if ended.status != "done":
+            await services.stop()
+        self._commit_if_changed(ready, f"{entry.automation.name} at {point.name}, {invocation_id}")
+        return replace(ended, duration_ms=(time.perf_counter() - begun) * 1000)
+
+    async def settled(self) -> None:
+        """When this returns, what changed in workspaces is in their histories."""
+        while self._commits:
+            await asyncio.gather(*self._commits)
+
+    async def _in_script(self, ready: _Ready, context: AutomationContext, timeout_ms: float) -> Ended:
+        assert ready.script is not None
+        workspace_dir = ready.workspace and ready.workspace.home
+        given = {
+            **Occasion(request=context.request, assembled=context.assembled, result=context.result).to_json(),
+            "automation": context.automation.to_json(),
+            "hook_point": context.hook_point,
+            "invocation_id": context.invocation_id,
+            "workspace": workspace_dir and str(workspace_dir),
+            "peers": {name: str(peer.dir) for name, peer in ready.workspace.peers.items()}
+            if ready.workspace
+            else {},
+        }
+        job = Job(
+            script=ready.script,
+            given=given,
+            directory=workspace_dir or self._home.root,
+            timeout_ms=round(timeout_ms),
+            memory_bytes=self._settings.memory_mib * 1024**2,
+        )
+        ended = await self._host.run(job, Calls(context))
+        return Ended(
+            status=ended.status,
+            returned=Returned(),
+            value=ended.returned,
+            error=ended.error,
+            output=ended.output,
+        )
+
+    def _prepare(self, automation: Automation, is_script: bool) -> _Ready:
+        """Waits for the disk: call it on a thread."""
+        script = checked.read(self._home, automation) if is_script else None
+        if not automation.workspace_dir:
+            return _Ready(workspace=None, files={}, script=script)
+        place = workspace.place(self._home.meeseeks, automation.workspace_dir)
+        made = workspace.bootstrap(place, _role(automation))
+        peers = [workspace.place(self._home.meeseeks, each) for each in automation.peer_workspaces]
+        for peer in peers:
+            peer.mkdir(mode=0o700, exist_ok=True)
+        return _Ready(
+            workspace=Workspace.at(place, {peer.name: peer for peer in peers}),
+            # What was just made counts as a change, so that the history begins with it.
+            files={} if made else _files(place, peers),
+            script=script,
+        )
+
+    def _commit_if_changed(self, ready: _Ready, message: str) -> None:
+        if ready.workspace is not None:
+            task = asyncio.create_task(self._commit(ready, ready.workspace, message))
+            self._commits.add(task)
+            task.add_done_callback(self._commits.discard)
+
+    async def _commit(self, ready: _Ready, found: Workspace, message: str) -> None:
+        peers = [peer.dir for peer in found.peers.values()]
+        with contextlib.suppress(NexusError, OSError):  # the run is done; its files are there all the same
+            if await asyncio.to_thread(_files, found.home, peers) != ready.files:
+                for place in (found.home, *peers):
+                    async with self._committing.setdefault(place, asyncio.Lock()):
+                        await asyncio.to_thread(History(place).commit, message)
+
+
+def _context(
+    automation: Automation,
+    point: HookPoint,
+    occasion: Occasion,
+    invocation_id: str,
+    found: Workspace | None,
+    services: Services,
+) -> AutomationContext:
+    return AutomationContext(
+        request=occasion.request,
+        automation=automation,
+        hook_point=point.name,
+        invocation_id=invocation_id,
+        workspace=found,
+        assembled=occasion.assembled,
+        result=occasion.result,
+        services=services,
+    )
+
+
+async def _in_process(handler: Handler, context: AutomationContext, timeout_ms: float) -> Ended:
+    try:
+        value = handler(context)
+        if inspect.isawaitable(value):
+            async with asyncio.timeout(timeout_ms / 1000):
+                value = await value
+    except TimeoutError:
+        return Ended(status="timeout", returned=Returned(), error=f"not done after {timeout_ms:.0f} ms")
+    return Ended(status="done", returned=Returned(), value=value)
+
+
+def _failed(error: str) -> Ended:
+    return Ended(status="failed", returned=Returned(), error=error)
+
+
+def _files(place: Path, peers: list[Path]) -> dict[str, tuple[int, int]]:
+    return {
+        f"{each.name}/{name}": state
+        for each in (place, *peers)
+        for name, state in Folder(each).files().items()
+    }
+
+
+def _role(automation: Automation) -> str:
+    return f"# {automation.name}\n\n{automation.description or ''}".rstrip() + "\n"

@@ -1,0 +1,107 @@
+"""Loading at startup: everything that may run becomes a row of the one table, or says why it cannot.
+
+This waits for the disk: in a program with an event loop it belongs on a thread.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from nexus.automations import registration
+from nexus.automations.context import Handler
+from nexus.automations.hook_points import HOOK_POINTS
+from nexus.automations.loading import hook_md, plugin
+from nexus.automations.loading.hook_md import Hook
+from nexus.automations.loading.plugin import Plugin
+from nexus.automations.registration import Write
+from nexus.automations.scripts import checked, script
+from nexus.automations.scripts.checked import IN_PROCESS
+from nexus.errors import AutomationError
+from nexus.home import Home
+from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import DEFAULT_HOOK_POINT, Automation, NewAutomation
+
+_NOT_YET = "not yet: "
+_POINTS = frozenset(point.name for point in HOOK_POINTS)
+
+
+@dataclass(kw_only=True)
+class Loaded:
+    """What was loaded: the code that may run in this process, and what could not be loaded."""
+
+    handlers: dict[str, Handler] = field(default_factory=dict[str, Handler])
+    problems: list[str] = field(default_factory=list[str])
+
+
+def load(home: Home, write: Write, bundled: Iterable[Plugin] = ()) -> Loaded:
+    """Bring the table up to date with what lies in the home and what is installed."""
+    loaded = Loaded()
+    plugins, problems = plugin.installed()
+    loaded.problems += problems
+    for each in (*bundled, *plugins):
+        loaded.handlers[each.script_path] = each.run
+        _attempt(loaded, f"plugin {each.name}", partial(_seed, home, write, each))
+    hooks, problems = hook_md.found(home.state / "hooks")
+    loaded.problems += problems
+    for hook in hooks:
+        for event in hook.events:
+            _attempt(loaded, str(hook.folder), partial(_load_hook, home, write, hook, event))
+    for row in write(automations.listed):
+        _attempt(loaded, row.name, partial(_adopt, home, write, row))
+    return loaded
+
+
+def _attempt(loaded: Loaded, what: str, step: Any) -> None:
+    try:
+        step()
+    except AutomationError as error:
+        loaded.problems.append(f"{what}: {error.message}")
+
+
+def _seed(home: Home, write: Write, each: Plugin) -> None:
+    """Once; later only where nobody has changed, disabled or removed it."""
+    versions: list[Automation] = write(partial(automations.versions, name=each.name))
+    standing = next((row for row in versions if row.status != "superseded"), None)
+    peers = tuple(registration.workspace_dir(home, name) for name in each.peers)
+    new = each.registration(registration.workspace_dir(home, each.name), peers)
+    if not versions:
+        off = None if each.enabled else "it ships switched off"
+        registration.register(home, write, replace(new, disabled_reason=off))
+    elif standing is not None and plugin.is_as_seeded(standing) and standing.script_hash != new.script_hash:
+        registration.register(home, write, replace(new, disabled_reason=standing.disabled_reason))
+
+
+def _load_hook(home: Home, write: Write, hook: Hook, event: str) -> None:
+    name = hook.name if len(hook.events) == 1 else f"{hook.name}@{event}"
+    problem = hook.problem(event)
+    standing: Automation | None = write(partial(automations.get, name=name))
+    versions: list[Automation] = write(partial(automations.versions, name=name))
+    if standing is None and not versions:
+        _register_hook(home, write, hook, name, event, problem)
+    elif standing is not None and (standing.disabled_reason or "").startswith(_NOT_YET) and problem is None:
+        write(partial(automations.enable, automation_id=standing.id))
+    elif standing is not None and standing.status == "active" and problem is not None:
+        write(partial(automations.disable, automation_id=standing.id, reason=_NOT_YET + problem))
+
+
+def _register_hook(home: Home, write: Write, hook: Hook, name: str, event: str, problem: str | None) -> None:
+    found = None if hook.handler is None else registration.bring_in(home, name, hook.handler)
+    new = NewAutomation(
+        name=name,
+        script_path=str(hook.handler or hook.folder),
+        script_hash=found and found.hash,
+        hook_point=event if event in _POINTS else DEFAULT_HOOK_POINT,
+        description=hook.description,
+        disabled_reason=None if problem is None else _NOT_YET + problem,
+        **hook.settings,
+    )
+    registration.register(home, write, new)
+
+
+def _adopt(home: Home, write: Write, row: Automation) -> None:
+    """A row from before hashes were kept: its script is taken as it lies there."""
+    path = row.script_path or ""
+    if row.status == "active" and row.script_hash is None and path and not path.startswith(IN_PROCESS):
+        found = script.read(checked.place(home, path))
+        write(partial(automations.adopt, automation_id=row.id, script_hash=found.hash))

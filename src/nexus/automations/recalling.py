@@ -1,0 +1,75 @@
+"""Recall, for automations: a question on behalf of a request finds what its principal may know."""
+
+import asyncio
+from typing import Any, get_args
+
+from nexus.errors import AutomationError
+from nexus.ledgers import Ledgers
+from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS
+from nexus.memory.embedding.embedder import load
+from nexus.memory.embedding.files import ModelError, find
+from nexus.memory.embedding.job import embed_new
+from nexus.memory.embedding.vectors import Vectors
+from nexus.memory.recall import Budget, Query, Recall, Result
+from nexus.request import Request
+
+_OPTIONS = ("budget", "channel", "limit", "max_tokens")
+
+
+class Recaller:
+    """A home's memory. The model that finds by meaning is loaded at the first question."""
+
+    def __init__(self, ledgers: Ledgers) -> None:
+        self._ledgers = ledgers
+        self._loading = asyncio.Lock()
+        self._recall: Recall | None = None
+        self._vectors: Vectors | None = None
+
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+        """What is relevant, the best first."""
+        query = _query(request, question, options)
+        recall = await self._ready()
+        return [_told(result) for result in (await recall.find(query)).results]
+
+    async def _ready(self) -> Recall:
+        async with self._loading:
+            if self._recall is None:
+                try:
+                    embedder = await asyncio.to_thread(lambda: load(find(MODELS[DEFAULT_MODEL])))
+                    self._vectors = Vectors(self._ledgers.embeddings, embedder)
+                except ModelError:
+                    self._vectors = None  # by words alone
+                self._recall = Recall(self._ledgers, self._vectors)
+            if self._vectors is not None:
+                await embed_new(self._ledgers, self._vectors)
+            return self._recall
+
+
+def _query(request: Request, question: str, options: dict[str, Any]) -> Query:
+    unknown = ", ".join(sorted(options.keys() - set(_OPTIONS)))
+    if unknown:
+        raise AutomationError(f"recall has no option {unknown}", hint=f"Known: {', '.join(_OPTIONS)}.")
+    budget = options.get("budget", "low")
+    if budget not in get_args(Budget):
+        raise AutomationError(f"{budget!r} is not a budget", hint="Use low, mid or high.")
+    own = frozenset(filter(None, [request.event.thread_id]))
+    return Query(
+        text=question,
+        thread_ids=None if request.access.level == "owner" else own,
+        channel=options.get("channel"),
+        max_results=int(options.get("limit", 10)),
+        max_tokens=int(options.get("max_tokens", 2_000)),
+        budget=budget,
+    )
+
+
+def _told(result: Result) -> dict[str, Any]:
+    item = result.item
+    return {
+        "kind": item.kind,
+        "id": item.id,
+        "text": item.text,
+        "at": item.at,
+        "speaker": item.speaker,
+        "probability": result.probability,
+    }

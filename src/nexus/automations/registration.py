@@ -1,0 +1,224 @@
+"""Registering an automation: its script kept, its settings checked, a new version where something changed.
+
+Every registered version of a script is kept under its hash, so that one can go back to it.
+
+These functions wait for the disk: in a program with an event loop they belong on a thread.
+"""
+
+import ast
+import asyncio
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from nexus import ids
+from nexus.automations import hook_points, registry, triggers
+from nexus.automations.scripts import checked, script
+from nexus.automations.scripts.checked import IN_PROCESS
+from nexus.automations.scripts.script import Script
+from nexus.automations.workspace import workspace
+from nexus.errors import AutomationError, ScriptError, UnknownAutomationError
+from nexus.home import PRIVATE_DIRECTORY, Home
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import Automation, NewAutomation
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,79}")
+_NOT_KEPT = shutil.ignore_patterns("__pycache__", ".git")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """What came of a registration."""
+
+    automation: Automation
+    is_new: bool
+    """False: nothing had changed, and the version that was there stands."""
+
+
+Write = Callable[[Callable[[apsw.Connection], Any]], Any]
+"""Runs a function of a connection in a transaction."""
+
+
+def writer(ledgers: Ledgers) -> Write:
+    """Writes to the runtime ledger, for a thread beside the event loop that this is called in."""
+    loop = asyncio.get_running_loop()
+
+    def write(work: Callable[[apsw.Connection], Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(ledgers.runtime.write(work), loop).result()
+
+    return write
+
+
+def check(new: NewAutomation) -> None:
+    """Refuse what could never run or would run otherwise than it was meant."""
+    if not _NAME.fullmatch(new.name):
+        raise AutomationError(
+            f"{new.name!r} cannot be an automation's name",
+            hint="Use letters, digits and `-`, at most 80.",
+        )
+    hook_points.get(new.hook_point)
+    triggers.check(new.triggers)
+    if new.self_improvement and new.workspace_dir is None:
+        raise AutomationError(
+            "An automation improves itself in its workspace, and this one has none", hint="Add `--workspace`."
+        )
+    if new.peer_workspaces and new.workspace_dir is None:
+        raise AutomationError("Only an automation with a workspace has peers", hint="Add `--workspace`.")
+    if new.timeout_ms is not None and new.timeout_ms < 1:
+        raise AutomationError("A time-out must be at least 1 ms")
+
+
+def bring_in(home: Home, name: str, file: Path) -> Script:
+    """Put a script into the home, unless it lies there already; returns it as it will run."""
+    found = script.read(file.expanduser().absolute())
+    check_source(found)
+    if not found.path.is_relative_to(home.state / "hooks"):
+        target = home.scripts / f"{name}{found.path.suffix}"
+        if found.folder is not None:
+            target = home.state / "hooks" / name / found.path.name
+            _replace_tree(found.folder, target.parent)
+        else:
+            _replace_file(found.path, target)
+        found = script.read(target)
+    _keep(home, found)
+    return found
+
+
+def check_source(found: Script) -> None:
+    """Refuse a Python script that cannot be loaded or has no `run`."""
+    if found.source is None:
+        return
+    try:
+        body = ast.parse(found.source, str(found.path)).body
+    except (SyntaxError, ValueError) as error:
+        raise ScriptError(f"{found.path.name} is not valid Python: {error}") from error
+    defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    imported = {
+        alias.asname or alias.name
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    if "run" not in defined | imported:
+        raise ScriptError(
+            f"{found.path.name} has no function `run(ctx)`",
+            hint="`nexus automations new NAME` writes an example.",
+        )
+
+
+def register(home: Home, write: Write, new: NewAutomation) -> Registered:
+    """Record a version where it differs from the one that stands."""
+    check(new)
+    registered: Registered = write(partial(_register, new=new))
+    if new.workspace_dir is not None:
+        place = workspace.place(home.meeseeks, new.workspace_dir)
+        workspace.bootstrap(place, f"# {new.name}\n\n{new.description or ''}".rstrip() + "\n")
+    registry.touch(home)
+    return registered
+
+
+def _register(connection: apsw.Connection, new: NewAutomation) -> Registered:
+    standing = automations.get(connection, new.name)
+    if standing is not None and same(standing, new) and standing.disabled_reason == new.disabled_reason:
+        return Registered(automation=standing, is_new=False)
+    return Registered(automation=automations.register(connection, new), is_new=True)
+
+
+def same(standing: Automation, new: NewAutomation) -> bool:
+    """Whether a version is registered as this would be."""
+    return settings_of(standing) == replace(new, disabled_reason=None)
+
+
+def settings_of(automation: Automation) -> NewAutomation:
+    """A version's settings, to be registered again, whole or with changes."""
+    names = [field.name for field in fields(NewAutomation) if field.name != "disabled_reason"]
+    values: dict[str, Any] = {name: getattr(automation, name) for name in names}
+    return NewAutomation(**values)
+
+
+def workspace_dir(home: Home, name: str) -> str:
+    """Under which path the workspace of an automation is recorded."""
+    return f"{home.meeseeks / name}/"
+
+
+def roll_back(home: Home, write: Write, name: str, version: int | None) -> Automation:
+    """Register an older version anew: its script, as it was kept, and its settings."""
+    versions: list[Automation] = write(partial(automations.versions, name=name))
+    if not versions:
+        raise unknown(name)
+    # One that was removed comes back as it was; otherwise the version that stands is not an older one.
+    earlier = versions if versions[0].status == "superseded" else versions[1:]
+    older = [each for each in earlier if version is None or each.version == version]
+    if not older:
+        wanted = "an older version" if version is None else f"a version {version} before the one that stands"
+        raise AutomationError(
+            f"`{name}` has not got {wanted}",
+            hint=f"See `nexus automations history {name}`.",
+        )
+    new = settings_of(older[0])
+    if new.script_hash and not new.script_path.startswith(IN_PROCESS):
+        _bring_back(home, checked.place(home, new.script_path), new.script_hash)
+    made: Automation = write(partial(automations.register, new=new))
+    registry.touch(home)
+    return made
+
+
+def unknown(name: str) -> UnknownAutomationError:
+    return UnknownAutomationError(
+        f"There is no automation `{name}`", hint="List them with `nexus automations list`."
+    )
+
+
+def _kept(home: Home, hash_: str) -> Path:
+    return home.state / "hooks" / ".versions" / hash_
+
+
+def _keep(home: Home, found: Script) -> None:
+    place = _kept(home, found.hash)
+    if place.exists():
+        return
+    place.parent.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+    building = place.with_name(ids.new("new"))
+    if found.folder is not None:
+        shutil.copytree(found.folder, building, ignore=_NOT_KEPT)
+    else:
+        building.mkdir(mode=PRIVATE_DIRECTORY)
+        shutil.copy2(found.path, building / found.path.name)
+    building.rename(place)
+
+
+def _bring_back(home: Home, path: Path, hash_: str) -> None:
+    kept = _kept(home, hash_)
+    if not kept.is_dir():
+        raise AutomationError(f"The script of that version was not kept at {kept}")
+    if (kept / script.HOOK_FILE).is_file():
+        _replace_tree(kept, path.parent)
+    else:
+        _replace_file(next(kept.iterdir()), path)
+    if script.read(path).hash != hash_:
+        raise AutomationError(f"What was kept at {kept} is not what was registered")
+
+
+def _replace_file(source: Path, target: Path) -> None:
+    building = target.with_name(f".{ids.new('new')}")
+    shutil.copy2(source, building)
+    building.replace(target)
+
+
+def _replace_tree(source: Path, target: Path) -> None:
+    building = target.with_name(f".{ids.new('new')}")
+    shutil.copytree(source, building, ignore=_NOT_KEPT)
+    if target.exists():
+        gone = target.with_name(f".{ids.new('old')}")
+        target.rename(gone)
+        building.rename(target)
+        shutil.rmtree(gone)
+    else:
+        building.rename(target)

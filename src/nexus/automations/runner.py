@@ -1,0 +1,175 @@
+"""The runner: what happens at a hook point.
+
+Blocking automations run in order, each seeing what those before it added, each under its own time-out and
+all under the hook point's budget. Then async ones are written down, to run on the engine, and nobody waits
+for them. Nothing that an automation does fails the request.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from nexus import clock, ids
+from nexus.automations import hook_points, triggers
+from nexus.automations.hook_points import HookPoint
+from nexus.automations.invoker import Ended, Invoker
+from nexus.automations.occasion import Occasion
+from nexus.automations.queue import InvocationQueue
+from nexus.automations.registry import Entry, Registry
+from nexus.automations.returned import Returned, apply
+from nexus.config import AutomationsConfig
+from nexus.errors import LedgerError
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import invocations
+from nexus.ledgers.runtime.invocations import Invocation, Status
+
+_NOTHING = Returned()
+
+
+@dataclass(kw_only=True)
+class Runner:
+    """Fires the hook points of one home."""
+
+    ledgers: Ledgers
+    registry: Registry
+    invoker: Invoker
+    settings: AutomationsConfig
+    queue: InvocationQueue | None = None
+    """Where async automations wait for their turn; without it they are written down and wait."""
+    now: clock.Clock = clock.now
+
+    def __post_init__(self) -> None:
+        self._recording: set[asyncio.Task[None]] = set()
+
+    async def fire(self, hook_point: str, occasion: Occasion) -> Returned:
+        """Run what is registered at a hook point; returns what its blocking automations returned together."""
+        point = hook_points.get(hook_point)
+        entries = self.registry.at(point.name)
+        if entries is None:
+            entries = await self.registry.load(point.name)
+        if not entries:
+            return _NOTHING
+        merged, ended = Returned(), list[Invocation]()
+        deadline = time.monotonic() + point.budget_ms / 1000
+        due = [entry for entry in entries if triggers.met(entry.automation.triggers, occasion.request)]
+        for entry in due:
+            if entry.automation.blocking and not merged.ends:
+                invocation, returned = await self._run(entry, point, occasion, deadline)
+                ended.append(invocation)
+                merged.add(returned)
+                apply(occasion.request, returned)
+        self._record(ended)
+        await self._enqueue([entry for entry in due if not entry.automation.blocking], point, occasion)
+        return merged
+
+    async def settled(self) -> None:
+        """When this returns, every invocation that has ended is recorded."""
+        while self._recording:
+            await asyncio.gather(*self._recording)
+
+    async def run_queued(self, invocation_id: str) -> None:
+        """Run an async invocation whose turn has come."""
+        begun = await self.ledgers.runtime.write(partial(invocations.begin, invocation_id=invocation_id))
+        if begun is None or begun.status in invocations.FINAL or begun.input is None:
+            return
+        entry = await self.registry.version(begun.automation_id)
+        point = hook_points.get(begun.hook_point)
+        occasion = Occasion.from_json(begun.input)
+        if entry is None:
+            ended = Ended(status="skipped", returned=_NOTHING, error="it was removed or disabled meanwhile")
+        else:
+            timeout_ms = entry.automation.timeout_ms or self.settings.async_timeout_ms
+            ended = await self.invoker.invoke(entry, point, occasion, invocation_id, timeout_ms)
+        final = _final(begun, ended, begun.started_at or begun.created_at, self.now)
+        limit = self.settings.circuit_errors
+        self.registry.heed(
+            await self.ledgers.runtime.write(partial(invocations.end, ended=final, error_limit=limit))
+        )
+
+    async def _run(
+        self, entry: Entry, point: HookPoint, occasion: Occasion, deadline: float
+    ) -> tuple[Invocation, Returned]:
+        invocation = self._invocation(entry, point, occasion, "running")
+        left_ms = (deadline - time.monotonic()) * 1000
+        timeout_ms = min(entry.automation.timeout_ms or self.settings.timeout_ms, left_ms)
+        if not entry.may_run(self.now, self.settings.circuit_cooldown_ms):
+            ended = Ended(status="skipped", returned=_NOTHING, error="its circuit is open")
+        elif timeout_ms <= 0:
+            ended = Ended(status="skipped", returned=_NOTHING, error=f"{point.name} had no time left")
+        else:
+            entry.trying = entry.automation.circuit_state != "closed"
+            ended = await self.invoker.invoke(entry, point, occasion, invocation.id, timeout_ms)
+        return _final(invocation, ended, invocation.created_at, self.now), ended.returned
+
+    async def _enqueue(self, entries: list[Entry], point: HookPoint, occasion: Occasion) -> None:
+        """Durable when this returns; the engine is told behind the caller's back."""
+        if not entries:
+            return
+        given = occasion.to_json()
+        asked: list[tuple[Entry, Invocation]] = []
+        for entry in entries:
+            open_ = not entry.may_run(self.now, self.settings.circuit_cooldown_ms)
+            entry.trying = not open_ and entry.automation.circuit_state != "closed"
+            status: Status = "skipped" if open_ else "queued"
+            asked.append((entry, self._invocation(entry, point, occasion, status, given)))
+        await self.ledgers.runtime.write(partial(invocations.add, invocations=[each for _, each in asked]))
+        if self.queue is not None:
+            for entry, invocation in asked:
+                if invocation.status == "queued":
+                    self.queue.add(invocation.id, entry.automation.name, occasion.request.agent.session_label)
+
+    def _invocation(
+        self, entry: Entry, point: HookPoint, occasion: Occasion, status: Status, given: object = None
+    ) -> Invocation:
+        request = occasion.request
+        return Invocation(
+            id=ids.new("inv"),
+            automation_id=entry.automation.id,
+            automation_version=entry.automation.version,
+            hook_point=point.name,
+            request_id=request.request_id,
+            root_request_id=request.root_request_id,
+            blocking=entry.automation.blocking,
+            status=status,
+            created_at=clock.timestamp(self.now()),
+            input=given if status == "queued" else None,
+            error="its circuit is open" if status == "skipped" else None,
+        )
+
+    def _record(self, ended: list[Invocation]) -> None:
+        """Written behind the request's back, in one transaction; `settled` waits for it."""
+        if ended:
+            task = asyncio.create_task(self._write(ended))
+            self._recording.add(task)
+            task.add_done_callback(self._recording.discard)
+
+    async def _write(self, ended: list[Invocation]) -> None:
+        limit = self.settings.circuit_errors
+        try:
+            circuits = await self.ledgers.runtime.write(
+                partial(invocations.record, ended=ended, error_limit=limit)
+            )
+        except LedgerError:
+            return  # a full disk must not fail the request that is being answered
+        self.registry.heed(circuits)
+
+
+def _final(begun: Invocation, ended: Ended, started_at: str, now: clock.Clock) -> Invocation:
+    return Invocation(
+        id=begun.id,
+        automation_id=begun.automation_id,
+        automation_version=begun.automation_version,
+        hook_point=begun.hook_point,
+        request_id=begun.request_id,
+        root_request_id=begun.root_request_id,
+        blocking=begun.blocking,
+        status=ended.status,
+        result=ended.value if ended.status == "done" else None,
+        error=ended.error,
+        duration_ms=round(ended.duration_ms, 3),
+        created_at=begun.created_at,
+        started_at=started_at,
+        ended_at=clock.timestamp(now()),
+        output=ended.output or None,
+    )

@@ -1,0 +1,1 @@
+"""Scripts: read from disk, held to what was registered, run in a process of their own."""

@@ -1,0 +1,40 @@
+"""Where a registered script lies, and that it is what was registered."""
+
+from pathlib import Path
+
+from nexus.automations.scripts import script
+from nexus.automations.scripts.script import Script
+from nexus.errors import ScriptChangedError, ScriptError
+from nexus.home import Home
+from nexus.ledgers.runtime.automations import Automation
+
+IN_PROCESS = "python:"
+"""How a script path begins that names code of an installed package."""
+
+
+def place(home: Home, recorded: str) -> Path:
+    """Where a script lies that the ledger records under a path; a home that was moved takes its own along."""
+    path = Path(recorded).expanduser()
+    hooks = home.state / "hooks"
+    if not path.is_absolute():
+        return hooks / path
+    parts = path.parts
+    for index in range(len(parts) - 1, 0, -1):
+        if parts[index - 1 : index + 1] == ("state", "hooks"):
+            return hooks.joinpath(*parts[index + 1 :])
+    return path
+
+
+def read(home: Home, automation: Automation) -> Script:
+    """The script of an automation, which is refused where it was changed since it was registered."""
+    if not automation.script_path:
+        raise ScriptError(f"`{automation.name}` has no script")
+    if automation.script_path.startswith(IN_PROCESS):
+        raise ScriptError(f"The package that `{automation.name}` comes from is not installed")
+    found = script.read(place(home, automation.script_path))
+    if found.hash != automation.script_hash:
+        raise ScriptChangedError(
+            f"The script of `{automation.name}` is not the one that was registered",
+            hint=f"Look at {found.path}, then run `nexus automations register {automation.name}`.",
+        )
+    return found

@@ -1,0 +1,175 @@
+"""What happens in a script's own process: it is loaded, handed its context, and its answer is sent back.
+
+The runtime writes one JSON object a line to the first pipe and reads such lines from the second: calls of
+what the context offers, and the answer. What the script prints goes to the third.
+"""
+
+import asyncio
+import inspect
+import json
+import linecache
+import logging
+import os
+import sys
+import traceback
+import types
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+from nexus.automations.context import AutomationContext, Handler, Result
+from nexus.automations.wire import request_from_json
+from nexus.automations.workspace import Workspace
+from nexus.context import AssembledContext
+from nexus.errors import AutomationError, ScriptError
+from nexus.ledgers.runtime.automations import Automation
+from nexus.request import Request
+
+ENTRY = "run"
+_MOST_BYTES = 4 * 1024 * 1024
+
+
+def run(program: list[str] | None, given: int, answers: int, output: int) -> NoReturn:
+    """Become the script. Never returns."""
+    if program is not None:
+        for descriptor, standard in ((given, 0), (answers, 1), (output, 2)):
+            os.dup2(descriptor, standard)
+        os.execv(program[0], program)  # noqa: S606 - no shell takes part
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, standard in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(descriptor, standard)
+    sys.stdout = os.fdopen(1, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    try:
+        asyncio.run(_answer(given, answers))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+class _Wire:
+    """Calls to the runtime and their answers."""
+
+    def __init__(self, reader: asyncio.StreamReader, answers: int) -> None:
+        self._reader = reader
+        self._answers = answers
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+
+    async def receive(self) -> dict[str, Any]:
+        return json.loads(await self._reader.readline() or b"{}")
+
+    def send(self, message: dict[str, Any]) -> None:
+        data = memoryview(json.dumps(message).encode() + b"\n")
+        while data:
+            data = data[os.write(self._answers, data) :]
+
+    async def call(self, method: str, **parameters: Any) -> Any:
+        number = len(self._waiting)
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        self.send({"call": number, "method": method, "parameters": parameters})
+        return await answer
+
+    async def listen(self) -> None:
+        while message := await self.receive():
+            answer = self._waiting[message["reply"]]
+            if "error" in message:
+                answer.set_exception(AutomationError(message["error"]))
+            else:
+                answer.set_result(message["value"])
+
+
+class _RemoteRun:
+    """A run that the runtime started for this script."""
+
+    def __init__(self, wire: _Wire, id_: str) -> None:
+        self._wire = wire
+        self.id = id_
+
+    async def result(self) -> Result:
+        return Result.from_json(await self._wire.call("result", id=self.id))
+
+    async def cancel(self) -> object:
+        return await self._wire.call("cancel", id=self.id)
+
+
+class _RemoteServices:
+    """What the runtime does for this script. The request is the runtime's own: none is sent."""
+
+    def __init__(self, wire: _Wire) -> None:
+        self._wire = wire
+
+    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+        value = await self._wire.call("assemble_context", session_label=session_label, task=task)
+        return AssembledContext.from_json(value)
+
+    async def start_execution(
+        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+    ) -> _RemoteRun:
+        return _RemoteRun(self._wire, await self._wire.call("start_execution", assembled=assembled.to_json()))
+
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+        return await self._wire.call("recall", question=question, options=options)
+
+
+async def _answer(given: int, answers: int) -> None:
+    reader = asyncio.StreamReader(limit=_MOST_BYTES)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(given, "rb"))
+    wire = _Wire(reader, answers)
+    job = await wire.receive()
+    listening = asyncio.create_task(wire.listen())
+    try:
+        handler = load(job["source"], Path(job["path"]), job["folder"])
+        returned = handler(context(job["given"], _RemoteServices(wire)))
+        if inspect.isawaitable(returned):
+            returned = await returned
+        wire.send({"returned": returned})
+    except BaseException as error:  # whatever a script raises, SystemExit too, is its answer
+        wire.send({"failed": _told(error), "trace": _trace(error, job["path"])})
+    finally:
+        listening.cancel()
+
+
+def load(source: str, path: Path, folder: str | None) -> Handler:
+    """The `run` function of a script."""
+    # A name of its own: a script called json.py must not take the place of the library.
+    module = types.ModuleType(f"nexus_automation_{path.stem}")
+    module.__file__ = str(path)
+    if folder is not None:
+        sys.path.append(folder)
+    # So that a traceback shows the line as it was run, whatever lies on the disk by now.
+    linecache.cache[str(path)] = (len(source), None, source.splitlines(keepends=True), str(path))
+    sys.modules[module.__name__] = module
+    exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102 - running it is the purpose
+    handler = getattr(module, ENTRY, None)
+    if not callable(handler):
+        raise ScriptError(f"{path.name} has no function `{ENTRY}(ctx)`")
+    return cast("Handler", handler)
+
+
+def context(given: dict[str, Any], services: Any) -> AutomationContext:
+    """The context that a script is handed."""
+    workspace, assembled, result = given["workspace"], given["assembled"], given["result"]
+    peers = {name: Path(path) for name, path in given["peers"].items()}
+    return AutomationContext(
+        request=request_from_json(given["request"]),
+        automation=Automation.from_json(given["automation"]),
+        hook_point=given["hook_point"],
+        invocation_id=given["invocation_id"],
+        workspace=workspace and Workspace.at(Path(workspace), peers),
+        assembled=assembled and AssembledContext.from_json(assembled),
+        result=result and Result.from_json(result),
+        services=services,
+        log=logging.getLogger(given["automation"]["name"]),
+    )
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _trace(error: BaseException, path: str) -> str:
+    """The script's own lines of the traceback."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return "".join(traceback.format_list(own))

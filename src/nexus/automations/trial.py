@@ -1,0 +1,223 @@
+"""Running an automation to see what it would return: nothing that it does lasts.
+
+A script runs in a sandbox in which everything can be read, nothing written and nobody reached; its
+workspace is a copy. Code of an installed package runs here, with a copy of its workspace: it has no other
+way to an effect than its context, and that only tells what it would have done.
+"""
+
+import asyncio
+import inspect
+import shutil
+import sys
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from nexus import ids
+from nexus.automations import hook_points, returned
+from nexus.automations.context import AutomationContext, NoServices, Run, Services
+from nexus.automations.hook_points import HookPoint
+from nexus.automations.occasion import Occasion
+from nexus.automations.registry import Entry
+from nexus.automations.scripts import child, script
+from nexus.automations.scripts.host import Host, Job
+from nexus.automations.scripts.script import Script
+from nexus.automations.services import Calls
+from nexus.automations.workspace import Workspace, workspace
+from nexus.broker.tools import bubblewrap
+from nexus.context import AssembledContext
+from nexus.errors import AutomationError, NexusError
+from nexus.home import Home
+from nexus.ledgers.runtime.automations import Automation
+from nexus.request import Access, Agent, Event, Request
+
+
+@dataclass(kw_only=True)
+class Trial:
+    """What it would have returned and done."""
+
+    status: str
+    value: Any = None
+    error: str | None = None
+    output: str = ""
+    would: list[str] = field(default_factory=list[str])
+
+
+@dataclass(kw_only=True)
+class Replayed:
+    """Services that do nothing lasting: runs that were made then are found again, others are only told of."""
+
+    below: Services = field(default_factory=NoServices)
+    recorded: list[Run] = field(default_factory=list[Run])
+    would: list[str] = field(default_factory=list[str])
+
+    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+        return await self.below.assemble_context(request, session_label, task)
+
+    async def start_execution(
+        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+    ) -> Run:
+        self.would.append(f"run an agent in session {assembled.session_label}: {assembled.current_message}")
+        if not self.recorded:
+            raise AutomationError("A replay runs no agent, and none was recorded that could answer instead")
+        return self.recorded.pop(0)
+
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+        return await self.below.recall(request, question, options)
+
+
+async def replay(
+    home: Home, entry: Entry, code: Script | None, occasion: Occasion, services: Replayed, timeout_ms: int
+) -> Trial:
+    """Run it once; `code` is the script, where it is one."""
+    point = hook_points.get(entry.automation.hook_point)
+    with _copied(home, entry.automation) as (found, folder):
+        context = AutomationContext(
+            request=occasion.request,
+            automation=entry.automation,
+            hook_point=point.name,
+            invocation_id=ids.new("inv"),
+            workspace=found,
+            assembled=occasion.assembled,
+            result=occasion.result,
+            services=services,
+        )
+        if code is None:
+            trial = await _here(entry, context, timeout_ms)
+        else:
+            trial = await _shut_in(code, context, folder, timeout_ms)
+    return _checked(replace(trial, would=services.would), point)
+
+
+def invoke(path: Path, *, hook_point: str = "runAutomations", content: str = "", **given: Any) -> Any:
+    """What a script returns for a message; for tests. Its context has no agent and no memory."""
+    point = hook_points.get(hook_point)
+    found = script.read(path)
+    if found.source is None:
+        raise AutomationError(f"{path} is a program: a test can only call Python")
+    handler = child.load(found.source, found.path, found.folder and str(found.folder))
+    context = AutomationContext(
+        request=sample(content),
+        automation=unregistered(path.stem, point),
+        hook_point=hook_point,
+        invocation_id=ids.new("inv"),
+        **given,
+    )
+    value = handler(context)
+    if inspect.isawaitable(value):
+        value = asyncio.run(_awaited(value))
+    returned.parse(value, point)
+    return value
+
+
+def sample(content: str) -> Request:
+    """A request as the owner's own message would make it."""
+    return Request(
+        event=Event(content=content, channel="cli"),
+        agent=Agent(session_label="main"),
+        access=Access(level="owner", tools=None),
+    )
+
+
+def unregistered(name: str, point: HookPoint) -> Automation:
+    """The record of a script that is not registered."""
+    values: dict[str, Any] = dict.fromkeys(Automation.__slots__)
+    values |= {"id": "aut_trial", "name": name, "mode": "persistent", "status": "active"}
+    values |= {"triggers": {}, "config": {}, "version": 0, "trigger_count": 0, "consecutive_errors": 0}
+    values |= {"circuit_state": "closed", "hook_point": point.name, "peer_workspaces": ()}
+    values |= {"self_improvement": False, "blocking": True, "priority": 100}
+    values |= {"created_at": "", "updated_at": ""}
+    return Automation(**values)
+
+
+async def _awaited(value: Any) -> Any:
+    return await value
+
+
+async def _here(entry: Entry, context: AutomationContext, timeout_ms: int) -> Trial:
+    assert entry.handler is not None
+    try:
+        value = entry.handler(context)
+        if inspect.isawaitable(value):
+            async with asyncio.timeout(timeout_ms / 1000):
+                value = await value
+    except TimeoutError:
+        return Trial(status="timeout", error=f"not done after {timeout_ms} ms")
+    except Exception as error:  # whatever it raises is what it would have done
+        return Trial(status="failed", error=f"{type(error).__name__}: {error}")
+    return Trial(status="done", value=value)
+
+
+async def _shut_in(code: Script, context: AutomationContext, folder: Path, timeout_ms: int) -> Trial:
+    found = context.workspace
+    occasion = Occasion(request=context.request, assembled=context.assembled, result=context.result)
+    given = {
+        **occasion.to_json(),
+        "automation": context.automation.to_json(),
+        "hook_point": context.hook_point,
+        "invocation_id": context.invocation_id,
+        "workspace": found and str(found.home),
+        "peers": {name: str(peer.dir) for name, peer in found.peers.items()} if found else {},
+    }
+    host = Host()
+    try:
+        job = Job(
+            script=code,
+            given=given,
+            directory=found.home if found else folder,
+            timeout_ms=timeout_ms,
+            memory_bytes=1024**3,
+            within=_sandbox(folder),
+        )
+        ended = await host.run(job, Calls(context))
+    finally:
+        await host.close()
+    return Trial(status=ended.status, value=ended.returned, error=ended.error, output=ended.output)
+
+
+def _sandbox(folder: Path) -> tuple[str, ...]:
+    """Everything can be read, nothing written but the copied workspaces, and nobody reached."""
+    return (
+        bubblewrap.program(),
+        *("--unshare-all", "--die-with-parent", "--new-session"),
+        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", tempfile.gettempdir()),
+        # The interpreter may lie below the temporary directory, as a copy of the workspace does.
+        *("--ro-bind", sys.prefix, sys.prefix, "--ro-bind", str(_source()), str(_source())),
+        *("--bind", str(folder), str(folder), "--"),
+    )
+
+
+def _source() -> Path:
+    return Path(__file__).parents[2]
+
+
+@contextmanager
+def _copied(home: Home, automation: Automation) -> Generator[tuple[Workspace | None, Path]]:
+    with tempfile.TemporaryDirectory(prefix="nexus-replay-") as name:
+        folder = Path(name)
+        if not automation.workspace_dir:
+            yield None, folder
+            return
+        places = [
+            workspace.place(home.meeseeks, each)
+            for each in (automation.workspace_dir, *automation.peer_workspaces)
+        ]
+        for place in places:
+            if place.is_dir():
+                shutil.copytree(place, folder / place.name, symlinks=True)
+            workspace.bootstrap(folder / place.name, f"# {place.name}\n")
+        own, *peers = [folder / place.name for place in places]
+        yield Workspace.at(own, {peer.name: peer for peer in peers}), folder
+
+
+def _checked(trial: Trial, point: HookPoint) -> Trial:
+    if trial.status != "done":
+        return trial
+    try:
+        returned.parse(trial.value, point)
+    except NexusError as error:
+        return replace(trial, status="failed", error=error.message)
+    return trial

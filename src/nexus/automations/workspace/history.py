@@ -1,0 +1,128 @@
+"""The history of a workspace, in git: what an agent taught itself can be shown, compared and undone.
+
+The repository lies beside the workspaces and not inside of one: its settings can make git run programs,
+and whoever writes in a workspace must not be able to write those. A `.git` file in the workspace points
+there, so that a person's own `git log` works.
+
+These functions wait for git: in a program with an event loop they belong on a thread.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from nexus.errors import WorkspaceError
+
+_TIMEOUT_S = 60
+# Nothing of the person's own settings, no hooks, and no looking into repositories inside a workspace.
+_SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.quotePath=false",
+    "commit.gpgSign=false",
+    "diff.ignoreSubmodules=all",
+    "gc.auto=0",
+    "user.name=Nexus",
+    "user.email=nexus@localhost",
+)
+_ENVIRONMENT = {
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C.UTF-8",
+}
+_FIELDS = "%h%x09%cI%x09%s"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One commit."""
+
+    commit: str
+    at: str
+    message: str
+
+
+class History:
+    """The repository of one workspace."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._repository = workspace.parent / ".history" / f"{workspace.name}.git"
+
+    def commit(self, message: str) -> str | None:
+        """Record the workspace as it is. None: nothing had changed, or there is no git here."""
+        if shutil.which("git") is None:
+            return None
+        self._ensure()
+        self._git("add", "--all", "--", ".", *self._excluded())
+        if self._git("diff", "--cached", "--quiet", check=False).returncode == 0:
+            return None
+        self._git("commit", "--quiet", "--no-verify", "--message", message)
+        return self._git("rev-parse", "--short", "HEAD").stdout.strip()
+
+    def changes(self, limit: int = 20) -> list[Change]:
+        """The newest commits."""
+        if not self._repository.is_dir():
+            return []
+        done = self._git("log", f"--max-count={limit}", f"--format={_FIELDS}", check=False)
+        lines = [line.split("\t", 2) for line in done.stdout.splitlines()]
+        return [Change(commit=line[0], at=line[1], message=line[2]) for line in lines]
+
+    def difference(self, commit: str) -> str:
+        """What one commit changed."""
+        return self._git("show", "--no-ext-diff", "--no-textconv", "--format=", commit, "--").stdout
+
+    def undo(self, commit: str) -> str | None:
+        """Take one commit back by another one."""
+        self._git("revert", "--no-edit", "--no-gpg-sign", commit)
+        return self._git("rev-parse", "--short", "HEAD").stdout.strip()
+
+    def _ensure(self) -> None:
+        if not self._repository.is_dir():
+            self._repository.parent.mkdir(mode=0o700, exist_ok=True)
+            self._git("init", "--quiet", "--initial-branch=main", work_tree=False)
+            # Its files are wherever the `.git` file that points to it lies, also in a home that was moved.
+            self._git("config", "core.bare", "false", work_tree=False)
+        pointer, text = self._workspace / ".git", f"gitdir: ../.history/{self._repository.name}\n"
+        if pointer.is_symlink() or not pointer.is_file() or pointer.read_text(errors="replace") != text:
+            if pointer.is_dir() and not pointer.is_symlink():
+                shutil.rmtree(pointer)
+            pointer.unlink(missing_ok=True)
+            pointer.write_text(text, encoding="utf-8")
+
+    def _excluded(self) -> list[str]:
+        """Repositories inside the workspace: git would read their settings."""
+        found: list[str] = []
+        for place, directories, names in os.walk(self._workspace):
+            here = Path(place).relative_to(self._workspace)
+            if here != Path() and ".git" in {*directories, *names}:
+                found.append(f":(exclude,literal){here.as_posix()}")
+                directories.clear()
+        return found
+
+    def _git(
+        self, *words: str, check: bool = True, work_tree: bool = True
+    ) -> "subprocess.CompletedProcess[str]":
+        command = ["git", f"--git-dir={self._repository}"]
+        if work_tree:
+            command.append(f"--work-tree={self._workspace}")
+        for setting in _SETTINGS:
+            command += ["-c", setting]
+        done = subprocess.run(
+            [*command, *words],
+            cwd=self._workspace,
+            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", **_ENVIRONMENT},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        if check and done.returncode:
+            raise WorkspaceError(f"git {words[0]} failed in {self._workspace.name}: {done.stderr.strip()}")
+        return done

@@ -1,0 +1,335 @@
+"""`nexus automations`: register what runs at hook points, see how it fares, go back, try it out."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from nexus.automations import hook_points, registration, registry, template
+from nexus.automations.scripts import checked, script
+from nexus.automations.workspace import workspace
+from nexus.automations.workspace.history import History
+from nexus.cli.automations_place import Place, opened
+from nexus.cli.automations_table import print_automation, print_invocation, print_list, state
+from nexus.errors import AutomationError, UsageError
+from nexus.ledgers.runtime import automations as rows
+from nexus.ledgers.runtime import invocations
+from nexus.ledgers.runtime.automations import Automation, NewAutomation
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+_limit = click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="The most to show."
+)
+_name = click.argument("name")
+
+
+@click.group()
+def automations() -> None:
+    """Register what runs at hook points, see how it fares, and try it out."""
+
+
+@automations.command()
+@click.argument("script_or_name", metavar="SCRIPT")
+@click.option("--name", help="Its name. Default: that of the file.")
+@click.option("--hook-point", help="Where it runs. Default: runAutomations.")
+@click.option(
+    "--blocking/--async", "blocking", default=None, help="Whether the request waits. Default: it does."
+)
+@click.option("--workspace", is_flag=True, default=None, help="Give it a workspace of its own.")
+@click.option("--role", type=click.Path(path_type=Path), help="A file that becomes the workspace's ROLE.md.")
+@click.option(
+    "--peer", "peers", multiple=True, help="Whose workspace it may read and write. May be repeated."
+)
+@click.option("--self-improvement", is_flag=True, default=None, help="Let it reflect after each run.")
+@click.option(
+    "--timeout", "timeout_ms", type=click.IntRange(1), help="How long it may take, in milliseconds."
+)
+@click.option("--priority", type=int, help="Lower runs earlier. Default: 100.")
+@click.option("--description", help="What it is for.")
+@click.option("--once", "mode", flag_value="once", help="Run it once, then never again.")
+@click.option("--trigger", "trigger", multiple=True, metavar="KEY=VALUE", help="A condition: see the docs.")
+@click.option("--config", "config_json", metavar="JSON", help="Its own settings, as a JSON object.")
+@_json
+@click.pass_context
+def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: Any) -> None:
+    """Register SCRIPT, a Python file or a program, or a folder with a HOOK.md.
+
+    The home keeps a copy of it, and that is what runs. Registering again makes a new version where
+    something changed. Given the name of an automation, its script is registered as it lies in the home now.
+    """
+    with opened(ctx) as place:
+        registered = _register(place, script_or_name, options)
+    made = registered.automation
+    if as_json:
+        click.echo(json.dumps({**made.to_json(), "new_version": registered.is_new}, indent=2))
+    elif registered.is_new:
+        click.echo(f"Registered {made.name}, version {made.version}, at {made.hook_point}.")
+    else:
+        click.echo(f"{made.name} is registered like that already, as version {made.version}.")
+
+
+@automations.command("list")
+@click.option("--hook-point", help="Only those of this hook point.")
+@_json
+@click.pass_context
+def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
+    """List what is registered, in the order in which it runs."""
+    with opened(ctx) as place:
+        found = [
+            (each, state(place.home, each))
+            for each in place.write(rows.listed)
+            if hook_point in {None, each.hook_point}
+        ]
+        problems = place.problems
+    if as_json:
+        click.echo(json.dumps([{**each.to_json(), "state": told} for each, told in found], indent=2))
+        return
+    print_list(found)
+    for problem in problems:
+        click.echo(f"not loaded: {problem}", err=True)
+
+
+@automations.command()
+@_name
+@_json
+@click.pass_context
+def show(ctx: click.Context, name: str, as_json: bool) -> None:
+    """Show one automation: its settings, its state, its last error."""
+    with opened(ctx) as place:
+        found = place.found(name)
+        told = state(place.home, found)
+    if as_json:
+        click.echo(json.dumps({**found.to_json(), "state": told}, indent=2))
+    else:
+        print_automation(found, told)
+
+
+@automations.command()
+@_name
+@click.pass_context
+def enable(ctx: click.Context, name: str) -> None:
+    """Let an automation run again; its circuit is closed."""
+    with opened(ctx) as place:
+        place.write(partial(rows.enable, automation_id=place.found(name).id))
+        registry.touch(place.home)
+    click.echo(f"{name} runs again.")
+
+
+@automations.command()
+@_name
+@click.option("--reason", help="Why, for those who wonder later.")
+@click.pass_context
+def disable(ctx: click.Context, name: str, reason: str | None) -> None:
+    """Let an automation run no more, until it is enabled."""
+    with opened(ctx) as place:
+        place.write(partial(rows.disable, automation_id=place.found(name).id, reason=reason or "by hand"))
+        registry.touch(place.home)
+    click.echo(f"{name} does not run any more.")
+
+
+@automations.command()
+@_name
+@click.pass_context
+def remove(ctx: click.Context, name: str) -> None:
+    """Take an automation off the list. Its history, its script and its workspace stay."""
+    with opened(ctx) as place:
+        place.found(name)
+        place.write(partial(rows.remove, name=name))
+        registry.touch(place.home)
+    click.echo(f"{name} is removed. `nexus automations rollback {name}` brings it back.")
+
+
+@automations.command()
+@_name
+@_limit
+@click.option("--status", type=click.Choice(["queued", "running", "done", "failed", "timeout", "skipped"]))
+@_json
+@click.pass_context
+def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json: bool) -> None:
+    """Show the latest invocations: what each returned, how long it took, what it printed."""
+    with opened(ctx) as place:
+        place.versions(name)
+        read = partial(invocations.of_automation, name=name, status=status, limit=limit)
+        found = cast("list[invocations.Invocation]", place.write(read))
+    if as_json:
+        told = [{key: getattr(each, key) for key in invocations.Invocation.__slots__} for each in found]
+        click.echo(json.dumps(told, indent=2))
+        return
+    for each in reversed(found):
+        print_invocation(each)
+    if not found:
+        click.echo(f"{name} has not run yet.")
+
+
+@automations.command()
+@_name
+@_limit
+@_json
+@click.pass_context
+def history(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
+    """Show the versions of an automation, and what changed in its workspace."""
+    with opened(ctx) as place:
+        versions = place.versions(name)[:limit]
+        newest = versions[0]
+        changes = (
+            History(workspace.place(place.home.meeseeks, newest.workspace_dir)).changes(limit)
+            if newest.workspace_dir
+            else []
+        )
+    if as_json:
+        told = {
+            "versions": [each.to_json() for each in versions],
+            "workspace": [{"commit": c.commit, "at": c.at, "message": c.message} for c in changes],
+        }
+        click.echo(json.dumps(told, indent=2))
+        return
+    for each in versions:
+        hash_ = (each.script_hash or "")[:12]
+        click.echo(f"version {each.version:<4} {each.status:<11} {each.created_at}  {hash_}")
+    for change in changes:
+        click.echo(f"workspace {change.commit}  {change.at}  {change.message}")
+
+
+@automations.command()
+@_name
+@click.option("--to", "version", type=click.IntRange(1), help="Which version. Default: the one before.")
+@click.pass_context
+def rollback(ctx: click.Context, name: str, version: int | None) -> None:
+    """Go back to an older version: its script and its settings become a new version."""
+    with opened(ctx) as place:
+        made = registration.roll_back(place.home, place.write, name, version)
+    click.echo(f"{name} is as it was before; that is version {made.version} now.")
+
+
+@automations.command()
+@_name
+@click.option("--hook-point", default="runAutomations", show_default=True, help="Where it is to run.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Where to write."
+)
+def new(name: str, hook_point: str, folder: Path) -> None:
+    """Write a first script NAME.py, and a test beside it."""
+    point = hook_points.get(hook_point)
+    test_name = f"test_{name.replace('-', '_')}.py"
+    for file, text in ((f"{name}.py", template.script(name, point)), (test_name, template.test(name, point))):
+        path = folder / file
+        if path.exists():
+            raise UsageError(f"{path} exists already", hint="Choose another name.")
+        path.write_text(text, encoding="utf-8")
+        click.echo(f"Wrote {path}")
+    click.echo(f"Next: `nexus automations test {name}.py`, then")
+    click.echo(f"  `nexus automations register {name}.py --hook-point {hook_point}`.")
+
+
+@automations.command()
+@click.argument("script_path", metavar="SCRIPT", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+def test(script_path: Path) -> None:
+    """Run the tests that lie beside SCRIPT, in test_NAME.py."""
+    from nexus.cli.automations_trial import run_tests  # its libraries take longer than `--help` may
+
+    run_tests(script_path)
+
+
+@automations.command()
+@_name
+@click.option("--request", "request_id", metavar="ID", help="Which request. Default: the latest ones.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=5, show_default=True, help="How many, without --request."
+)
+@click.option(
+    "--script", "file", type=click.Path(path_type=Path, exists=True), help="Another version of its script."
+)
+@_json
+@click.pass_context
+def replay(
+    ctx: click.Context, name: str, request_id: str | None, limit: int, file: Path | None, as_json: bool
+) -> None:
+    """Run an automation against recorded requests, and show what it would have returned.
+
+    Nothing that it does lasts: it runs in a sandbox, on a copy of its workspace, and no agent is run.
+    """
+    from nexus.cli.automations_trial import replay as replayed  # as above
+
+    replayed(ctx, name, request_id, limit, file, as_json=as_json)
+
+
+def _register(place: Place, given: str, options: dict[str, Any]) -> registration.Registered:
+    path = Path(given).expanduser()
+    if (path / script.HOOK_FILE).is_file():
+        path = _handler_of(path)
+    standing = place.row(options["name"] or (path.stem if path.is_file() else given))
+    if not path.is_file():
+        if standing is None:
+            raise UsageError(
+                f"{given} is neither a file nor the name of an automation",
+                hint="`nexus automations list` shows those there are.",
+            )
+        path = _own_script(place, standing)
+    name = options["name"] or (standing.name if standing else path.stem)
+    new = (
+        registration.settings_of(standing)
+        if standing
+        else NewAutomation(name=name, script_path="", script_hash=None)
+    )
+    if path != Path():
+        brought = registration.bring_in(place.home, name, path)
+        new = replace(new, script_path=str(brought.path), script_hash=brought.hash)
+    new = replace(new, name=name, **_changes(place, name, options))
+    if options["role"] is not None:
+        workspace.bootstrap(place.home.meeseeks / name, options["role"].read_text(encoding="utf-8"))
+    return registration.register(place.home, place.write, new)
+
+
+def _own_script(place: Place, standing: Automation) -> Path:
+    """The script of an automation, to be registered as it lies there; nothing for code of a package."""
+    recorded = standing.script_path or ""
+    return Path() if recorded.startswith(checked.IN_PROCESS) else checked.place(place.home, recorded)
+
+
+def _handler_of(folder: Path) -> Path:
+    from nexus.automations.loading import hook_md
+
+    handler = hook_md.read(folder / script.HOOK_FILE).handler
+    if handler is None:
+        raise AutomationError(f"{folder} has no handler.py and no executable handler")
+    return handler
+
+
+def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Only what was said: the rest stays as it is."""
+    plain = ("hook_point", "blocking", "self_improvement", "timeout_ms", "priority", "description", "mode")
+    changes = {key: options[key] for key in plain if options[key] is not None}
+    if options["workspace"] or options["role"] is not None:
+        changes["workspace_dir"] = registration.workspace_dir(place.home, name)
+    if options["peers"]:
+        changes["peer_workspaces"] = tuple(
+            registration.workspace_dir(place.home, peer) for peer in options["peers"]
+        )
+    if options["trigger"]:
+        changes["triggers"] = _triggers(options["trigger"])
+    if options["config_json"] is not None:
+        changes["config"] = _config(options["config_json"])
+    return changes
+
+
+def _triggers(given: tuple[str, ...]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise UsageError(f"`{each}` is not KEY=VALUE", hint="For example `--trigger contains=tea`.")
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _config(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--config is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageError("--config must be a JSON object")
+    return cast("dict[str, Any]", value)

@@ -1,0 +1,70 @@
+"""The automations of a home, open for a command."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import apsw
+import click
+
+from nexus.automations import registration
+from nexus.automations.loading import load
+from nexus.cli.place import opened_home
+from nexus.config import Config
+from nexus.home import Home, HomeLock
+from nexus.ledgers.connection import connect
+from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import Automation
+
+
+@dataclass(kw_only=True)
+class Place:
+    """A home, and its runtime ledger."""
+
+    home: Home
+    config: Config
+    connection: apsw.Connection
+    problems: list[str] = field(default_factory=list[str])
+
+    def write(self, work: Callable[[apsw.Connection], Any]) -> Any:
+        """Run work in a transaction of its own."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(self.connection)
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+        return result
+
+    def row(self, name: str) -> Automation | None:
+        return self.write(partial(automations.get, name=name))
+
+    def found(self, name: str) -> Automation:
+        """The automation of that name, or an error that says where to look."""
+        row = self.row(name)
+        if row is None:
+            raise registration.unknown(name)
+        return row
+
+    def versions(self, name: str) -> list[Automation]:
+        found = cast("list[Automation]", self.write(partial(automations.versions, name=name)))
+        if not found:
+            raise registration.unknown(name)
+        return found
+
+
+@contextmanager
+def opened(ctx: click.Context) -> Generator[Place]:
+    """The automations of the chosen home, with what lies there and is installed loaded into the table."""
+    home, config = opened_home(ctx)
+    with HomeLock(home, "shared"):
+        connection = connect(home.ledger("runtime"), "runtime", config.ledgers, writes=True)
+        try:
+            place = Place(home=home, config=config, connection=connection)
+            place.problems = load(home, place.write).problems
+            yield place
+        finally:
+            connection.close()

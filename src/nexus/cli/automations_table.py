@@ -1,0 +1,81 @@
+"""How automations and their invocations look in a terminal."""
+
+import json
+
+import click
+
+from nexus.automations import hook_points
+from nexus.automations.scripts import checked
+from nexus.automations.scripts.checked import IN_PROCESS
+from nexus.errors import AutomationError
+from nexus.home import Home
+from nexus.ledgers.runtime.automations import Automation
+from nexus.ledgers.runtime.invocations import Invocation
+
+_SHOWN_CHARACTERS = 160
+
+
+def state(home: Home, automation: Automation) -> str:
+    """Whether it would run now, and if not, why."""
+    if automation.status != "active":
+        reason = f": {automation.disabled_reason}" if automation.disabled_reason else ""
+        return f"{automation.status}{reason}"
+    if automation.hook_point not in {point.name for point in hook_points.HOOK_POINTS}:
+        return "never fires: there is no such hook point"
+    if not (automation.script_path or "").startswith(IN_PROCESS):
+        try:
+            checked.read(home, automation)
+        except AutomationError as error:
+            return f"refused: {error.message}"
+    if automation.circuit_state != "closed":
+        return f"circuit {automation.circuit_state.replace('_', '-')} since {automation.circuit_opened_at}"
+    return "active"
+
+
+def print_list(found: list[tuple[Automation, str]]) -> None:
+    """One line each."""
+    if not found:
+        click.echo("Nothing is registered. `nexus automations new NAME` writes a first script.")
+        return
+    rows = [("NAME", "HOOK POINT", "MODE", "VERSION", "RUNS", "STATE")]
+    rows += [
+        (
+            each.name,
+            each.hook_point,
+            "blocking" if each.blocking else "async",
+            str(each.version),
+            str(each.trigger_count),
+            told,
+        )
+        for each, told in found
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
+        click.echo("  ".join([*cells, row[5]]).rstrip())
+
+
+def print_automation(automation: Automation, told: str) -> None:
+    """Everything about one."""
+    shown = {**automation.to_json(), "status": told}
+    for name, value in shown.items():
+        if value not in (None, {}, [], (), ""):
+            text = json.dumps(value) if isinstance(value, dict | list | tuple) else str(value)
+            click.echo(f"{name:<20} {text}")
+
+
+def print_invocation(invocation: Invocation) -> None:
+    """What came of one, and what it printed."""
+    took = "" if invocation.duration_ms is None else f"  {invocation.duration_ms:.0f} ms"
+    about = f"{invocation.id}  version {invocation.automation_version}  {invocation.request_id or ''}"
+    click.echo(f"{invocation.created_at}  {invocation.status:<8}{took}  {about}")
+    if invocation.result is not None:
+        click.echo(f"    returned {_short(json.dumps(invocation.result, ensure_ascii=False))}")
+    if invocation.error:
+        click.echo(f"    error: {_short(invocation.error)}")
+    for line in (invocation.output or "").splitlines():
+        click.echo(f"    | {line}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,135 @@
+"""Trying automations out: their tests, and replays of recorded requests."""
+
+import asyncio
+import json
+import runpy
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nexus.automations import registration, trial
+from nexus.automations.context import Handler
+from nexus.automations.loading import load
+from nexus.automations.recorded import Recorded, occasion_of
+from nexus.automations.registry import Entry
+from nexus.automations.scripts import checked, script
+from nexus.automations.scripts.script import Script
+from nexus.automations.trial import Replayed, Trial
+from nexus.cli.place import opened_home
+from nexus.config import Config
+from nexus.errors import UsageError
+from nexus.home import Home
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import automations, requests
+
+
+def run_tests(script_path: Path) -> None:
+    """Call every test of the file beside a script; the program fails where one does."""
+    file = script_path.with_name(f"test_{script_path.stem.replace('-', '_')}.py")
+    if not file.is_file():
+        raise UsageError(f"There is no {file}", hint="`nexus automations new NAME` writes one.")
+    found = runpy.run_path(str(file))
+    tests = {name: each for name, each in found.items() if name.startswith("test_") and callable(each)}
+    failed = [name for name, each in tests.items() if not _passes(name, each)]
+    click.echo(f"{len(tests) - len(failed)} passed, {len(failed)} failed")
+    if failed or not tests:
+        sys.exit(1)
+
+
+def _passes(name: str, test: Callable[[], Any]) -> bool:
+    try:
+        outcome = test()
+        if asyncio.iscoroutine(outcome):
+            asyncio.run(outcome)
+    except Exception:  # whatever a test raises is its failure
+        click.echo(f"FAILED  {name}")
+        click.echo(traceback.format_exc().rstrip())
+        return False
+    click.echo(f"ok      {name}")
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Again:
+    """What a replay gave, beside what was recorded."""
+
+    request_id: str
+    content: str
+    trial: Trial
+
+    def to_json(self) -> dict[str, Any]:
+        told = {key: getattr(self.trial, key) for key in ("status", "value", "error", "output", "would")}
+        return {"request_id": self.request_id, "content": self.content, **told}
+
+
+def replay(
+    ctx: click.Context, name: str, request_id: str | None, limit: int, file: Path | None, *, as_json: bool
+) -> None:
+    """Run an automation against recorded requests and print what it would have returned."""
+    home, config = opened_home(ctx)
+    again = asyncio.run(_replayed(home, config, name, request_id, limit, file))
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in again], indent=2))
+        return
+    for each in again:
+        click.echo(f"{each.request_id}  {each.trial.status}  “{each.content[:72]}”")
+        if each.trial.value is not None:
+            click.echo(f"    would return {json.dumps(each.trial.value, ensure_ascii=False)}")
+        if each.trial.error:
+            click.echo(f"    error: {each.trial.error}")
+        for line in each.trial.would:
+            click.echo(f"    would {line}")
+        for line in each.trial.output.splitlines():
+            click.echo(f"    | {line}")
+    if not again:
+        click.echo("No request is recorded that it could be replayed against.")
+
+
+async def _replayed(
+    home: Home, config: Config, name: str, request_id: str | None, limit: int, file: Path | None
+) -> list[_Again]:
+    async with Ledgers(home, config.ledgers) as ledgers:
+        loaded = await asyncio.to_thread(load, home, registration.writer(ledgers))
+        entry = await _entry(ledgers, name, loaded.handlers)
+        code = await asyncio.to_thread(_code, home, entry, file)
+        wanted = [request_id] if request_id else await _latest(ledgers, limit)
+        again: list[_Again] = []
+        for each in wanted:
+            occasion = await occasion_of(ledgers, each, entry.automation.hook_point)
+            if occasion is None:
+                if request_id:
+                    raise UsageError(f"There is no request {each}", hint="`nexus trace` lists them.")
+                continue
+            runs = await Recorded.of(ledgers, entry.automation, each)
+            services = Replayed(below=Recorded(ledgers), recorded=runs)
+            timeout_ms = entry.automation.timeout_ms or config.automations.timeout_ms
+            ended = await trial.replay(home, entry, code, occasion, services, timeout_ms)
+            again.append(_Again(request_id=each, content=occasion.request.event.content, trial=ended))
+        return again
+
+
+async def _entry(ledgers: Ledgers, name: str, handlers: dict[str, Handler]) -> Entry:
+    found = await ledgers.runtime.read(partial(automations.get, name=name))
+    if found is None:
+        raise registration.unknown(name)
+    return Entry(found, handlers.get(found.script_path or ""))
+
+
+def _code(home: Home, entry: Entry, file: Path | None) -> Script | None:
+    """The script to replay: another file, or the one in the home, also where it is not registered yet."""
+    if file is not None:
+        return script.read(file.absolute())
+    if entry.handler is not None:
+        return None
+    return script.read(checked.place(home, entry.automation.script_path or ""))
+
+
+async def _latest(ledgers: Ledgers, limit: int) -> list[str]:
+    found = await ledgers.runtime.read(partial(requests.recent_roots, limit=limit))
+    return [each.id for each in found]

@@ -1,0 +1,149 @@
+"""Invocations in the runtime ledger: each time that an automation ran, and how that tells on its circuit."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import apsw
+
+from nexus.ledgers import sql
+from nexus.ledgers.runtime.automations import CircuitState
+from nexus.ledgers.text import storable
+
+Status = Literal["queued", "running", "done", "failed", "timeout", "skipped"]
+FINAL: frozenset[Status] = frozenset({"done", "failed", "timeout", "skipped"})
+# Where an error message or an output is longer, its rest is not kept.
+_MOST_CHARACTERS = 16_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Invocation:
+    """One time that an automation ran, is running or is to run."""
+
+    id: str
+    automation_id: str
+    automation_version: int
+    hook_point: str
+    request_id: str | None
+    root_request_id: str | None
+    blocking: bool
+    status: Status
+    result: Any = None
+    error: str | None = None
+    duration_ms: float | None = None
+    created_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+    input: Any = None
+    output: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Circuit:
+    """How an automation's circuit stands after its invocations were recorded."""
+
+    automation_id: str
+    state: CircuitState
+    opened_at: str | None
+    active: bool
+
+
+def add(connection: apsw.Connection, invocations: Iterable[Invocation]) -> None:
+    """Record invocations before they are promised."""
+    connection.executemany(sql.queries("runtime")["add_invocation"], [_row(each) for each in invocations])
+
+
+def record(connection: apsw.Connection, ended: Iterable[Invocation], error_limit: int) -> list[Circuit]:
+    """Record blocking invocations that have ended, and tell how the circuits stand after them."""
+    ended = list(ended)
+    add(connection, ended)
+    return _judge(connection, ended, error_limit)
+
+
+def begin(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
+    """Mark one as running; one that has ended stays as it is. None where it was forgotten."""
+    connection.execute(sql.queries("runtime")["begin_invocation"], (invocation_id,))
+    return get(connection, invocation_id)
+
+
+def end(connection: apsw.Connection, ended: Invocation, error_limit: int) -> list[Circuit]:
+    """Record how an async one ended. The first end stands: a second changes nothing."""
+    connection.execute(sql.queries("runtime")["end_invocation"], _row(ended))
+    return _judge(connection, [ended], error_limit) if connection.changes() else []
+
+
+def get(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
+    """One invocation, whole."""
+    row = connection.execute(sql.queries("runtime")["invocation"], (invocation_id,)).fetchone()
+    return None if row is None else _invocation(row)
+
+
+def of_automation(
+    connection: apsw.Connection, name: str, *, status: str | None = None, limit: int = 20
+) -> list[Invocation]:
+    """The invocations of a name in all its versions, the newest first."""
+    values = {"name": name, "status": status, "limit": limit}
+    rows = connection.execute(sql.queries("runtime")["invocations_of_name"], values)
+    return [_invocation(row) for row in rows]
+
+
+def unfinished(connection: apsw.Connection) -> list[str]:
+    """The ids of async ones that have not ended, in the order in which they were asked for."""
+    rows = connection.execute(sql.queries("runtime")["unfinished_invocations"]).fetchall()
+    return [cast("str", row[0]) for row in rows]
+
+
+def half_open(connection: apsw.Connection, automation_id: str) -> None:
+    """Let one trial through an open circuit."""
+    connection.execute(sql.queries("runtime")["half_open"], (automation_id,))
+
+
+def _judge(connection: apsw.Connection, ended: list[Invocation], error_limit: int) -> list[Circuit]:
+    queries = sql.queries("runtime")
+    touched: dict[str, None] = {}
+    for each in ended:
+        if each.status == "skipped":
+            continue
+        touched[each.automation_id] = None
+        values = {"id": each.automation_id, "at": each.ended_at}
+        if each.status == "done":
+            connection.execute(queries["automation_succeeded"], values)
+        else:
+            connection.execute(
+                queries["automation_failed"], {**values, "error": _cut(each.error), "limit": error_limit}
+            )
+    return [_circuit(connection, automation_id) for automation_id in touched]
+
+
+def _circuit(connection: apsw.Connection, automation_id: str) -> Circuit:
+    row = connection.execute(sql.queries("runtime")["circuit"], (automation_id,)).fetchone()
+    state, opened_at, status = cast("tuple[CircuitState, str | None, str]", row or ("closed", None, ""))
+    return Circuit(automation_id=automation_id, state=state, opened_at=opened_at, active=status == "active")
+
+
+def _row(invocation: Invocation) -> dict[str, Any]:
+    values: dict[str, Any] = {name: getattr(invocation, name) for name in Invocation.__slots__}
+    return {
+        **values,
+        "blocking": int(invocation.blocking),
+        "result_json": None if invocation.result is None else json.dumps(invocation.result),
+        "input_json": None if invocation.input is None else json.dumps(invocation.input),
+        "error": _cut(invocation.error),
+        "output": _cut(invocation.output),
+    }
+
+
+def _invocation(row: Any) -> Invocation:
+    values: dict[str, Any] = dict(zip(Invocation.__slots__, row, strict=True))
+    values["blocking"] = bool(values["blocking"])
+    values["result"], values["input"] = _value(values["result"]), _value(values["input"])
+    return Invocation(**values)
+
+
+def _value(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def _cut(text: str | None) -> str | None:
+    return None if not text else storable(text)[:_MOST_CHARACTERS]

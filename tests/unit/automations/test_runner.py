@@ -1,0 +1,294 @@
+"""What happens at a hook point: order, time, failure, circuit, and async automations."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus.automations.context import AutomationContext
+from nexus.automations.occasion import Occasion
+from nexus.errors import UnknownHookPointError
+from nexus.ledgers import Ledgers
+from unit.automations.stage import QUICK, Stage, request, staged
+
+
+@pytest.fixture
+async def stage(opened: Ledgers, tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(opened, tmp_path) as made:
+        yield made
+
+
+async def test_firing_an_unknown_name_is_an_error(stage: Stage) -> None:
+    with pytest.raises(UnknownHookPointError, match="after:lunch"):
+        await stage.fire("after:lunch")
+
+
+async def test_an_empty_hook_point_records_nothing(stage: Stage) -> None:
+    returned = await stage.fire()
+    assert not returned.enrich
+    count = await stage.ledgers.runtime.read(lambda c: c.execute("SELECT count(*) FROM invocations").get)
+    assert count == 0
+
+
+async def test_blocking_ones_run_by_priority_then_age_and_see_what_came_before(stage: Stage) -> None:
+    seen: list[tuple[str, dict[str, Any]]] = []
+
+    def named(name: str) -> Any:
+        async def run(ctx: AutomationContext) -> dict[str, Any]:
+            seen.append((name, dict(ctx.request.enrichment)))
+            return {"enrich": {name: len(seen)}}
+
+        return run
+
+    for name, priority in (("second", 100), ("third", 100), ("first", 1)):
+        await stage.code(name, named(name), priority=priority)
+    returned = await stage.fire()
+
+    assert [name for name, _ in seen] == ["first", "second", "third"]
+    assert [before for _, before in seen] == [{}, {"first": 1}, {"first": 1, "second": 2}]
+    assert returned.enrich == {"first": 1, "second": 2, "third": 3}
+
+
+async def test_code_in_this_process_gets_the_request_itself(stage: Stage) -> None:
+    given: list[object] = []
+    await stage.code("looks", lambda ctx: given.append(ctx.request))
+    mine = request()
+    await stage.runner.fire("runAutomations", Occasion(request=mine))
+    assert given == [mine]
+    assert given[0] is mine
+
+
+async def test_every_invocation_is_a_row(stage: Stage) -> None:
+    await stage.code("good", lambda ctx: {"enrich": {"a": 1}})
+    await stage.code("bad", lambda ctx: 1 / 0)
+    await stage.fire()
+    (good,), (bad,) = await stage.rows("good"), await stage.rows("bad")
+    assert (good.status, good.result, good.automation_version) == ("done", {"enrich": {"a": 1}}, 1)
+    assert (bad.status, bad.error) == ("failed", "ZeroDivisionError: division by zero")
+    assert good.request_id == bad.request_id
+    assert good.duration_ms is not None
+    assert good.ended_at is not None
+
+
+async def test_what_failed_does_not_keep_the_next_from_running(stage: Stage) -> None:
+    await stage.code("bad", lambda ctx: 1 / 0, priority=1)
+    await stage.code("good", lambda ctx: {"enrich": {"good": True}})
+    assert (await stage.fire()).enrich == {"good": True}
+
+
+async def test_one_that_takes_too_long_costs_its_time_out(stage: Stage) -> None:
+    async def sleeps(ctx: AutomationContext) -> None:
+        await asyncio.sleep(3600)
+
+    await stage.code("slow", sleeps, timeout_ms=50)
+    begun = time.monotonic()
+    await stage.fire()
+    assert time.monotonic() - begun < 5
+    (row,) = await stage.rows("slow")
+    assert row.status == "timeout"
+
+
+async def test_the_hook_points_budget_bounds_them_together(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nexus.automations import hook_points
+
+    point = hook_points.HookPoint(name="runAutomations", when="", receives="", budget_ms=150)
+    monkeypatch.setitem(hook_points._BY_NAME, "runAutomations", point)  # pyright: ignore[reportPrivateUsage]
+
+    async def sleeps(ctx: AutomationContext) -> None:
+        await asyncio.sleep(3600)
+
+    for name in ("one", "two", "three"):
+        await stage.code(name, sleeps, timeout_ms=100)
+    await stage.fire()
+    outcomes = [(await stage.rows(name))[0].status for name in ("one", "two", "three")]
+    assert outcomes == ["timeout", "timeout", "skipped"]
+
+
+async def test_handled_ends_the_round_and_carries_the_answer(stage: Stage) -> None:
+    await stage.code("answers", lambda ctx: {"handled": True, "response": "42"}, priority=1)
+    await stage.code("later", lambda ctx: {"enrich": {"late": True}})
+    returned = await stage.fire()
+    assert (returned.handled, returned.response, returned.enrich) == (True, "42", {})
+    assert await stage.rows("later") == []
+
+
+async def test_a_route_changes_who_answers(stage: Stage) -> None:
+    await stage.code("routes", lambda ctx: {"route": {"session_label": "work", "role": "worker"}})
+    mine = request()
+    await stage.runner.fire("runAutomations", Occasion(request=mine))
+    assert (mine.agent.session_label, mine.agent.role) == ("work", "worker")
+
+
+async def test_access_can_be_narrowed_and_never_widened(stage: Stage) -> None:
+    await stage.code("cuts", lambda ctx: {"narrow": {"tools": ["read"]}}, hook_point="after:resolveAccess")
+    await stage.code(
+        "grabs", lambda ctx: {"narrow": {"tools": ["bash", "read"]}}, hook_point="after:resolveAccess"
+    )
+    mine = request()
+    await stage.runner.fire("after:resolveAccess", Occasion(request=mine))
+    assert mine.access.tools == frozenset({"read"})
+
+
+@pytest.mark.parametrize(
+    ("returned", "error"),
+    [
+        ({"deny": "no"}, "`deny`, which is not for runAutomations"),
+        ({"enrich": "text"}, "`enrich` must be of type dict"),
+        ("text", "It returned 'text'"),
+        ({"enrich": {"a": object()}}, "what JSON cannot hold"),
+        ({"enrich": {"a": "x" * 300_000}}, "KiB"),
+        ({"route": {"model": "x"}}, "`route` has no `model`"),
+    ],
+)
+async def test_what_may_not_be_returned_is_an_error_of_the_automation(
+    stage: Stage, returned: object, error: str
+) -> None:
+    await stage.code("odd", lambda ctx: returned)
+    await stage.fire()
+    (row,) = await stage.rows("odd")
+    assert row.status == "failed"
+    assert error in (row.error or "")
+
+
+async def test_it_fires_only_where_its_conditions_hold(stage: Stage) -> None:
+    await stage.code("tea", lambda ctx: None, triggers={"contains": ["tea"], "channels": ["cli"]})
+    await stage.fire(content="Coffee?")
+    await stage.fire(content="Some TEA please")
+    assert len(await stage.rows("tea")) == 1
+
+
+async def test_the_circuit_opens_is_tried_after_a_while_and_closes(opened: Ledgers, tmp_path: Path) -> None:
+    moment = [datetime(2026, 3, 1, tzinfo=UTC)]
+    healthy = [False]
+
+    def run(ctx: AutomationContext) -> None:
+        if not healthy[0]:
+            raise ValueError("not today")
+
+    async with staged(opened, tmp_path, now=lambda: moment[0]) as stage:
+        await stage.code("shaky", run)
+        for _ in range(5):
+            await stage.fire()
+        row = await stage.row("shaky")
+        assert (row.circuit_state, row.consecutive_errors) == ("open", 3)
+        assert [each.status for each in await stage.rows("shaky")] == ["failed"] * 3 + ["skipped"] * 2
+
+        moment[0] += timedelta(milliseconds=QUICK.circuit_cooldown_ms + 1)
+        await stage.fire()  # the trial, which fails
+        assert (await stage.row("shaky")).circuit_state == "open"
+        await stage.fire()
+        assert (await stage.rows("shaky"))[-1].status == "skipped"
+
+        moment[0] += timedelta(milliseconds=QUICK.circuit_cooldown_ms + 1)
+        healthy[0] = True
+        await stage.fire()
+        row = await stage.row("shaky")
+        assert (row.circuit_state, row.consecutive_errors) == ("closed", 0)
+        await stage.fire()
+        assert (await stage.rows("shaky"))[-1].status == "done"
+
+
+async def test_one_that_is_to_run_once_does(stage: Stage) -> None:
+    await stage.code("once", lambda ctx: None, mode="once")
+    await stage.fire()
+    await stage.fire()
+    assert len(await stage.rows("once")) == 1
+    assert (await stage.row("once")).status == "disabled"
+
+
+async def test_a_change_by_another_process_is_noticed_at_the_next_firing(stage: Stage) -> None:
+    await stage.fire()
+    await stage.script("late", "def run(ctx):\n    return {'enrich': {'late': 1}}\n")
+    assert (await stage.fire()).enrich == {"late": 1}
+
+
+async def test_a_change_by_plain_sql_is_noticed_soon(stage: Stage) -> None:
+    await stage.code("quiet", lambda ctx: {"enrich": {"a": 1}})
+    await stage.fire()
+    await stage.ledgers.runtime.write(
+        lambda c: c.execute("UPDATE automations SET status = 'disabled'").fetchall()
+    )
+    deadline = time.monotonic() + 20
+    while (await stage.fire()).enrich and time.monotonic() < deadline:
+        await asyncio.sleep(0.2)
+    assert not (await stage.fire()).enrich
+
+
+async def test_an_edit_that_was_not_registered_is_refused_until_it_is(stage: Stage) -> None:
+    made = await stage.script("edited", "def run(ctx):\n    return {'enrich': {'v': 1}}\n")
+    assert made.script_path is not None
+    Path(made.script_path).write_text("def run(ctx):\n    return {'enrich': {'v': 2}}\n")
+    assert not (await stage.fire()).enrich
+    (row,) = await stage.rows("edited")
+    assert row.status == "skipped"
+    assert "is not the one that was registered" in (row.error or "")
+    assert (await stage.row("edited")).circuit_state == "closed"
+
+    again = await stage.script("edited", "def run(ctx):\n    return {'enrich': {'v': 2}}\n")
+    assert again.version == 2
+    assert (await stage.fire()).enrich == {"v": 2}
+
+
+async def test_async_ones_run_on_the_engine_and_are_not_waited_for(opened: Ledgers, tmp_path: Path) -> None:
+    gate, done = asyncio.Event(), asyncio.Event()
+
+    async def waits(ctx: AutomationContext) -> None:
+        await gate.wait()
+        assert ctx.request.event.content == "remember this"
+        done.set()
+
+    async with staged(opened, tmp_path, engine=True) as stage:
+        await stage.code("writer", waits, blocking=False, hook_point="after:runAgent")
+        await stage.fire("after:runAgent", "remember this")
+        (row,) = await stage.rows("writer")
+        assert row.status in {"queued", "running"}
+        gate.set()
+        async with asyncio.timeout(30):
+            await done.wait()
+            while (await stage.rows("writer"))[0].status != "done":
+                await asyncio.sleep(0.02)
+
+
+async def test_async_ones_of_one_session_follow_each_other(opened: Ledgers, tmp_path: Path) -> None:
+    running, most, seen = [0], [0], list[str]()
+
+    async def works(ctx: AutomationContext) -> None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        await asyncio.sleep(0.02)
+        seen.append(ctx.request.event.content)
+        running[0] -= 1
+
+    async with staged(opened, tmp_path, engine=True) as stage:
+        await stage.code("writer", works, blocking=False)
+        for number in range(5):
+            await stage.fire(content=str(number))
+        async with asyncio.timeout(30):
+            while len(seen) < 5:
+                await asyncio.sleep(0.02)
+    assert seen == ["0", "1", "2", "3", "4"]
+    assert most == [1]
+
+
+async def test_what_was_written_down_and_never_reached_the_engine_is_handed_over(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+    async with staged(opened, tmp_path) as stage:  # no engine: as if it had died right after the write
+        await stage.code("writer", lambda ctx: seen.append(ctx.request.event.content), blocking=False)
+        await stage.fire(content="not lost")
+    async with staged(opened, tmp_path, engine=True) as stage:
+        stage.handlers["python:writer"] = lambda ctx: seen.append(ctx.request.event.content)
+        assert stage.queue is not None
+        assert await stage.queue.recover(opened) == 1
+        async with asyncio.timeout(30):
+            while not seen:
+                await asyncio.sleep(0.02)
+        assert await stage.queue.recover(opened) == 0
+    assert seen == ["not lost"]

@@ -1,0 +1,243 @@
+"""Scripts in processes of their own: what they are handed, what they may do, and how they end."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus.automations.scripts.host import Host
+from nexus.context import AssembledContext
+from nexus.ledgers import Ledgers
+from nexus.request import Request
+from unit.automations.stage import Stage, staged
+
+
+@pytest.fixture
+async def stage(opened: Ledgers, tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(opened, tmp_path) as made:
+        yield made
+
+
+async def test_a_script_sees_the_request_and_its_answer_is_merged(stage: Stage) -> None:
+    await stage.script(
+        "upper",
+        "async def run(ctx):\n"
+        "    ctx.log.info('heard %s', ctx.request.event.content)\n"
+        "    print('thinking')\n"
+        "    said = ctx.request.event.content\n"
+        "    return {'fire': True, 'blocking': True, 'enrich': {'upper': said.upper()}}\n",
+    )
+    assert (await stage.fire(content="tea")).enrich == {"upper": "TEA"}
+    (row,) = await stage.rows("upper")
+    assert row.output == "INFO heard tea\nthinking\n"
+
+
+async def test_an_error_is_told_with_the_scripts_own_lines(stage: Stage) -> None:
+    await stage.script("wrong", "def run(ctx):\n    raise KeyError('tin')\n")
+    await stage.fire()
+    (row,) = await stage.rows("wrong")
+    assert (row.status, row.error) == ("failed", "KeyError: 'tin'")
+    assert "line 2, in run" in (row.output or "")
+    assert "raise KeyError('tin')" in (row.output or "")
+
+
+MISBEHAVING = {
+    "loops": ("while True:\n        pass", "timeout", "not done after"),
+    "sleeps": ("import time\n    time.sleep(3600)", "timeout", "not done after"),
+    "exits": ("import os\n    os._exit(3)", "failed", "exit code 3 before it answered"),
+    "allocates": (
+        "kept = []\n    while True:\n        kept.append(bytearray(10_000_000))",
+        "failed",
+        "MemoryError",
+    ),
+    "prints": ("for _ in range(1024):\n        print('x' * 1024 * 1024)", "failed", "printed more than"),
+}
+
+
+async def test_whatever_a_script_does_it_costs_its_time_out_and_nothing_else(stage: Stage) -> None:
+    """It costs at most its time-out and 200 ms, its circuit opens, and the loop is never kept waiting."""
+    timeout_ms, allowed_ms = 1_000, 1_200
+    for number, (name, (body, _, _)) in enumerate(MISBEHAVING.items()):
+        await stage.script(name, f"def run(ctx):\n    {body}\n", timeout_ms=timeout_ms, priority=number)
+    await stage.script("healthy", "def run(ctx):\n    return {'enrich': {'healthy': True}}\n", priority=99)
+    await stage.runner.invoker._host.warm()  # pyright: ignore[reportPrivateUsage]
+
+    stalls: list[float] = []
+    ticking = asyncio.create_task(_tick(stalls))
+    for _ in range(3):
+        assert (await stage.fire()).enrich == {"healthy": True}
+    ticking.cancel()
+
+    for name, (_, status, error) in MISBEHAVING.items():
+        rows = await stage.rows(name)
+        # On a busy machine the time may be up before its memory is.
+        assert all(row.status in {status, "timeout"} for row in rows), name
+        assert all(error in (row.error or "") or row.status == "timeout" for row in rows), rows
+        # The best of three: what a busy machine adds is not the script's doing.
+        assert min(row.duration_ms or 0 for row in rows) <= allowed_ms, name
+        assert (await stage.row(name)).circuit_state == "open"
+    assert (await stage.row("healthy")).circuit_state == "closed"
+    assert max(stalls) < 50
+
+
+async def _tick(stalls: list[float]) -> None:
+    """By how many milliseconds the loop was late, without the time in which the machine let it wait."""
+    while True:
+        due, waited = time.perf_counter() + 0.005, _kept_from_running_s()
+        await asyncio.sleep(0.005)
+        late = time.perf_counter() - due
+        stalls.append(max(0.0, late - (_kept_from_running_s() - waited)) * 1000)
+
+
+def _kept_from_running_s() -> float:
+    """How long this thread was ready to run and another one ran."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+
+
+async def test_what_a_script_started_ends_with_it(stage: Stage) -> None:
+    await stage.script(
+        "starts",
+        "import subprocess\n"
+        "def run(ctx):\n"
+        "    p = subprocess.Popen(['sleep', '3600'], start_new_session=True)\n"
+        "    return {'enrich': {'pid': p.pid}}\n",
+    )
+    pid = (await stage.fire()).enrich["pid"]
+    deadline = time.monotonic() + 10
+    while _runs(pid) and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def test_scripts_go_on_after_their_host_was_killed(stage: Stage) -> None:
+    await stage.script("asks", "import os\ndef run(ctx):\n    return {'enrich': {'host': os.getppid()}}\n")
+    first = (await stage.fire()).enrich["host"]
+    os.kill(first, 9)
+    await asyncio.sleep(0.2)
+    assert (await stage.fire()).enrich["host"] != first
+
+
+async def test_nothing_is_left_when_the_host_is_closed() -> None:
+    host = Host()
+    await host.warm()
+    zygote: Any = host._zygote  # pyright: ignore[reportPrivateUsage]
+    await host.close()
+    assert zygote._process.returncode is not None
+
+
+async def test_any_program_that_speaks_json_is_a_script(stage: Stage) -> None:
+    file = stage.folder / "hook.sh"
+    file.write_text('#!/bin/sh\ngrep -q \'"content": "tea"\' && echo \'{"enrich": {"drink": "tea"}}\'\n')
+    file.chmod(0o755)
+    await _register_program(stage, "shell", file)
+    returned = await stage.fire(content="tea")
+    assert returned.enrich == {"drink": "tea"}, await stage.rows("shell")
+
+
+async def test_a_program_that_fails_is_told_by_its_exit_code(stage: Stage) -> None:
+    file = stage.folder / "hook.sh"
+    file.write_text("#!/bin/sh\necho broken >&2\nexit 7\n")
+    file.chmod(0o755)
+    await _register_program(stage, "shell", file)
+    await stage.fire()
+    (row,) = await stage.rows("shell")
+    assert (row.status, row.error, row.output) == ("failed", "It ended with exit code 7", "broken\n")
+
+
+async def _register_program(stage: Stage, name: str, file: Path) -> None:
+    from nexus.automations import registration
+
+    found = await asyncio.to_thread(registration.bring_in, stage.home, name, file)
+    await stage._register(name, str(found.path), found.hash, {})  # pyright: ignore[reportPrivateUsage]
+
+
+class _Echo:
+    """Services that answer with what they were asked, and note it."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[str, AssembledContext, str | None]] = []
+        self.cancelled: list[str] = []
+
+    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+        return AssembledContext(
+            session_label=session_label,
+            role="worker",
+            system_prompt="be brief",
+            tools=("read",),
+            current_message=task,
+        )
+
+    async def start_execution(
+        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+    ) -> Any:
+        from nexus.automations.context import Response, Result
+
+        self.started.append((request.request_id, assembled, execution_id))
+        echo = self
+
+        class Run:
+            id = execution_id or ""
+
+            async def result(self) -> Result:
+                if assembled.current_message == "wait":
+                    await asyncio.sleep(3600)
+                said = f"{assembled.role_context}|{assembled.current_message}"
+                return Result(
+                    execution_id=self.id,
+                    session_label=assembled.session_label,
+                    response=Response(content=said),
+                )
+
+            async def cancel(self) -> object:
+                echo.cancelled.append(self.id)
+                return True
+
+        return Run()
+
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"fact": f"about {question}", **options}]
+
+
+_MEESEEKS = """
+async def run(ctx):
+    session = f"meeseeks:{ctx.automation.name}:{ctx.request.agent.session_label}"
+    assembled = await ctx.assemble_context(session_label=session, task=ctx.request.event.content)
+    assembled.role_context = ctx.workspace.role + ctx.workspace.skills
+    run = await ctx.start_execution(assembled)
+    result = await run.result()
+    return {"enrich": {"memories": result.response.content, "recalled": await ctx.recall("tea", limit=1)}}
+"""
+
+
+async def test_a_script_reaches_the_broker_through_its_context(opened: Ledgers, tmp_path: Path) -> None:
+    echo = _Echo()
+    async with staged(opened, tmp_path, services=echo) as stage:
+        await stage.script("reader", _MEESEEKS, workspace_dir="x/reader/", description="Finds things.")
+        enrich = (await stage.fire(content="where is the tea?")).enrich
+    assert enrich["memories"] == "# reader\n\nFinds things.\n# Skills\n|where is the tea?"
+    assert enrich["recalled"] == [{"fact": "about tea", "limit": 1}]
+    ((_, assembled, execution_id),) = echo.started
+    assert assembled.session_label == "meeseeks:reader:main"
+    assert (execution_id or "").startswith("exe_")
+
+
+async def test_a_run_that_nobody_waits_for_any_more_is_stopped(opened: Ledgers, tmp_path: Path) -> None:
+    echo = _Echo()
+    async with staged(opened, tmp_path, services=echo) as stage:
+        await stage.script("reader", _MEESEEKS, workspace_dir="x/reader/", timeout_ms=1_000)
+        await stage.fire(content="wait")
+        (row,) = await stage.rows("reader")
+    assert row.status == "timeout"
+    assert echo.cancelled == [echo.started[0][2]]
