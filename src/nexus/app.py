@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import apsw
-
+from nexus.automations.broker_services import BrokerServices
+from nexus.automations.occasion import Occasion
+from nexus.automations.parts import Automations
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
@@ -17,14 +17,12 @@ from nexus.broker.queue import SessionQueue
 from nexus.broker.results import Result, Run
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
-from nexus.config import Config, ToolsConfig
+from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
-from nexus.errors import ConfigError
 from nexus.home import Home
-from nexus.ledgers import Ledgers, events
-from nexus.ledgers.events import NewEvent
-from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.executions import Mode
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen, opener
@@ -34,11 +32,13 @@ from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall import Recall
 from nexus.memory.upkeep import Upkeep
-from nexus.request import Access, Agent, Event, Grant, Request
+from nexus.pipeline import Incoming, Pipeline, access
+from nexus.pipeline.answered import Answer, Answered
+from nexus.pipeline.pipeline import refused
+from nexus.pipeline.stages import Stages
+from nexus.request import Agent, Event, Request
 from nexus.skills.commands import Commands
 from nexus.skills.doors import OWNER, Door
-
-_AGENT = "nexus"
 
 
 class App:
@@ -76,8 +76,18 @@ class App:
             self.queue,
             self.models,
             self.streams,
-            hooks=Hooks(after_run=self._deliver),
+            hooks=Hooks(
+                before_worker=self._before_worker,
+                after_run=self._after_run,
+                after_failure=self._after_failure,
+            ),
         )
+        services = BrokerServices(self.ledgers, self.broker)
+        self.automations = Automations(self.ledgers, config.automations, self.engine, services)
+        self.stages = Stages(
+            ledgers=self.ledgers, config=config, broker=self.broker, runner=self.automations.runner
+        )
+        self.pipeline = Pipeline(self.stages)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
@@ -89,8 +99,12 @@ class App:
             await opening.enter_async_context(self.models)
             servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
             self.broker.add_tools(await servers.tools())
+            opening.push_async_callback(self.automations.close)
+            await self.automations.load()
             opening.push_async_callback(self.engine.close)
             await self.engine.open(serve=self._serve)
+            opening.push_async_callback(self.automations.settle)
+            await self.automations.start(serve=self._serve)
             if self._serve:
                 opening.push_async_callback(self.embedding.stop)
                 self.embedding.start()
@@ -112,19 +126,32 @@ class App:
         channel: str = "cli",
         model: str = "",
         mode: Mode = "followup",
-    ) -> Run:
-        """Say something as the owner of the home; the run that answers is returned at once."""
+    ) -> Answer:
+        """Say something as the owner of the home; what is going to answer is returned at once."""
         await self.broker.check_models("manager", model)
-        event = await self._heard(text, session_label, channel)
-        request = Request(
-            event=event,
-            agent=Agent(role="manager", session_label=session_label),
-            access=owner_access(self.config.tools),
+        incoming = Incoming(
+            channel=channel,
+            content=text,
+            sender=OWNER,
+            thread=session_label,
+            session_label=session_label,
+            is_owner=True,
+            model=model,
+            mode=mode,
         )
-        await self.ledgers.runtime.write(partial(requests.create, request=request))
-        context = await self.broker.assemble_context(request, session_label=session_label, task=text)
-        context.model = model
-        return await self.broker.start_execution(request, context, mode=mode)
+        journey = await self.pipeline.receive(incoming)
+        if journey.denied is not None:
+            raise refused(journey)
+        return journey.run or Answered(journey.request.request_id, journey.response or "")
+
+    async def leave(self, session_label: str, *, channel: str = "cli") -> None:
+        """A person starts afresh: automations may still do something about the session that is left."""
+        request = Request(
+            event=Event(content="/new", channel=channel, sender_id=OWNER),
+            agent=Agent(session_label=session_label),
+            access=access.owner(self.config.tools),
+        )
+        await self.automations.runner.fire("command:new", Occasion(request=request))
 
     async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
         """The runs of a session that were asked for after another one, whoever asked."""
@@ -171,59 +198,17 @@ class App:
         )
         await asyncio.gather(*reads)
 
-    async def _heard(self, text: str, session_label: str, channel: str) -> Event:
-        def record(connection: apsw.Connection) -> tuple[str, str]:
-            thread_id = events.ensure_thread(connection, channel=channel, external_id=session_label)
-            new = NewEvent(channel=channel, content=text, thread_id=thread_id, sender=OWNER)
-            return thread_id, events.append(connection, [new])[0]
+    async def _before_worker(self, request: Request, context: AssembledContext) -> None:
+        await self.pipeline.before_worker(request, context)
 
-        thread_id, event_id = await self.ledgers.events.write(record)
-        return Event(id=event_id, content=text, thread_id=thread_id, channel=channel, sender_id=OWNER)
+    async def _after_run(self, request: Request, context: AssembledContext, result: Result) -> None:
+        await self.pipeline.after_run(request, context, result)
 
-    async def _deliver(self, request: Request, context: AssembledContext, result: Result) -> None:
-        """Record the answer to a message as an event: once, because the run's id is its own."""
-        if (
-            request.event.channel is None
-            or request.depth
-            or context.session_label != request.agent.session_label
-        ):
-            return
-        answer = NewEvent(
-            channel=request.event.channel,
-            content=result.response.content,
-            direction="outbound",
-            thread_id=request.event.thread_id,
-            external_id=result.execution_id,
-            sender=_AGENT,
-            reply_to_event_id=request.event.id,
-            request_id=request.request_id,
-        )
-        await self.ledgers.events.write(partial(events.append, events=[answer]))
+    async def _after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
+        await self.pipeline.after_failure(request, context, error)
 
     @asynccontextmanager
     async def _opened(self, home: str) -> AsyncGenerator[Ledgers]:
         """The ledgers of the one home that this process serves."""
         assert home == ""
         yield self.ledgers
-
-
-def owner_access(tools: ToolsConfig) -> Access:
-    """What the owner's own agent may reach, by the settings."""
-    return Access(
-        level="owner",
-        tools=None,
-        directories=tuple(map(_grant, tools.directories)),
-        network=tools.network,
-    )
-
-
-def _grant(text: str) -> Grant:
-    path, colon, mode = text.rpartition(":")
-    writable = bool(colon) and mode == "rw"
-    directory = Path(path if writable else text).expanduser()
-    if not directory.is_absolute() or ".." in directory.parts:
-        raise ConfigError(
-            f"`{text}` in [tools] directories is not an absolute path",
-            hint="Write it as ~/notes or ~/notes:rw.",
-        )
-    return Grant(path=str(directory), writable=writable)

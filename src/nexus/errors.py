@@ -17,6 +17,7 @@ NexusError
 ├── AgentError
 │   ├── ModelError           no model that was asked gave an answer
 │   └── LimitError           a run reached a limit of turns, time, requests, tokens or money
+├── AccessError              somebody may not do what they asked for
 ├── AutomationError          an automation could not be registered, found or run
 │   ├── UnknownHookPointError  there is no hook point of that name
 │   ├── UnknownAutomationError there is no automation of that name
@@ -104,6 +105,10 @@ class ModelError(AgentError):
 
 class LimitError(AgentError):
     """A run reached a limit of turns, time, requests, tokens or money."""
+
+
+class AccessError(NexusError):
+    """Somebody may not do what they asked for."""
 
 
 class AutomationError(NexusError):

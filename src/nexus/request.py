@@ -11,6 +11,8 @@ from typing import Any, Literal
 from nexus import clock, ids
 
 AccessLevel = Literal["owner", "known", "unknown"]
+Memory = Literal["none", "own", "all"]
+"""What may be recalled: nothing, what was said in the same thread, or everything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,9 @@ class Access:
     """The names of tools that may be called; None: all of them."""
     directories: tuple[Grant, ...] = ()
     network: bool = False
+    memory: Memory = "none"
+    sessions: tuple[str, ...] = ()
+    """Patterns of the session labels that may be used, beside one's own."""
 
     def narrowed(
         self,
@@ -76,6 +81,16 @@ class Event:
     sender_id: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A stage that a request went through."""
+
+    name: str
+    started_at: str
+    duration_ms: float
+    outcome: str
+
+
 @dataclass(kw_only=True)
 class Agent:
     """Who answers: the role decides the model, the session label the conversation."""
@@ -100,6 +115,8 @@ class Request:
     created_at: str = field(default_factory=lambda: clock.timestamp(clock.now()))
     enrichment: dict[str, Any] = field(default_factory=dict[str, Any])
     """What automations added for the rooms after them."""
+    trace: list[Stage] = field(default_factory=list[Stage])
+    """The stages that it went through in this process; those of others are in the ledger."""
 
     def __post_init__(self) -> None:
         self.root_request_id = self.root_request_id or self.request_id

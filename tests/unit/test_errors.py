@@ -16,6 +16,7 @@ def _classes() -> list[type[NexusError]]:
 
 def test_the_exported_errors_are_these() -> None:
     assert sorted(kind.__name__ for kind in _classes()) == [
+        "AccessError",
         "AgentError",
         "AutomationError",
         "CareError",

@@ -16,6 +16,9 @@ class Occasion:
     request: Request
     assembled: AssembledContext | None = None
     result: Result | None = None
+    key: str | None = None
+    """An id that stays the same when the occasion is repeated after a crash: async automations that were
+    asked for then are not asked for again."""
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -52,10 +52,12 @@ def _query(request: Request, question: str, options: dict[str, Any]) -> Query:
     budget = options.get("budget", "low")
     if budget not in get_args(Budget):
         raise AutomationError(f"{budget!r} is not a budget", hint="Use low, mid or high.")
+    if request.access.memory == "none":
+        raise AutomationError("Nothing may be recalled on behalf of this request")
     own = frozenset(filter(None, [request.event.thread_id]))
     return Query(
         text=question,
-        thread_ids=None if request.access.level == "owner" else own,
+        thread_ids=None if request.access.memory == "all" else own,
         channel=options.get("channel"),
         max_results=int(options.get("limit", 10)),
         max_tokens=int(options.get("max_tokens", 2_000)),

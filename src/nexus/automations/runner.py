@@ -7,7 +7,7 @@ for them. Nothing that an automation does fails the request.
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from nexus import clock, ids
@@ -18,13 +18,16 @@ from nexus.automations.occasion import Occasion
 from nexus.automations.queue import InvocationQueue
 from nexus.automations.registry import Entry, Registry
 from nexus.automations.returned import Returned, apply
+from nexus.automations.services import derived
 from nexus.config import AutomationsConfig
+from nexus.context.wrapping import wrapped
 from nexus.errors import LedgerError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.invocations import Invocation, Status
 
 _NOTHING = Returned()
+_TAG = "memory_context"
 
 
 @dataclass(kw_only=True)
@@ -59,9 +62,21 @@ class Runner:
                 ended.append(invocation)
                 merged.add(returned)
                 apply(occasion.request, returned)
+        if occasion.assembled is not None and merged.enrich.get("memories"):
+            occasion.assembled.prepend(_memories(str(merged.enrich["memories"])))
         self._record(ended)
         await self._enqueue([entry for entry in due if not entry.automation.blocking], point, occasion)
         return merged
+
+    async def run_now(self, entry: Entry, occasion: Occasion) -> Invocation:
+        """Run one automation by hand, whatever its conditions and its circuit say."""
+        point = hook_points.get(entry.automation.hook_point)
+        begun = replace(self._invocation(entry, point, occasion, "running"), blocking=True)
+        timeout_ms = entry.automation.timeout_ms or self.settings.async_timeout_ms
+        ended = await self.invoker.invoke(entry, point, occasion, begun.id, timeout_ms)
+        final = _final(begun, ended, begun.created_at, self.now)
+        await self._write([final])
+        return final
 
     async def settled(self) -> None:
         """When this returns, every invocation that has ended is recorded."""
@@ -124,7 +139,7 @@ class Runner:
     ) -> Invocation:
         request = occasion.request
         return Invocation(
-            id=ids.new("inv"),
+            id=_id(entry, point, occasion),
             automation_id=entry.automation.id,
             automation_version=entry.automation.version,
             hook_point=point.name,
@@ -153,6 +168,17 @@ class Runner:
         except LedgerError:
             return  # a full disk must not fail the request that is being answered
         self.registry.heed(circuits)
+
+
+def _memories(text: str) -> str:
+    """What was remembered, wrapped as data, also where it comes wrapped already."""
+    return wrapped(_TAG, text.strip().removeprefix(f"<{_TAG}>").removesuffix(f"</{_TAG}>").strip())
+
+
+def _id(entry: Entry, point: HookPoint, occasion: Occasion) -> str:
+    if occasion.key is None or entry.automation.blocking:
+        return ids.new("inv")
+    return derived("inv", occasion.key, f"{point.name}:{entry.automation.id}")
 
 
 def _final(begun: Invocation, ended: Ended, started_at: str, now: clock.Clock) -> Invocation:

@@ -53,11 +53,16 @@ class InvocationServices:
 
 
 def run_id(invocation_id: str, number: int) -> str:
-    """The id of an invocation's run: a ULID of the invocation's own time."""
-    digest = int.from_bytes(hashlib.sha256(f"{invocation_id}:{number}".encode()).digest())
+    """The id of an invocation's run."""
+    return derived("exe", invocation_id, str(number))
+
+
+def derived(prefix: str, id_: str, salt: str) -> str:
+    """An id that follows from another one, with its time: asked for again, it is the same."""
+    digest = int.from_bytes(hashlib.sha256(f"{id_}:{salt}".encode()).digest())
     rest = "".join(_ALPHABET[(digest >> shift) & 31] for shift in range(0, 5 * _ULID_CHARACTERS, 5))
-    own = invocation_id.partition("_")[2]
-    return f"exe_{(own[:_TIME_CHARACTERS] + rest)[:_ULID_CHARACTERS]}"
+    own = id_.partition("_")[2]
+    return f"{prefix}_{(own[:_TIME_CHARACTERS] + rest)[:_ULID_CHARACTERS]}"
 
 
 class Calls:

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from nexus.request import Access, Agent, Event, Grant, Request
+from nexus.request import Access, Agent, Event, Grant, Request, Stage
 
 
 def request_to_json(request: Request) -> dict[str, Any]:
@@ -17,11 +17,13 @@ def request_from_json(value: dict[str, Any]) -> Request:
     """The request again. Whatever is not said about its rights is not allowed."""
     access: dict[str, Any] = dict(value["access"])
     access["tools"] = None if access["tools"] is None else frozenset(access["tools"])
+    access["sessions"] = tuple(access["sessions"])
     access["directories"] = tuple(Grant(**grant) for grant in access["directories"])
     fields: dict[str, Any] = {
         **value,
         "event": Event(**value["event"]),
         "agent": Agent(**value["agent"]),
         "access": Access(**access),
+        "trace": [Stage(**stage) for stage in value["trace"]],
     }
     return Request(**fields)

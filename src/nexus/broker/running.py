@@ -35,6 +35,8 @@ BeforeWorker = Callable[[Request, AssembledContext], Awaitable[None]]
 """Called with a worker's context before its run begins; it may change the context."""
 AfterRun = Callable[[Request, AssembledContext, Result], Awaitable[None]]
 """Called when a run has its answer, before the run ends. After a crash it may be called again."""
+AfterFailure = Callable[[Request, AssembledContext, str], Awaitable[None]]
+"""Called when a run has failed or was cancelled, with the reason."""
 
 
 async def _nothing(*_: object) -> None:
@@ -55,6 +57,7 @@ class Hooks:
 
     before_worker: BeforeWorker = _nothing
     after_run: AfterRun = _nothing
+    after_failure: AfterFailure = _nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,6 +250,8 @@ class AgentRun:
             await workers.release(execution_id)
         if status == "cancelled" or request.depth > 0:
             await workers.abandon(execution_id)
+        if status != "done":
+            await self._parts.hooks.after_failure(request, context, text)
         if context.session_label != request.agent.session_label:
             return
         if request.depth > 0:

@@ -256,6 +256,18 @@ def replay(
     replayed(ctx, name, request_id, limit, file, as_json=as_json)
 
 
+@automations.command()
+@_name
+@click.option("--content", default="", help="What the message is to say.")
+@_json
+@click.pass_context
+def run(ctx: click.Context, name: str, content: str, as_json: bool) -> None:
+    """Run an automation now, for real, with a message of your own."""
+    from nexus.cli.automations_trial import run_now  # its libraries take longer than `--help` may
+
+    run_now(ctx, name, content, as_json=as_json)
+
+
 def _register(place: Place, given: str, options: dict[str, Any]) -> registration.Registered:
     path = Path(given).expanduser()
     if (path / script.HOOK_FILE).is_file():

@@ -1,4 +1,4 @@
-"""Trying automations out: their tests, and replays of recorded requests."""
+"""Running automations by hand: their tests, replays of recorded requests, and for real."""
 
 import asyncio
 import json
@@ -16,17 +16,21 @@ import click
 from nexus.automations import registration, trial
 from nexus.automations.context import Handler
 from nexus.automations.loading import load
+from nexus.automations.occasion import Occasion
 from nexus.automations.recorded import Recorded, occasion_of
 from nexus.automations.registry import Entry
 from nexus.automations.scripts import checked, script
 from nexus.automations.scripts.script import Script
 from nexus.automations.trial import Replayed, Trial
+from nexus.cli.automations_table import print_invocation
 from nexus.cli.place import opened_home
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, requests
+from nexus.ledgers.runtime.invocations import Invocation
+from nexus.pipeline import access
 
 
 def run_tests(script_path: Path) -> None:
@@ -133,3 +137,35 @@ def _code(home: Home, entry: Entry, file: Path | None) -> Script | None:
 async def _latest(ledgers: Ledgers, limit: int) -> list[str]:
     found = await ledgers.runtime.read(partial(requests.recent_roots, limit=limit))
     return [each.id for each in found]
+
+
+def run_now(ctx: click.Context, name: str, content: str, *, as_json: bool) -> None:
+    """Run an automation for real, and print what came of it."""
+    home, config = opened_home(ctx)
+    invocation = asyncio.run(_run_now(home, config, name, content))
+    if as_json:
+        told = {key: getattr(invocation, key) for key in Invocation.__slots__}
+        click.echo(json.dumps(told, indent=2))
+    else:
+        print_invocation(invocation)
+    if invocation.status != "done":
+        sys.exit(1)
+
+
+async def _run_now(home: Home, config: Config, name: str, content: str) -> Invocation:
+    from nexus.app import App  # heavy, and only this command needs it
+
+    async with App(home, config) as app:
+        runner = app.automations.runner
+        found = await app.ledgers.runtime.read(partial(automations.get, name=name))
+        if found is None:
+            raise registration.unknown(name)
+        entry = Entry(found, runner.registry.handlers.get(found.script_path or ""))
+        request = trial.sample(content)
+        request.access = access.owner(config.tools)
+        await app.ledgers.runtime.write(partial(requests.create, request=request))
+        invocation = await runner.run_now(entry, Occasion(request=request))
+        status = "done" if invocation.status == "done" else "failed"
+        end = partial(requests.end, request_id=request.request_id, status=status, error=invocation.error)
+        await app.ledgers.runtime.write(end)
+        return invocation

@@ -9,7 +9,6 @@ import click
 
 from nexus import config
 from nexus.app import App
-from nexus.broker.results import Run
 from nexus.cli.chat import new_label
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.typed import Editor, Lines, Typed
@@ -17,6 +16,7 @@ from nexus.engine.errors import WorkCancelledError
 from nexus.errors import NexusError
 from nexus.home import Home
 from nexus.ledgers import events
+from nexus.pipeline.answered import Answer
 
 _LOOK_S = 0.5
 _REMEMBERED_LINES = 200
@@ -54,7 +54,7 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
             case "/help":
                 click.echo(help_text)
             case "/new":
-                conversation.begin(new_label())
+                await conversation.begin(new_label())
             case command if command.startswith("/"):
                 click.secho(f"There is no command {command.split()[0]}. /help lists them.", err=True)
             case _:
@@ -74,8 +74,9 @@ class Conversation:
         self._last = ""
         self._speaking = asyncio.Lock()
 
-    def begin(self, label: str) -> None:
+    async def begin(self, label: str) -> None:
         """Go over to another session."""
+        await self._app.leave(self._label)
         self._label, self._last = label, ""
         self._screen.note(f"Session {label}.")
 
@@ -107,7 +108,7 @@ class Conversation:
                     if run.id not in self._shown:
                         await self._show(run)
 
-    async def _show(self, run: Run) -> None:
+    async def _show(self, run: Answer) -> None:
         self._shown.add(run.id)
         self._last = max(self._last, run.id)
         loop = asyncio.get_running_loop()

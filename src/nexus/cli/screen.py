@@ -7,9 +7,10 @@ from typing import TextIO
 
 import click
 
-from nexus.broker.results import Result, Run
+from nexus.broker.results import Result
 from nexus.broker.streams import Delta
 from nexus.ledgers.runtime.usage import Totals
+from nexus.pipeline.answered import Answer
 
 _ARGUMENTS_SHOWN = 100
 _KEPT_CONTROLS = "\n\t"
@@ -34,7 +35,7 @@ class Screen:
     def _notes(self) -> TextIO:
         return self._given_notes or sys.stderr
 
-    async def follow(self, run: Run) -> Result:
+    async def follow(self, run: Answer) -> Result:
         """Show a run until it has ended; its result, or the error that says why it has none."""
         async for delta in run.deltas():
             self._show(delta)

@@ -40,7 +40,7 @@ class Settings:
     owner: str = ""
     """Postgres only: who the work belongs to. A database that does another's work is refused."""
     lanes: tuple[Lane, ...] = DEFAULT_LANES
-    host_limit: int = 104
+    host_limit: int = 112
     """The most executions that one process runs at a time, over all lanes."""
     lease_ms: int = 10_000
     """How long an executor that has stopped answering keeps its work."""

@@ -251,3 +251,88 @@ WHERE type = 'name' AND NOT EXISTS (SELECT 1 FROM alias_keys WHERE alias_id = al
 
 -- name: roots_after
 SELECT id FROM entities WHERE merged_into IS NULL AND id > ? ORDER BY id LIMIT ?
+
+-- name: sender
+-- Whom a channel's identifier belongs to; an entity that was merged away counts as the one it became.
+WITH RECURSIVE became (id, merged_into) AS (
+  SELECT e.id, e.merged_into FROM contact_identifiers AS i
+  JOIN contacts AS c ON c.id = i.contact_id JOIN entities AS e ON e.id = c.entity_id
+  WHERE i.channel = :channel AND i.normalized = :normalized
+  UNION ALL SELECT e.id, e.merged_into FROM entities AS e JOIN became ON e.id = became.merged_into)
+SELECT b.id, i.contact_id, coalesce(p.is_owner, 0)
+FROM became AS b JOIN contact_identifiers AS i ON i.channel = :channel AND i.normalized = :normalized
+LEFT JOIN persons AS p ON p.entity_id = b.id
+WHERE b.merged_into IS NULL
+
+-- name: owner
+SELECT entity_id FROM persons WHERE is_owner = 1 ORDER BY created_at, id LIMIT 1
+
+-- name: add_sender_entity
+INSERT INTO entities (id, type, canonical_name, normalized_name, source_event_id)
+VALUES (:id, 'Person', :name, :normalized, :event_id)
+
+-- name: add_sender_person
+INSERT INTO persons (id, entity_id, display_name, is_owner) VALUES (:id, :entity_id, :name, :is_owner)
+ON CONFLICT (entity_id) DO NOTHING
+
+-- name: add_sender_contact
+INSERT INTO contacts (id, entity_id, channel, display_name) VALUES (:id, :entity_id, :channel, :name)
+
+-- name: add_sender_identifier
+INSERT INTO contact_identifiers (contact_id, channel, type, identifier, normalized)
+VALUES (:contact_id, :channel, 'handle', :identifier, :normalized)
+
+-- name: link_sender
+INSERT INTO person_contact_links (person_id, contact_id, source_type)
+SELECT id, :contact_id, 'observed' FROM persons WHERE entity_id = :entity_id
+ON CONFLICT DO NOTHING
+
+-- name: adopt_contact
+UPDATE contacts SET entity_id = :entity_id WHERE id = :contact_id
+
+-- name: contact_of
+SELECT contact_id FROM contact_identifiers WHERE channel = :channel AND normalized = :normalized
+
+-- name: grant
+SELECT tools_json, directories_json, network, sessions_json, memory FROM grants WHERE entity_id = ?
+
+-- name: put_grant
+INSERT INTO grants (entity_id, tools_json, directories_json, network, sessions_json, memory, granted_by)
+VALUES (:entity_id, :tools, :directories, :network, :sessions, :memory, :granted_by)
+ON CONFLICT (entity_id) DO UPDATE
+SET tools_json = excluded.tools_json, directories_json = excluded.directories_json,
+    network = excluded.network, sessions_json = excluded.sessions_json, memory = excluded.memory,
+    granted_by = excluded.granted_by, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+
+-- name: revoke_grant
+DELETE FROM grants WHERE entity_id = ?
+
+-- name: grants
+SELECT g.entity_id, e.canonical_name, g.tools_json, g.directories_json, g.network, g.sessions_json, g.memory,
+       g.created_at
+FROM grants AS g JOIN entities AS e ON e.id = g.entity_id ORDER BY g.created_at, g.entity_id
+
+-- name: pairing_of
+SELECT code FROM pairings WHERE contact_id = :contact_id AND expires_at > :now
+
+-- name: put_pairing
+INSERT INTO pairings (code, contact_id, expires_at) VALUES (:code, :contact_id, :expires_at)
+ON CONFLICT (contact_id) DO UPDATE SET code = excluded.code, expires_at = excluded.expires_at
+
+-- name: pairing
+SELECT c.entity_id, p.contact_id FROM pairings AS p JOIN contacts AS c ON c.id = p.contact_id
+WHERE p.code = :code AND p.expires_at > :now
+
+-- name: drop_pairing
+DELETE FROM pairings WHERE code = ?
+
+-- name: pairings
+SELECT p.code, c.channel, i.identifier, c.display_name, p.created_at, p.expires_at
+FROM pairings AS p JOIN contacts AS c ON c.id = p.contact_id
+JOIN contact_identifiers AS i ON i.contact_id = c.id
+WHERE p.expires_at > :now ORDER BY p.created_at
+
+-- name: named_entities
+SELECT DISTINCT e.id, e.canonical_name FROM entities AS e LEFT JOIN entity_aliases AS a ON a.entity_id = e.id
+WHERE e.merged_into IS NULL AND (e.id = :text OR e.normalized_name = :normalized OR a.normalized = :normalized)
+ORDER BY e.id LIMIT 5

@@ -166,6 +166,11 @@ def _identity(execution: NewExecution | Execution) -> tuple[str, str, str]:
     return execution.request_id, execution.session_label, execution.work
 
 
+def any_in(connection: apsw.Connection, session_label: str) -> bool:
+    """Whether a session was ever asked for a run."""
+    return connection.execute(sql.queries("runtime")["any_execution_in"], (session_label,)).get is not None
+
+
 def _execution(row: Any) -> Execution:
     values: dict[str, Any] = dict(zip(Execution.__slots__, row, strict=True))
     return Execution(**{**values, "input": _value(values["input"]), "result": _value(values["result"])})

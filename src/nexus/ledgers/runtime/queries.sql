@@ -77,6 +77,15 @@ VALUES (:id, :parent_request_id, :root_request_id, :event_id, :thread_id, :chann
         :principal_id, :role, :depth, :access, :created_at)
 ON CONFLICT (id) DO NOTHING
 
+-- name: update_request
+UPDATE requests
+SET session_label = :session_label, principal_id = :principal_id, role = :role, access_json = :access,
+    enrichment_json = :enrichment
+WHERE id = :id
+
+-- name: enrichment
+SELECT enrichment_json FROM requests WHERE id = ?
+
 -- name: request
 SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, session_label, principal_id, role,
        depth, access_json, stage, status, error, created_at, ended_at
@@ -320,6 +329,7 @@ INSERT INTO invocations (
 VALUES (
   :id, :automation_id, :automation_version, :hook_point, :request_id, :root_request_id, :blocking, :status,
   :result_json, :error, :duration_ms, :created_at, :started_at, :ended_at, :input_json, :output)
+ON CONFLICT (id) DO NOTHING
 
 -- name: begin_invocation
 UPDATE invocations
@@ -352,3 +362,6 @@ SELECT id FROM invocations WHERE status IN ('queued', 'running') AND blocking = 
 SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, status, result_json, error,
        enqueued_at, started_at, ended_at
 FROM executions WHERE request_id = :request_id AND session_label = :session_label ORDER BY id
+
+-- name: any_execution_in
+SELECT 1 FROM executions WHERE session_label = ? LIMIT 1

@@ -60,6 +60,21 @@ def create(connection: apsw.Connection, request: Request) -> bool:
     return connection.changes() > 0
 
 
+def update(connection: apsw.Connection, request: Request) -> None:
+    """Record what became known about a request since it was created: who asks, what they may, who answers."""
+    connection.execute(
+        sql.queries("runtime")["update_request"],
+        {
+            "id": request.request_id,
+            "session_label": request.agent.session_label,
+            "principal_id": request.principal_id,
+            "role": request.agent.role,
+            "access": _access_json(request.access),
+            "enrichment": json.dumps(request.enrichment) if request.enrichment else None,
+        },
+    )
+
+
 def get(connection: apsw.Connection, request_id: str) -> StoredRequest | None:
     """One request, whole."""
     row = connection.execute(sql.queries("runtime")["request"], (request_id,)).fetchone()
@@ -130,7 +145,13 @@ async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
         principal_id=stored.principal_id,
         access=stored.access,
         created_at=stored.created_at,
+        enrichment=await ledgers.runtime.read(partial(_enrichment, request_id=request_id)),
     )
+
+
+def _enrichment(connection: apsw.Connection, request_id: str) -> dict[str, Any]:
+    text = cast("str | None", connection.execute(sql.queries("runtime")["enrichment"], (request_id,)).get)
+    return json.loads(text) if text else {}
 
 
 def _request(row: Any) -> StoredRequest:
@@ -146,6 +167,8 @@ def _access_json(access: Access) -> str:
             "tools": None if access.tools is None else sorted(access.tools),
             "directories": [{"path": grant.path, "writable": grant.writable} for grant in access.directories],
             "network": access.network,
+            "memory": access.memory,
+            "sessions": access.sessions,
         }
     )
 
@@ -161,4 +184,6 @@ def _access(text: str) -> Access:
             Grant(path=grant["path"], writable=grant["writable"]) for grant in stored.get("directories", [])
         ),
         network=stored.get("network", False),
+        memory=stored.get("memory", "none"),
+        sessions=tuple(stored.get("sessions", ())),
     )

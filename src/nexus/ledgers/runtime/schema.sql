@@ -63,7 +63,8 @@ CREATE TABLE requests (
   ended_at            TEXT,
   role                TEXT,                         -- who answers: manager, worker, …
   depth               INTEGER NOT NULL DEFAULT 0,   -- how many dispatches lie above it
-  access_json         TEXT NOT NULL DEFAULT '{}'    -- what it may reach; nothing, where it says nothing
+  access_json         TEXT NOT NULL DEFAULT '{}',   -- what it may reach; nothing, where it says nothing
+  enrichment_json     TEXT                          -- what automations added to it
 ) STRICT;
 CREATE INDEX requests_root ON requests (root_request_id);
 CREATE INDEX requests_parent ON requests (parent_request_id) WHERE parent_request_id IS NOT NULL;

@@ -51,6 +51,20 @@ TABLES = (
     ),
     Table(
         "identity",
+        "grants",
+        key=("entity_id",),
+        refs=(Ref("entity_id", "entities"),),
+        texts=(
+            Text("tools_json", Then.TELL),
+            Text("directories_json", Then.TELL),
+            Text("sessions_json", Then.TELL),
+            Text("memory", Then.TELL),
+            Text("granted_by", Then.TELL),
+        ),
+    ),
+    Table("identity", "pairings", key=("code",), refs=(Ref("contact_id", "contacts"),)),
+    Table(
+        "identity",
         "person_facts",
         refs=(Ref("person_id", "persons"), Ref("source_event_id", "events")),
         texts=(Text("value"),),

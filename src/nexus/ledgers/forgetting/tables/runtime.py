@@ -34,6 +34,7 @@ TABLES = (
         ),
         texts=(
             Text("session_label"),
+            Text("enrichment_json", Then.CLEAR),
             Text("error", Then.CLEAR),
             Text("access_json", Then.CLEAR, blank="{}"),
         ),

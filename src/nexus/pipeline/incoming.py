@@ -1,0 +1,59 @@
+"""What comes in, and what becomes of it on its way."""
+
+from dataclasses import dataclass, field
+
+from nexus.automations.context import Result
+from nexus.broker.results import Run
+from nexus.context import AssembledContext
+from nexus.ledgers.identity.senders import Sender
+from nexus.ledgers.runtime.executions import Mode
+from nexus.ledgers.runtime.spans import Span
+from nexus.request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incoming:
+    """A message, as the channel hands it over. Everything but the content comes from the channel itself."""
+
+    channel: str
+    content: str
+    sender: str
+    thread: str
+    """What the channel calls the conversation."""
+    session_label: str = ""
+    """The session that is to answer; empty: the one of the conversation."""
+    display_name: str | None = None
+    external_id: str | None = None
+    """The channel's own id of the message: what is delivered twice is worked on once."""
+    is_owner: bool = False
+    """Whether it was typed at the home's own terminal."""
+    model: str = ""
+    mode: Mode = "followup"
+
+    @property
+    def own_session(self) -> str:
+        """The session of the conversation itself."""
+        return f"{self.channel}:{self.thread}"
+
+
+@dataclass(kw_only=True)
+class Journey:
+    """A request on its way through the stages, with what they have found."""
+
+    incoming: Incoming
+    request: Request
+    sender: Sender | None = None
+    assembled: AssembledContext | None = None
+    run: Run | None = None
+    result: Result | None = None
+    response: str | None = None
+    """The answer, where an automation or a denial gave one."""
+    denied: str | None = None
+    """Why it goes no further."""
+    handled: bool = False
+    """Whether an automation answered, so that no agent runs."""
+    spans: list[Span] = field(default_factory=list[Span])
+
+    @property
+    def is_over(self) -> bool:
+        return self.denied is not None or self.handled

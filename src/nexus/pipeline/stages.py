@@ -1,0 +1,169 @@
+"""The eight stages. Each is a short function that takes a journey one step further."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+import apsw
+
+from nexus.automations.occasion import Occasion
+from nexus.automations.returned import Returned
+from nexus.automations.runner import Runner
+from nexus.broker.broker import Broker
+from nexus.config import Config
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.events import NewEvent, Participant
+from nexus.ledgers.identity import access as grants
+from nexus.ledgers.identity import senders
+from nexus.ledgers.identity.senders import Seen
+from nexus.ledgers.runtime import executions, requests
+from nexus.pipeline import access
+from nexus.pipeline.incoming import Incoming, Journey
+from nexus.request import Agent, Event, Request
+
+AGENT = "nexus"
+"""How the home's own agent is named in events."""
+
+Deliver = Callable[[Request, str], Awaitable[None]]
+"""Hands an answer to its channel."""
+
+
+async def nowhere(request: Request, text: str) -> None:
+    """For channels whose answers are read from the ledger, as the terminal's are."""
+
+
+@dataclass(kw_only=True)
+class Stages:
+    """What the stages of one home use."""
+
+    ledgers: Ledgers
+    config: Config
+    broker: Broker
+    runner: Runner
+    deliver: Deliver = nowhere
+
+    async def receive_event(self, incoming: Incoming) -> Journey:
+        """Record what was said, and make it a request. What was delivered before is the same event."""
+
+        def record(connection: apsw.Connection) -> tuple[str, str]:
+            channel, thread = incoming.channel, incoming.thread
+            thread_id = events.ensure_thread(connection, channel=channel, external_id=thread)
+            sender = Participant(
+                role="sender", identifier=incoming.sender, display_name=incoming.display_name
+            )
+            new = NewEvent(
+                channel=channel,
+                content=incoming.content,
+                thread_id=thread_id,
+                sender=incoming.sender,
+                external_id=incoming.external_id,
+                participants=(sender,),
+            )
+            return thread_id, events.append(connection, [new])[0]
+
+        thread_id, event_id = await self.ledgers.events.write(record)
+        event = Event(
+            id=event_id,
+            content=incoming.content,
+            thread_id=thread_id,
+            channel=incoming.channel,
+            sender_id=incoming.sender,
+        )
+        agent = Agent(session_label=incoming.session_label or incoming.own_session)
+        request = Request(event=event, agent=agent)
+        await self.ledgers.runtime.write(partial(requests.create, request=request))
+        return Journey(incoming=incoming, request=request)
+
+    async def resolve_identity(self, journey: Journey) -> None:
+        """Find the sender among the contacts; an unknown one gets an entity and a contact."""
+        incoming = journey.incoming
+        find = partial(senders.find, channel=incoming.channel, identifier=incoming.sender)
+        journey.sender = await self.ledgers.identity.read(find)
+        if journey.sender is None:
+            seen = Seen(
+                channel=incoming.channel,
+                identifier=incoming.sender,
+                display_name=incoming.display_name,
+                event_id=journey.request.event.id,
+                is_owner=incoming.is_owner,
+            )
+            journey.sender = await self.ledgers.identity.write(partial(senders.resolve, seen=seen))
+        journey.request.principal_id = journey.sender.entity_id
+
+    async def resolve_access(self, journey: Journey) -> None:
+        """Decide what the sender may reach. Somebody whom nobody granted anything is told a code."""
+        sender, request = journey.sender, journey.request
+        assert sender is not None
+        if sender.is_owner:
+            request.access = access.owner(self.config.tools)
+            return
+        granted = await self.ledgers.identity.read(partial(grants.of, entity_id=sender.entity_id))
+        if granted is None:
+            ask = partial(grants.ask, contact_id=sender.contact_id)
+            code = await self.ledgers.identity.write(ask)
+            journey.denied = "an unknown sender"
+            journey.response = (
+                f"I do not know you yet. The owner of this agent can let you in with the code {code}."
+            )
+            return
+        request.access = access.known(granted)
+        if not access.may_use(request.access, request.agent.session_label, journey.incoming.own_session):
+            journey.denied = f"the session {request.agent.session_label} was not granted"
+
+    async def run_automations(self, journey: Journey) -> None:
+        """Let automations answer by themselves, or say who answers."""
+        returned = await self.fire("runAutomations", journey)
+        journey.handled = returned.handled
+        if returned.handled:
+            journey.response = returned.response or ""
+
+    async def assemble_context(self, journey: Journey) -> None:
+        """Put together what the answering agent is shown."""
+        request = journey.request
+        label = request.agent.session_label
+        if not await self.ledgers.runtime.read(partial(executions.any_in, session_label=label)):
+            await self.fire("agent:bootstrap", journey)
+        journey.assembled = await self.broker.assemble_context(
+            request, session_label=label, task=request.event.content
+        )
+        journey.assembled.model = journey.incoming.model
+
+    async def run_agent(self, journey: Journey) -> None:
+        """Queue the run. It ends in whatever process serves the home, which takes the journey further."""
+        assert journey.assembled is not None
+        await self.ledgers.runtime.write(partial(requests.update, request=journey.request))
+        journey.run = await self.broker.start_execution(
+            journey.request, journey.assembled, mode=journey.incoming.mode
+        )
+
+    async def deliver_response(self, request: Request, text: str, answer_id: str) -> None:
+        """Record the answer, once, and hand it to its channel."""
+        if request.event.channel is None:
+            return
+        answer = NewEvent(
+            channel=request.event.channel,
+            content=text,
+            direction="outbound",
+            thread_id=request.event.thread_id,
+            external_id=answer_id,
+            sender=AGENT,
+            reply_to_event_id=request.event.id,
+            request_id=request.request_id,
+        )
+        await self.ledgers.events.write(partial(events.append, events=[answer]))
+        await self.deliver(request, text)
+
+    async def finalize(self, journey: Journey) -> None:
+        """Let automations tidy up, and see to it that all they did is recorded."""
+        await self.fire("finalize", journey)
+        await self.runner.settled()
+
+    async def fire(self, hook_point: str, journey: Journey) -> Returned:
+        """Fire a hook point with what there is of the journey."""
+        occasion = Occasion(
+            request=journey.request,
+            assembled=journey.assembled,
+            result=journey.result,
+            key=journey.result and journey.result.execution_id,
+        )
+        return await self.runner.fire(hook_point, occasion)
