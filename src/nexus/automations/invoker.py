@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from nexus.automations.context import AutomationContext, Handler, Services
 from nexus.automations.hook_points import HookPoint
+from nexus.automations.improvement.reflection import Reflected, reflect
 from nexus.automations.occasion import Occasion
 from nexus.automations.registry import Entry
 from nexus.automations.returned import Returned, parse
@@ -24,6 +25,7 @@ from nexus.config import AutomationsConfig
 from nexus.errors import NexusError, ScriptChangedError
 from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
+from nexus.ledgers.runtime.invocations import Invocation
 
 Status = Literal["done", "failed", "timeout", "skipped"]
 
@@ -87,6 +89,13 @@ class Invoker:
             await services.stop()
         self._commit_if_changed(ready, f"{entry.automation.name} at {point.name}, {invocation_id}")
         return replace(ended, duration_ms=(time.perf_counter() - begun) * 1000)
+
+    async def improve(self, automation: Automation, occasion: Occasion, done: Invocation) -> Reflected:
+        """Let it reflect on what it did."""
+        settle = await reflect(self._home, automation, occasion, done, self._services)
+        place = workspace.place(self._home.meeseeks, automation.workspace_dir or "")
+        async with self._committing.setdefault(place, asyncio.Lock()):
+            return await asyncio.to_thread(settle)
 
     async def settled(self) -> None:
         """When this returns, what changed in workspaces is in their histories."""

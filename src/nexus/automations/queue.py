@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any, Protocol
 
+from nexus.automations.services import derived
 from nexus.engine import Context, Engine
 from nexus.engine.errors import UnknownExecutionError
 from nexus.errors import NexusError
@@ -18,12 +19,15 @@ from nexus.ledgers.runtime import automations, invocations
 
 LANE = "automations"
 _WORK = "automations.invocation"
+_IMPROVEMENT = "automations.improvement"
 
 
 class Runs(Protocol):
     """Runs an invocation whose turn has come."""
 
     async def run_queued(self, invocation_id: str) -> None: ...
+
+    async def run_improvement(self, invocation_id: str) -> None: ...
 
 
 Runners = Callable[[str], AbstractAsyncContextManager[Runs]]
@@ -37,10 +41,15 @@ class Invocations:
         self.engine = engine
         self._runners = runners
         engine.register(_WORK, self._run)
+        engine.register(_IMPROVEMENT, self._improve)
 
     async def _run(self, context: Context, payload: Any) -> None:
         async with self._runners(payload["home"]) as runner:
             await runner.run_queued(context.id)
+
+    async def _improve(self, context: Context, payload: Any) -> None:
+        async with self._runners(payload["home"]) as runner:
+            await runner.run_improvement(payload["invocation"])
 
 
 class InvocationQueue:
@@ -54,6 +63,12 @@ class InvocationQueue:
     def add(self, invocation_id: str, automation: str, session_label: str) -> None:
         """Hand one over that is written down already. Nobody waits for it."""
         task = asyncio.create_task(self._hand_over(invocation_id, automation, session_label))
+        self._handing.add(task)
+        task.add_done_callback(self._handing.discard)
+
+    def improve(self, invocation_id: str, automation: str) -> None:
+        """Chain a reflection to an invocation. Those of one automation follow each other."""
+        task = asyncio.create_task(self._chain(invocation_id, automation))
         self._handing.add(task)
         task.add_done_callback(self._handing.discard)
 
@@ -80,6 +95,17 @@ class InvocationQueue:
         label = "" if found.input is None else str(found.input["request"]["agent"]["session_label"])
         await self._hand_over(id_, automation.name if automation else "", label)
         return True
+
+    async def _chain(self, invocation_id: str, automation: str) -> None:
+        key = f"improve:{automation}"
+        with suppress(NexusError):
+            await self._engine.start(
+                _IMPROVEMENT,
+                {"home": self._home, "invocation": invocation_id},
+                key=f"{self._home}/{key}" if self._home else key,
+                lane=LANE,
+                execution_id=derived("exe", invocation_id, "chain"),
+            )
 
     async def _hand_over(self, id_: str, automation: str, session_label: str) -> None:
         key = f"automation:{automation}:{session_label}"

@@ -111,6 +111,10 @@ class Registry:
         await self.read()
         return next((each for each in self._by_id.values() if each.automation.name == found.name), None)
 
+    def known(self, automation_id: str) -> Entry | None:
+        """One that is active, by its id."""
+        return self._by_id.get(automation_id)
+
     def heed(self, circuits: list[Circuit]) -> None:
         """Take over how circuits stand after their invocations were recorded."""
         for circuit in circuits:

@@ -101,11 +101,21 @@ class Runner:
         self.registry.heed(
             await self.ledgers.runtime.write(partial(invocations.end, ended=final, error_limit=limit))
         )
+        self._improve([final])
+
+    async def run_improvement(self, invocation_id: str) -> None:
+        """Let an automation reflect on an invocation that went well."""
+        done = await self.ledgers.runtime.read(partial(invocations.get, invocation_id=invocation_id))
+        entry = done and await self.registry.version(done.automation_id)
+        if done is None or entry is None or done.input is None or not entry.automation.workspace_dir:
+            return
+        await self.invoker.improve(entry.automation, Occasion.from_json(done.input), done)
 
     async def _run(
         self, entry: Entry, point: HookPoint, occasion: Occasion, deadline: float
     ) -> tuple[Invocation, Returned]:
-        invocation = self._invocation(entry, point, occasion, "running")
+        given = occasion.to_json() if entry.automation.self_improvement else None
+        invocation = self._invocation(entry, point, occasion, "running", given)
         left_ms = (deadline - time.monotonic()) * 1000
         timeout_ms = min(entry.automation.timeout_ms or self.settings.timeout_ms, left_ms)
         if not entry.may_run(self.now, self.settings.circuit_cooldown_ms):
@@ -148,7 +158,7 @@ class Runner:
             blocking=entry.automation.blocking,
             status=status,
             created_at=clock.timestamp(self.now()),
-            input=given if status == "queued" else None,
+            input=None if status == "skipped" else given,
             error="its circuit is open" if status == "skipped" else None,
         )
 
@@ -168,6 +178,14 @@ class Runner:
         except LedgerError:
             return  # a full disk must not fail the request that is being answered
         self.registry.heed(circuits)
+        self._improve(ended)
+
+    def _improve(self, ended: list[Invocation]) -> None:
+        """Chain a reflection to each that went well and is to learn from it."""
+        for each in ended:
+            entry = self.registry.known(each.automation_id)
+            if self.queue and each.status == "done" and entry and entry.automation.self_improvement:
+                self.queue.improve(each.id, entry.automation.name)
 
 
 def _memories(text: str) -> str:
@@ -198,4 +216,5 @@ def _final(begun: Invocation, ended: Ended, started_at: str, now: clock.Clock) -
         started_at=started_at,
         ended_at=clock.timestamp(now()),
         output=ended.output or None,
+        input=begun.input,
     )

@@ -9,6 +9,7 @@ from typing import Any, cast
 import click
 
 from nexus.automations import hook_points, registration, registry, template
+from nexus.automations.improvement.reflection import quarantine_of
 from nexus.automations.scripts import checked, script
 from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import History
@@ -101,10 +102,13 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     with opened(ctx) as place:
         found = place.found(name)
         told = state(place.home, found)
+        aside = sorted(map(str, quarantine_of(place.home, name).glob("*.json")))
     if as_json:
-        click.echo(json.dumps({**found.to_json(), "state": told}, indent=2))
-    else:
-        print_automation(found, told)
+        click.echo(json.dumps({**found.to_json(), "state": told, "quarantined": aside}, indent=2))
+        return
+    print_automation(found, told)
+    for file in aside:
+        click.echo(f"{'quarantined':<20} {file}")
 
 
 @automations.command()

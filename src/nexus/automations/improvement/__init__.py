@@ -1,0 +1,1 @@
+"""Self-improvement: after a run that went well, a reflection may leave something learned in the workspace."""
