@@ -14,6 +14,7 @@ _BENCH = Path(__file__).parents[2] / "bench"
     [
         (["ledgers.py", "--quick"], "| measured | figure |"),
         (["engine.py", "--quick", "--database", "sqlite"], "| enqueue to start | p50"),
+        (["hooks.py", "--quick"], "an empty hook point: p50"),
         (["turns.py", "--quick"], "| what the broker adds, p50 |"),
         (["memory_writes.py", "--quick"], "facts in batches of"),
     ],

@@ -360,7 +360,7 @@ SELECT id FROM invocations WHERE status IN ('queued', 'running') AND blocking = 
 
 -- name: executions_of_request
 SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, status, result_json, error,
-       enqueued_at, started_at, ended_at
+       enqueued_at, started_at, ended_at, timeout_ms
 FROM executions WHERE request_id = :request_id AND session_label = :session_label ORDER BY id
 
 -- name: any_execution_in
