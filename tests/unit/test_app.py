@@ -9,13 +9,14 @@ import apsw
 import pytest
 
 from apps import app_on
-from nexus.app import App, owner_access
+from nexus.app import App
 from nexus.config import Config, ToolsConfig
 from nexus.engine.errors import WorkCancelledError, WorkFailedError
 from nexus.errors import ConfigError
 from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
+from nexus.pipeline import access
 from nexus.request import Grant
 from nexus.testing import Hold, ModelServer, ToolCall, Turn, failures
 
@@ -116,13 +117,13 @@ async def test_without_a_model_nothing_is_recorded(home: Home) -> None:
 
 def test_the_owners_grants_come_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
-    access = owner_access(ToolsConfig(directories=("~/notes", "/desk:rw"), network=True))
-    assert access.directories == (Grant(path="/home/ada/notes"), Grant(path="/desk", writable=True))
-    assert access.network
-    assert access.tools is None
+    granted = access.owner(ToolsConfig(directories=("~/notes", "/desk:rw"), network=True))
+    assert granted.directories == (Grant(path="/home/ada/notes"), Grant(path="/desk", writable=True))
+    assert granted.network
+    assert granted.tools is None
 
 
 @pytest.mark.parametrize("wrong", ["notes", "~/notes/../keys:rw", "./here"])
 def test_a_grant_is_an_absolute_path(wrong: str) -> None:
     with pytest.raises(ConfigError, match="absolute path"):
-        owner_access(ToolsConfig(directories=(wrong,)))
+        access.owner(ToolsConfig(directories=(wrong,)))

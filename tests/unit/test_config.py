@@ -39,7 +39,6 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "tools": {**asdict(Config().tools), "directories": []},
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
         "automations": asdict(Config().automations),
-        "memory": asdict(Config().memory),
     }
 
 
