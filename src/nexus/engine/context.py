@@ -23,7 +23,14 @@ class Context:
     attempt: int
     """1 for a first attempt; a job's retry counts up."""
     leases: Leases
+    executor_id: str
+    """The name under which this process claimed it."""
     entry: Entry
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process may still act for it; once lost, it is not given back by a new lease."""
+        return self.entry.reason != "fenced" and self.leases.held_by(self.executor_id)
 
     async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a part of the work once. After a crash its recorded result is used instead.
@@ -31,7 +38,7 @@ class Context:
         An executor that has lost its lease starts no further step, and one that was already running
         when the lease was lost cannot record its result.
         """
-        if self.leases.valid and self.entry.reason != "fenced":
+        if self.is_ours:
             try:
                 return await interior.step(name, function, *arguments)
             except interior.NotOwnerError:

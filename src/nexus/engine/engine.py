@@ -252,6 +252,7 @@ class Engine:
             key=entry.key,
             attempt=int(options["attempt"]),
             leases=self._parts.leases,
+            executor_id=self._parts.sweeper.claimant(execution_id),
             entry=entry,
         )
         ended = self._ends.get(work)
@@ -267,7 +268,7 @@ class Engine:
 
     def _bound(self, context: Context, payload: Any) -> Callable[[], Awaitable[Any]]:
         async def body() -> Any:
-            if not context.leases.valid:
+            if not context.is_ours:
                 context.entry.stop("fenced")
                 raise asyncio.CancelledError
             if context.work not in self._works:

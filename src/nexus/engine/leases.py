@@ -70,6 +70,10 @@ class Leases:
         """Whether this process may still act under its lease, by its own clock."""
         return now_s() < self._valid_until_s
 
+    def held_by(self, executor_id: str) -> bool:
+        """Whether what was claimed under that name may go on: a new lease does not give old work back."""
+        return self.executor_id == executor_id and self.valid
+
     @property
     def remaining_s(self) -> float:
         return self._valid_until_s - now_s()

@@ -36,6 +36,7 @@ class Sweeper:
         self._settings = settings
         self._lanes = sorted(settings.lanes, key=lambda lane: lane.priority)
         self._taken: Counter[str] = Counter()
+        self._claimants: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self.also = lambda: None
@@ -50,6 +51,10 @@ class Sweeper:
         self._wake.set()
         if self._task is not None:
             await self._task
+
+    def claimant(self, execution_id: str) -> str:
+        """The name under which this process claimed an execution that is about to begin."""
+        return self._claimants.pop(execution_id, "")
 
     def released(self, lane: str) -> None:
         """An execution of that lane has ended, and its end is recorded."""
@@ -84,13 +89,15 @@ class Sweeper:
 
     def _claim(self, lane: Lane, room: int) -> int:
         for attempt in range(_ATTEMPTS):
+            executor_id = self._leases.executor_id
             try:
-                claimed = self._claims[lane.name].take(self._leases.executor_id, room)
+                claimed = self._claims[lane.name].take(executor_id, room)
             except IntegrityError:
                 # Another worker took an item of one of these keys first, and the index refused ours.
                 time.sleep(random.uniform(0.001, 0.01) * (attempt + 1))  # noqa: S311 - spreads retries only
                 continue
-            if claimed.ids and self._leases.valid:
+            if claimed.ids and self._leases.held_by(executor_id):
+                self._claimants.update(dict.fromkeys(claimed.ids, executor_id))
                 return self._interior.run(claimed.ids, claimed.owner)
             return 0
         self._wake.set_from_thread()

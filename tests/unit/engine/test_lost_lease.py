@@ -1,0 +1,72 @@
+"""What a process claimed before its lease was lost stays lost, though it has a new lease by then."""
+
+# pyright: reportPrivateUsage=false
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus.engine import Context, Engine, Settings
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return Engine(Settings(database=tmp_path / "engine.db"))
+
+
+async def _when_thawed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next claim lose its lease and get a new one before its bodies start, as after a freeze."""
+    parts = engine._parts
+    assert parts is not None
+    original, once = parts.interior.run, iter([parts.leases._replace])
+
+    def run(claimed: list[str], owner: str) -> int:
+        next(once, lambda: None)()
+        return original(claimed, owner)
+
+    monkeypatch.setattr(parts.interior, "run", run)
+
+
+async def test_a_body_does_not_begin_under_a_lease_that_was_lost(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+
+    async def note(context: Context, payload: Any) -> None:
+        names.append(context.executor_id)
+
+    engine.register("note", note)
+    async with engine:
+        await _when_thawed(engine, monkeypatch)
+        handle = await engine.start("note", None, key="k", lane="chat")
+        assert engine._parts is not None
+        async with asyncio.timeout(30):
+            await handle.result()
+        assert names == [engine._parts.leases.executor_id]
+
+
+async def test_a_step_does_not_begin_under_a_lease_that_was_lost(engine: Engine) -> None:
+    ran: list[str] = []
+
+    async def late(context: Context, payload: Any) -> None:
+        async def step() -> None:
+            ran.append(context.executor_id)
+
+        if not ran and len(attempts) == 0:
+            attempts.append(context.executor_id)
+            assert engine._parts is not None
+            # The event loop has not heard of it yet: only the names tell.
+            engine._parts.leases._valid_until_s = 0.0
+            await asyncio.to_thread(engine._parts.leases.acquire)
+        await context.step("late", step)
+
+    attempts: list[str] = []
+    engine.register("late", late)
+    async with engine:
+        handle = await engine.start("late", None, key="k", lane="chat")
+        async with asyncio.timeout(60):
+            await handle.result()
+        assert engine._parts is not None
+        assert ran == [engine._parts.leases.executor_id] != attempts
