@@ -75,7 +75,7 @@ class PlainVectors:
 
     async def ask(self, question: str) -> tuple[list[str], list[str]]:
         vector = self._vectors.embedder.embed([question])
-        (hits,) = self._vectors.index.search(vector, len(self._turn))
+        (hits,) = await self._vectors.mirror.search(vector, len(self._turn))
         turns = [self._turn[id_] for id_ in hits.ids]
         return turns[:_DEEPEST], list(dict.fromkeys(self._session[turn] for turn in turns))
 

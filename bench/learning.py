@@ -125,6 +125,11 @@ def learn_relevance(examples: list[Example], names: tuple[str, ...]) -> dict[str
     matrix = np.concatenate([example.matrix[:, columns] for example in examples]).astype(float)
     relevant = np.concatenate([example.relevant for example in examples])
     model = library(C=1.0, max_iter=1000).fit(matrix, relevant)
+    return rounded(names, model)
+
+
+def rounded(names: tuple[str, ...], model: Any) -> dict[str, Any]:
+    """A logistic model as data."""
     weights = {name: round(float(w), 4) for name, w in zip(names, model.coef_[0], strict=True)}
     return {"weights": weights, "bias": round(float(model.intercept_[0]), 4)}
 
@@ -171,13 +176,11 @@ def write(examples: list[Example], file: Path) -> None:
     """Learn everything and write it."""
     names = [name for name in examples[0].names if name not in _LEFT_OUT]
     model = learn_trees(examples, names)
-    data = {
-        "features": names,
-        "trees": plain_trees(model),
-        "relevance": learn_relevance(examples, (*_WORDS, *_MEANING)),
-        "relevance_by_words": learn_relevance(examples, _WORDS),
-        "threads": {"best": 0.5, "best3": 0.5},
-    }
+    # What is set by hand, and what bench/abstention.py learns, stays as it is.
+    data = json.loads(file.read_text(encoding="utf-8"))
+    data["features"], data["trees"] = names, plain_trees(model)
+    data["by_meaning"]["relevance"] = learn_relevance(examples, (*_WORDS, *_MEANING))
+    data["by_words"]["relevance"] = learn_relevance(examples, _WORDS)
     file.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
 
 

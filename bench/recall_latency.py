@@ -102,11 +102,11 @@ async def main() -> None:
         vectors = Vectors(opened.embeddings, embedder)
         held = await opened.memory.read(lambda c: c.execute("SELECT count(*) FROM facts").get)
         await fill(opened, vectors, Speaker(int(str(held)) + 7), arguments.facts - int(str(held)))
-        await vectors.refresh()
+        await vectors.mirror.refresh()
         recall = Recall(opened, vectors)
         questions = [f"When did {text}?" for text in Speaker(3).sentences(_QUESTIONS, 6)]
         await ask(recall, questions[:10], "high")
-        print(f"{len(vectors.index):,} vectors; peak memory {_peak_mib()} MiB\n")
+        print(f"{len(vectors.mirror):,} vectors; peak memory {_peak_mib()} MiB\n")
         print("| budget | p50 ms | p95 ms | max ms | query embedding ms | with late arms |")
         print("|---|---|---|---|---|---|")
         for budget in _BUDGETS:

@@ -55,7 +55,7 @@ async def run_conversation(
             vectors,
             lambda done: told.console.log(f"{conversation.name}: {done} turns embedded") if done else None,
         )
-        await vectors.refresh()
+        await vectors.mirror.refresh()
         session_of = await _sessions(ledgers, conversation)
         recall = Recall(ledgers, vectors, now=lambda: conversation.asked_at)
         for baseline in others:

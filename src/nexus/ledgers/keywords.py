@@ -50,25 +50,27 @@ def frequencies(words: Iterable[str], newest: int, probe: Probe) -> list[Frequen
     return sorted((each for each in found if each.rows), key=lambda each: each.rows)
 
 
-def plans(found: list[Frequency]) -> list[Plan]:
+def plans(
+    found: list[Frequency], *, ranked_rows: int = _RANKED_ROWS, scanned_rows: int = _SCANNED_ROWS
+) -> list[Plan]:
     """What to ask an index for, in this order, until there are hits enough."""
     if not found:
         return []
-    chosen = _within(found[:_RANKED_WORDS], _RANKED_ROWS)
+    chosen = _within(found[:_RANKED_WORDS], ranked_rows)
     if not chosen:
-        return _of_frequent_words(found)
-    weighed = _within(found[len(chosen) :], _SCANNED_ROWS)
+        return _of_frequent_words(found, scanned_rows)
+    weighed = _within(found[len(chosen) :], scanned_rows)
     rows = match_any(chosen)
     # The right side adds no row: it lets the frequent words count, where they stand in a chosen one.
     return [Plan(f"({rows}) AND ({match_any(chosen + weighed)})" if weighed else rows, ranked=True)]
 
 
-def _of_frequent_words(found: list[Frequency]) -> list[Plan]:
+def _of_frequent_words(found: list[Frequency], scanned_rows: int) -> list[Plan]:
     rarest = Plan(match_any([found[0].word]), ranked=False)
     if len(found) == 1:
         return [rarest]
     together = found[:_TOGETHER]
-    affordable = sum(each.rows for each in together) <= _SCANNED_ROWS
+    affordable = sum(each.rows for each in together) <= scanned_rows
     return [Plan(match_all([each.word for each in together]), ranked=affordable), rarest]
 
 

@@ -80,6 +80,8 @@ CREATE INDEX facts_target ON facts (target_entity_id, created_at) WHERE target_e
 CREATE INDEX facts_event ON facts (source_event_id) WHERE source_event_id IS NOT NULL;
 CREATE INDEX facts_episode ON facts (source_episode_id) WHERE source_episode_id IS NOT NULL;
 CREATE INDEX facts_created ON facts (created_at);
+CREATE INDEX facts_time ON facts (coalesce(as_of, valid_at));
+CREATE INDEX facts_source_time ON facts (source_entity_id, created_at) WHERE source_entity_id IS NOT NULL;
 
 CREATE TRIGGER facts_are_not_changed BEFORE UPDATE ON facts
 BEGIN SELECT RAISE(ABORT, 'facts is append-only: write a new observation instead'); END;

@@ -1,7 +1,7 @@
 """Meaning as numbers: the models that make vectors, the ledger that keeps them, the index that searches.
 
-`find` says where a model's files are, `load` opens one, `Vectors` follows the embeddings ledger in
-memory, `embed_new` makes the vectors that are missing, and `background` has that done on the engine.
+`find` says where a model's files are, `load` opens one, `Vectors` keeps the embeddings ledger, its mirror
+searches it, `embed_new` makes the vectors that are missing, and `background` has that done on the engine.
 """
 
 from nexus.memory.embedding.backlog import Backlog, backlog
@@ -9,8 +9,8 @@ from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, Model
 from nexus.memory.embedding.choice import chosen, opener
 from nexus.memory.embedding.embedder import Embedder, MiniLM, load
 from nexus.memory.embedding.files import ModelFiles, find
-from nexus.memory.embedding.index import ExactIndex, Hits, Index
 from nexus.memory.embedding.job import embed_new
+from nexus.memory.embedding.mirror import Hits, Mirror
 from nexus.memory.embedding.vectors import Vectors
 
 __all__ = [
@@ -18,10 +18,9 @@ __all__ = [
     "MODELS",
     "Backlog",
     "Embedder",
-    "ExactIndex",
     "Hits",
-    "Index",
     "MiniLM",
+    "Mirror",
     "Model",
     "ModelFiles",
     "Vectors",

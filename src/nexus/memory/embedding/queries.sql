@@ -37,8 +37,10 @@ DELETE FROM embedding_models WHERE id = ?
 SELECT source_text_hash FROM embeddings WHERE target_type = ? AND target_id = ? AND model_id = ?
 
 -- name: newer
-SELECT seq, target_id, vector FROM embeddings
-WHERE seq > ? AND model_id = ? AND target_type IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?
+SELECT seq, target_id, vector FROM embeddings WHERE seq > ? AND model_id = ? ORDER BY seq LIMIT ?
+
+-- name: vectors_by_seq
+SELECT seq, vector FROM embeddings WHERE seq IN (SELECT value FROM json_each(?))
 
 -- name: position
 SELECT position FROM embedding_progress WHERE model_id = ? AND target_type = ?

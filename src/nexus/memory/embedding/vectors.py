@@ -1,10 +1,9 @@
-"""The embeddings ledger, followed in memory: written as float16, searched as float32."""
+"""The embeddings ledger: one model's vectors, kept as float16 blobs that anybody can read."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, cast
+from typing import cast
 
 import apsw
 import numpy as np
@@ -12,15 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from nexus.ledgers.database import Database
 from nexus.memory.embedding.embedder import Embedder
-from nexus.memory.embedding.index import ExactIndex, Index
+from nexus.memory.embedding.mirror import Mirror
 from nexus.memory.embedding.sources import SQL, Source
 
 Floats = NDArray[np.float32]
 
-# What recall searches by meaning; the other kinds are found by their names, ties and times.
-SEARCHED: Final = ("event", "fact")
-
-_ROWS_A_READ = 20_000
 _ROWS_A_DELETE = 5_000
 
 
@@ -33,13 +28,12 @@ class Position:
 
 
 class Vectors:
-    """One model's vectors: kept in the ledger, mirrored in an index that follows it by its cursor."""
+    """One model's vectors: kept in the ledger, searched in a mirror that follows it."""
 
-    def __init__(self, database: Database, embedder: Embedder, index: Index | None = None) -> None:
+    def __init__(self, database: Database, embedder: Embedder, mirror: Mirror | None = None) -> None:
         self.embedder = embedder
-        self.index: Index = index or ExactIndex(embedder.dimensions)
+        self.mirror = Mirror(database, embedder.model_id, embedder.dimensions) if mirror is None else mirror
         self._database = database
-        self._cursor = 0
 
     async def put(
         self, sources: Sequence[Source], vectors: ArrayLike, reached: Position | None = None
@@ -86,17 +80,6 @@ class Vectors:
         for (other,) in cast("list[tuple[str]]", others):
             while await self._database.write(partial(_drop_some, other)):
                 pass
-
-    async def refresh(self) -> None:
-        """Bring the index up to date with the ledger. Cheap when nothing is new."""
-        while rows := await self._database.read(self._newer):
-            matrix = np.frombuffer(b"".join(row[2] for row in rows), "<f2").astype(np.float32)
-            self.index.put([row[1] for row in rows], matrix.reshape(len(rows), -1))
-            self._cursor = rows[-1][0]
-
-    def _newer(self, connection: apsw.Connection) -> list[tuple[int, str, bytes]]:
-        key = (self._cursor, self.embedder.model_id, json.dumps(SEARCHED), _ROWS_A_READ)
-        return cast("list[tuple[int, str, bytes]]", connection.execute(SQL["newer"], key).fetchall())
 
     def _write(
         self,

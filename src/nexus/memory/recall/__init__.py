@@ -1,6 +1,23 @@
 """Recall: find the right few things, fast, and say why. No language model is called."""
 
-from nexus.memory.recall.item import Answer, Budget, Item, Kind, Query, Reasons, Result
+from nexus.memory.recall.item import Answer, Budget, Item, Kind, Query, Reasons, Result, Sighting
 from nexus.memory.recall.recall import Recall
+from nexus.memory.recall.scope import OWNER, Access
+from nexus.memory.recall.search import ARMS, Arm, Search
 
-__all__ = ["Answer", "Budget", "Item", "Kind", "Query", "Reasons", "Recall", "Result"]
+__all__ = [
+    "ARMS",
+    "OWNER",
+    "Access",
+    "Answer",
+    "Arm",
+    "Budget",
+    "Item",
+    "Kind",
+    "Query",
+    "Reasons",
+    "Recall",
+    "Result",
+    "Search",
+    "Sighting",
+]

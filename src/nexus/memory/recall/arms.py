@@ -1,56 +1,70 @@
 """The arms of recall: each a named way to find candidates in the ledgers, nothing more.
 
-An arm is a function of a connection (or the index), the question and the query's scope. It answers
-with sightings, best first; what they are worth together is decided by the features and the ranker.
+An arm is a function of a connection, the question and the scope. It answers with sightings, best
+first; what they are worth together is decided by the features and the ranker.
 """
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import apsw
-import numpy as np
 
 from nexus import clock
-from nexus.ledgers.sql import named
+from nexus.ledgers import keywords
 from nexus.ledgers.text import match_any
-from nexus.memory.embedding.embedder import Floats
-from nexus.memory.embedding.index import Index
-from nexus.memory.recall.item import Kind, Query, Sighting
+from nexus.memory.recall.item import Kind, Sighting
 from nexus.memory.recall.question import Question
+from nexus.memory.recall.scope import Scope
+from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.words import ROLE_WORDS, counted
 
-SQL: Final = named(Path(__file__).with_name("queries.sql"))
+Log = Literal["event", "fact"]
+_PLURAL: Final[dict[Log, str]] = {"event": "events", "fact": "facts"}
 
-SUMMARIES = 5_000
+# Conclusions and episodes have no full-text index: so many of the newest of each kind are looked at.
+SUMMARIES: Final = 2_000
 _LONGEST_ALIAS_WORDS = 4
+_NO_NAMES = frozenset({"i", "me", "my", "you", "the", "a"})
+_NEIGHBOURS = 5
+_FACTS_FOR_NEIGHBOURS = 2_000
+
+# What a fact of a neighbour counts beside one of an entity that the question names.
+_NEIGHBOUR_SCORE = 0.5
 
 
-def keyword_events(
-    connection: apsw.Connection, question: Question, query: Query, limit: int, matched_rows: int
+def frequencies(connection: apsw.Connection, question: Question, log: Log) -> list[keywords.Frequency]:
+    """In how many events or facts each word of the question occurs, rarest first.
+
+    Exact for a word of few rows; for a frequent one its newest rows tell it near enough.
+    """
+
+    def probe(word: str, most: int) -> tuple[int, int]:
+        row = connection.execute(SQL[f"{_PLURAL[log]}_matching"], (match_any([word]), most)).fetchone()
+        return cast("tuple[int, int]", row)
+
+    newest = cast("int", connection.execute(SQL[f"newest_{log}"]).get)
+    return keywords.frequencies(question.forms.values(), newest, probe)
+
+
+def keyword(
+    connection: apsw.Connection,
+    log: Log,
+    found: list[keywords.Frequency],
+    scope: Scope,
+    limit: int,
+    matched_rows: int,
 ) -> list[Sighting]:
-    """Events that share words with the question."""
-    match = _match(connection, question, "event_frequency", matched_rows)
-    if match is None:
-        return []
-    scoped = any((query.thread_ids is not None, query.channel, query.time_after, query.time_before))
-    statement = SQL["keyword_events_scoped" if scoped else "keyword_events"]
-    rows = connection.execute(statement, {"match": match, "limit": limit, **scope(query)})
-    return _sightings("keyword", "event", rows)
-
-
-def keyword_facts(
-    connection: apsw.Connection, question: Question, query: Query, limit: int, matched_rows: int
-) -> list[Sighting]:
-    """Facts that share words with the question."""
-    match = _match(connection, question, "fact_frequency", matched_rows)
-    if match is None:
-        return []
-    scoped = query.time_after or query.time_before
-    statement = SQL["keyword_facts_scoped" if scoped else "keyword_facts"]
-    rows = connection.execute(statement, {"match": match, "limit": limit, **scope(query)})
-    return _sightings("keyword", "fact", rows)
+    """Events or facts that share words with the question: the rare words choose, as BM25 ranks them."""
+    narrowed = "" if scope.open or (log == "fact" and not (scope.after or scope.before)) else "_scoped"
+    hits: dict[str, float] = {}
+    for plan in keywords.plans(found, ranked_rows=matched_rows, scanned_rows=0):
+        if len(hits) >= limit:
+            break
+        name = f"{'keyword' if plan.ranked else 'newest'}_{_PLURAL[log]}{narrowed}"
+        for row in connection.execute(SQL[name], {"match": plan.match, "limit": limit, **scope.parameters}):
+            hits.setdefault(str(row[0]), cast("float", row[1]))
+    return _sightings("keyword", log, list(hits.items())[:limit])
 
 
 def speakers_named(connection: apsw.Connection, question: Question) -> frozenset[str]:
@@ -59,135 +73,110 @@ def speakers_named(connection: apsw.Connection, question: Question) -> frozenset
         term
         for term in question.terms
         if term not in ROLE_WORDS
-        and connection.execute(
-            SQL["speaks"], (f'sender : "{question.forms[term].replace(chr(34), "")}"',)
-        ).get
+        and connection.execute(SQL["speaks"], (f"sender : {match_any([question.forms[term]])}",)).get
     )
 
 
-def semantic(
-    index: Index, vectors: dict[str, Floats], allowed: set[str] | None, limit: int
-) -> list[Sighting]:
-    """Whatever is nearest in meaning to each vector; the arms are named as the vectors are."""
-    found = index.search(np.stack(list(vectors.values())), limit, allowed)
-    return [
-        Sighting(arm=arm, kind=_kind(id_), id=id_, rank=rank, score=float(score))
-        for arm, hits in zip(vectors, found, strict=True)
-        for rank, (id_, score) in enumerate(zip(hits.ids, hits.scores, strict=True), start=1)
-    ]
-
-
 def temporal_events(
-    connection: apsw.Connection, question: Question, query: Query, limit: int
+    connection: apsw.Connection, question: Question, scope: Scope, limit: int
 ) -> list[Sighting]:
     """Events of the time that the question speaks of."""
     if question.window is None:
         return []
-    rows = connection.execute(SQL["events_in_window"], {**_window(question), **scope(query), "limit": limit})
-    return _sightings("temporal", "event", ((row[0], 1.0) for row in rows))
+    given = {**scope.parameters, **_window(question), "limit": limit}
+    return _sightings(
+        "temporal", "event", ((row[0], 1.0) for row in connection.execute(SQL["events_in_window"], given))
+    )
 
 
-def temporal_facts(
-    connection: apsw.Connection, question: Question, query: Query, limit: int
-) -> list[Sighting]:
-    """Facts of the time that the question speaks of."""
+def temporal_memory(connection: apsw.Connection, question: Question, limit: int) -> list[Sighting]:
+    """Facts and episodes of the time that the question speaks of."""
     if question.window is None:
         return []
-    rows = connection.execute(SQL["facts_in_window"], {**_window(question), "limit": limit})
-    return _sightings("temporal", "fact", ((row[0], 1.0) for row in rows))
+    given = {**_window(question), "limit": limit}
+    facts = connection.execute(SQL["facts_in_window"], given).fetchall()
+    episodes = connection.execute(SQL["episodes_in_window"], given).fetchall()
+    return [
+        *_sightings("temporal", "fact", ((row[0], 1.0) for row in facts)),
+        *_sightings("temporal", "episode", ((row[0], 1.0) for row in episodes)),
+    ]
 
 
 def entities_named(connection: apsw.Connection, question: Question) -> dict[str, str]:
-    """The entities that the question names by an alias: their ids, with the name that matched."""
-    words = question.text.lower().split()
-    stripped = [word.strip(".,;:!?\"'()[]").removesuffix("'s") for word in words]
+    """The entities that the question names by an alias, and those that are one with them.
+
+    Their ids, each with the name that matched.
+    """
+    words = [word.strip(".,;:!?\"'()[]").removesuffix("'s") for word in question.text.lower().split()]
     spans = {
-        " ".join(stripped[i : i + n])
+        " ".join(words[i : i + n])
         for n in range(1, _LONGEST_ALIAS_WORDS + 1)
-        for i in range(len(stripped) - n + 1)
+        for i in range(len(words) - n + 1)
     }
-    wanted = [span for span in spans if span and span not in {"i", "me", "my", "you", "the", "a"}]
-    rows = connection.execute(SQL["aliases"], (json.dumps(wanted),))
+    return named_entities(connection, [span for span in spans if span and span not in _NO_NAMES])
+
+
+def named_entities(connection: apsw.Connection, names: Iterable[str]) -> dict[str, str]:
+    """The entities that go by one of the names, and those that are one with them."""
+    rows = connection.execute(SQL["aliases"], (json.dumps(list(names)),))
     found = {str(row[1]): str(row[2]) for row in rows}
-    roots = connection.execute(SQL["root_entities"], (json.dumps(list(found)),))
-    return found | {str(row[0]): found.get(str(row[0]), "") for row in roots}
+    family = connection.execute(SQL["families"], (json.dumps(list(found)),))
+    return found | {str(row[1]): found[str(row[0])] for row in family}
+
+
+def narrowed_to(connection: apsw.Connection, entity: str) -> dict[str, str]:
+    """The entity of that id or name, and those that are one with it."""
+    family = connection.execute(SQL["families"], (json.dumps([entity]),))
+    named = named_entities(connection, [entity.lower().strip()])
+    return named or {str(row[1]): "" for row in family}
 
 
 def graph(connection: apsw.Connection, entity_ids: Iterable[str], limit: int) -> list[Sighting]:
-    """Facts about the entities that the question names, newest first."""
-    wanted = list(entity_ids)
-    if not wanted:
-        return []
-    rows = connection.execute(SQL["facts_of_entities"], {"entities": json.dumps(wanted), "limit": limit})
-    return _sightings("graph", "fact", rows)
+    """Facts about the entities that the question names, newest first, then facts about their neighbours."""
+    wanted = {"entities": json.dumps(list(entity_ids)), "limit": limit}
+    facts = connection.execute(SQL["facts_of_entities"], wanted).fetchall()
+    near = {**wanted, "limit": _NEIGHBOURS, "facts": _FACTS_FOR_NEIGHBOURS}
+    neighbours = [str(row[0]) for row in connection.execute(SQL["neighbours_of_entities"], near)]
+    beyond = connection.execute(
+        SQL["facts_of_entities"], {"entities": json.dumps(neighbours), "limit": limit // 4}
+    ).fetchall()
+    scored = {str(row[0]): _NEIGHBOUR_SCORE for row in beyond} | {str(row[0]): 1.0 for row in facts}
+    return _sightings("graph", "fact", sorted(scored.items(), key=lambda pair: -pair[1]))
+
+
+def conclusions(connection: apsw.Connection, entity_ids: Iterable[str], limit: int) -> list[Sighting]:
+    """Mental models and observations about the entities, and the episodes that mention them."""
+    wanted = {"entities": json.dumps(list(entity_ids)), "limit": limit}
+    rows = connection.execute(SQL["conclusions_of_entities"], wanted)
+    return [
+        Sighting(arm="graph", kind=cast("Kind", kind), id=str(id_), rank=rank, score=1.0)
+        for rank, (kind, id_) in enumerate(rows, start=1)
+    ]
 
 
 def causal(connection: apsw.Connection, fact_ids: Iterable[str], limit: int) -> list[Sighting]:
     """Facts that led to those found, or that they led to."""
-    wanted = list(fact_ids)
-    if not wanted:
-        return []
-    rows = connection.execute(SQL["causal_neighbours"], {"facts": json.dumps(wanted), "limit": limit})
-    return _sightings("causal", "fact", rows)
+    given = {"facts": json.dumps(sorted(fact_ids)), "limit": limit}
+    return _sightings("causal", "fact", connection.execute(SQL["causal_neighbours"], given))
 
 
 def summaries(connection: apsw.Connection, question: Question, limit: int) -> list[Sighting]:
     """Observations, mental models and episodes that share words with the question."""
     wanted = set(question.terms)
     scored: list[tuple[float, str, str]] = []
-    for kind, id_, content, *_ in connection.execute(SQL["summaries"], (SUMMARIES,)):
+    for kind, id_, content in connection.execute(SQL["newest_summaries"], {"most": SUMMARIES}):
         shared = wanted.intersection(counted(str(content)).counts)
         if shared:
             scored.append((len(shared) / len(wanted), str(kind), str(id_)))
     scored.sort(reverse=True)
     return [
-        Sighting(arm="summaries", kind=cast("Kind", kind), id=id_, rank=rank, score=score)
+        Sighting(arm="keyword", kind=cast("Kind", kind), id=id_, rank=rank, score=score)
         for rank, (score, kind, id_) in enumerate(scored[:limit], start=1)
     ]
 
 
-def frequencies(
-    connection: apsw.Connection, question: Question, *, events: bool
-) -> tuple[int, dict[str, int]]:
-    """How many events or facts there are, and how many hold each word of the question."""
-    total = cast("int", connection.execute(SQL["event_count" if events else "fact_count"]).get)
-    name = "event_frequency" if events else "fact_frequency"
-    return total, {
-        term: cast("int", connection.execute(SQL[name], (term,)).get or 0) for term in question.terms
-    }
-
-
-def scope(query: Query) -> dict[str, str | None]:
-    """The query's scope as the statements take it."""
-    return {
-        "threads": None if query.thread_ids is None else json.dumps(sorted(query.thread_ids)),
-        "channel": query.channel,
-        "after": clock.timestamp(query.time_after) if query.time_after else None,
-        "before": clock.timestamp(query.time_before) if query.time_before else None,
-    }
-
-
-def _match(connection: apsw.Connection, question: Question, frequency: str, matched_rows: int) -> str | None:
-    """The rarest words first: a full-text query costs what it matches, and common words tell little."""
-    counted = sorted(
-        (cast("int", connection.execute(SQL[frequency], (term,)).get or 0), term) for term in question.terms
-    )
-    chosen: list[str] = []
-    matched = 0
-    for count, term in counted:
-        if count and (not chosen or matched + count <= matched_rows):
-            chosen.append(question.forms[term].replace('"', ""))
-            matched += count
-    return match_any(chosen) if chosen else None
-
-
-def _window(question: Question) -> dict[str, str]:
-    assert question.window is not None
-    start, end = question.window
-    return {"start": clock.timestamp(start), "end": clock.timestamp(end)}
-
-
-def _kind(id_: str) -> Kind:
+def kind_of(id_: str) -> Kind:
+    """What an id stands for: its prefix says so."""
     kinds: dict[str, Kind] = {
         "evt": "event",
         "fact": "fact",
@@ -196,6 +185,12 @@ def _kind(id_: str) -> Kind:
         "epi": "episode",
     }
     return kinds.get(id_.partition("_")[0], "entity")
+
+
+def _window(question: Question) -> dict[str, str]:
+    assert question.window is not None
+    start, end = question.window
+    return {"start": clock.timestamp(start), "end": clock.timestamp(end)}
 
 
 def _sightings(arm: str, kind: Kind, rows: Iterable[Any]) -> list[Sighting]:

@@ -14,10 +14,10 @@ class Query:
 
     text: str
     kinds: frozenset[Kind] = frozenset({"event", "fact", "observation", "mental_model", "episode", "entity"})
-    # Whom and what the asker may see; nothing outside is ranked at all. None means everything.
+    # Narrower than what the asker may see; nothing outside is ranked at all. None means no limit.
     thread_ids: frozenset[str] | None = None
     channel: str | None = None
-    entity_id: str | None = None
+    entity_id: str | None = None  # its id, or a name that it goes by: only what is about it
     time_after: datetime | None = None
     time_before: datetime | None = None
     max_results: int = 10
@@ -39,6 +39,7 @@ class Item:
     thread_id: str | None = None
     source_event_id: str | None = None
     confidence: float = 1.0
+    source_type: str | None = None  # how a fact was learned
     stale_since: str | None = None
     entity_ids: tuple[str, ...] = ()
 
@@ -64,7 +65,10 @@ class Reasons:
     neighbour_of: str | None = None
     age_days: float = 0.0
     stale_since: str | None = None
+    confidence: float = 1.0
+    source_type: str | None = None
     source_event_id: str | None = None
+    factors: dict[str, float] = field(default_factory=dict[str, float])  # what each added to the score
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,3 +93,4 @@ class Answer:
     window: tuple[datetime, datetime] | None = None
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     considered: int = 0
+    answerable: float = 0.0  # how likely it is that anything here answers the question

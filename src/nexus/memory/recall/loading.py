@@ -4,59 +4,118 @@ import asyncio
 import json
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 import apsw
 
-from nexus.ledgers import Ledgers
-from nexus.memory.recall import arms, surroundings
-from nexus.memory.recall.item import Item, Kind, Sighting
-from nexus.memory.recall.question import Question
+from nexus.memory.recall import surroundings
+from nexus.memory.recall.arms import narrowed_to
+from nexus.memory.recall.deadline import LateError
+from nexus.memory.recall.item import Item, Sighting
+from nexus.memory.recall.search import Search
+from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.surroundings import Stretch
-
-_SUMMARY_KINDS = {"observation", "mental_model", "episode"}
 
 
 async def fetch(
-    ledgers: Ledgers, question: Question, sightings: Mapping[str, list[Sighting]]
+    search: Search, sightings: Mapping[str, list[Sighting]]
 ) -> tuple[list[Stretch], dict[str, float]]:
     """The stretches that hold what was seen, and how telling each word of the question is."""
-    kinds: dict[str, Kind] = {id_: seen[0].kind for id_, seen in sightings.items()}
-    event_ids = [id_ for id_, kind in kinds.items() if kind == "event"]
-    other_ids = [id_ for id_, kind in kinds.items() if kind != "event"]
-
-    def from_events(connection: apsw.Connection) -> tuple[list[Stretch], tuple[int, dict[str, int]]]:
-        stretches = surroundings.around(connection, event_ids) if event_ids else []
-        return stretches, arms.frequencies(connection, question, events=True)
-
-    def from_memory(connection: apsw.Connection) -> tuple[list[Item], tuple[int, dict[str, int]]]:
-        items = list(_others(connection, other_ids, kinds)) if other_ids else []
-        return items, arms.frequencies(connection, question, events=False)
-
-    (stretches, (events, event_frequency)), (items, (facts, fact_frequency)) = await asyncio.gather(
-        ledgers.events.read(from_events), ledgers.memory.read(from_memory)
+    ids: dict[str, list[str]] = {}
+    for id_, seen in sightings.items():
+        place = {"event": "event", "entity": "entity"}.get(seen[0].kind, "memory")
+        ids.setdefault(place, []).append(id_)
+    stretches, items, entities, idf = await asyncio.gather(
+        _around(search, ids.get("event", [])),
+        _remembered(search, ids.get("memory", [])),
+        _entities(search, ids.get("entity", [])),
+        _telling(search),
     )
-    total = events + facts
-    idf = {term: _idf(total, event_frequency[term] + fact_frequency[term]) for term in question.terms}
-    return stretches + [Stretch([item], [True]) for item in items], idf
+    stretches += [Stretch([item], [True]) for item in (*items, *entities)]
+    if search.query.entity_id is not None:
+        stretches = await _about(search, stretches)
+    return stretches, idf
 
 
-def _idf(total: int, holding: int) -> float:
-    return math.log(1 + (max(total - holding, 0) + 0.5) / (holding + 0.5))
+async def _around(search: Search, ids: list[str]) -> list[Stretch]:
+    if not ids:
+        return []
+    return await search.read(search.ledgers.events, lambda c: surroundings.around(c, ids))
 
 
-def _others(connection: apsw.Connection, ids: list[str], kinds: Mapping[str, Kind]) -> Iterable[Item]:
-    for row in connection.execute(arms.SQL["facts"], (json.dumps(ids),)):
-        yield _fact(cast("tuple[Any, ...]", row))
-    if any(kind in _SUMMARY_KINDS for kind in kinds.values()):
-        wanted = set(ids)
-        for row in connection.execute(arms.SQL["summaries"], (arms.SUMMARIES,)):
-            if row[1] in wanted:
-                yield _summary(cast("tuple[Any, ...]", row))
+async def _remembered(search: Search, ids: list[str]) -> list[Item]:
+    """Facts, observations, mental models and episodes."""
+
+    def work(connection: apsw.Connection) -> list[Item]:
+        given = (json.dumps(ids),)
+        facts = [_fact(cast("tuple[Any, ...]", row)) for row in connection.execute(SQL["facts"], given)]
+        rest = connection.execute(SQL["summaries"], given)
+        return facts + [_summary(cast("tuple[Any, ...]", row)) for row in rest]
+
+    return await search.read(search.ledgers.memory, work) if ids else []
+
+
+async def _entities(search: Search, ids: list[str]) -> list[Item]:
+    def work(connection: apsw.Connection) -> list[Item]:
+        rows = connection.execute(SQL["entities"], (json.dumps(ids),))
+        return [_entity(cast("tuple[Any, ...]", row)) for row in rows]
+
+    return await search.read(search.ledgers.identity, work) if ids else []
+
+
+async def _telling(search: Search) -> dict[str, float]:
+    """The inverse document frequency of each word, over events and facts together."""
+    holding = dict.fromkeys(search.question.terms, 0)
+    term_of = {form: term for term, form in search.question.forms.items()}
+    # An arm that was late leaves its counts unknown; the words then count alike.
+    with suppress(LateError):
+        for log in ("event", "fact"):
+            for word in await search.frequencies(log):
+                holding[term_of[word.word]] += word.rows
+    newest = await asyncio.gather(
+        search.read(search.ledgers.events, lambda c: c.execute(SQL["newest_event"]).get),
+        search.read(search.ledgers.memory, lambda c: c.execute(SQL["newest_fact"]).get),
+    )
+    total = sum(cast("list[int]", newest))
+    return {term: math.log(1 + (max(total - rows, 0) + 0.5) / (rows + 0.5)) for term, rows in holding.items()}
+
+
+async def _about(search: Search, stretches: list[Stretch]) -> list[Stretch]:
+    """Only what is tied to the entity that was asked for, or names it, may be an answer."""
+    family = await search.read(
+        search.ledgers.identity, lambda c: narrowed_to(c, cast("str", search.query.entity_id))
+    )
+    given = json.dumps(list(family))
+    names = await search.read(
+        search.ledgers.identity,
+        lambda c: [str(row[0]) for row in c.execute(SQL["names_of_entities"], (given,))],
+    )
+    ids = json.dumps([item.id for stretch in stretches for item in stretch.items if item.kind != "event"])
+    tied = await search.read(
+        search.ledgers.memory,
+        lambda c: {str(row[0]) for row in c.execute(SQL["about_entities"], {"ids": ids, "entities": given})},
+    )
+    tied |= family.keys()
+    return [
+        Stretch(
+            stretch.items,
+            [
+                flag and (item.id in tied or (item.kind == "event" and _names(item, names)))
+                for item, flag in zip(stretch.items, stretch.candidate, strict=True)
+            ],
+        )
+        for stretch in stretches
+    ]
+
+
+def _names(item: Item, names: Iterable[str]) -> bool:
+    said = f"{item.speaker or ''} {item.text}".lower()
+    return any(name in said for name in names)
 
 
 def _fact(row: tuple[Any, ...]) -> Item:
-    id_, text, at, seq, source_event_id, confidence, source, target = row
+    id_, text, at, seq, source_event_id, confidence, source_type, source, target = row
     return Item(
         kind="fact",
         id=id_,
@@ -65,10 +124,27 @@ def _fact(row: tuple[Any, ...]) -> Item:
         seq=seq,
         source_event_id=source_event_id,
         confidence=confidence,
+        source_type=source_type,
         entity_ids=tuple(entity for entity in (source, target) if entity),
     )
 
 
 def _summary(row: tuple[Any, ...]) -> Item:
-    kind, id_, text, at, confidence, stale_since = row
-    return Item(kind=kind, id=id_, text=text, at=at, confidence=confidence, stale_since=stale_since)
+    kind, id_, text, at, confidence, stale_since, subject = row
+    return Item(
+        kind=kind,
+        id=id_,
+        text=text,
+        at=at,
+        confidence=confidence,
+        stale_since=stale_since,
+        entity_ids=(subject,) if subject else (),
+    )
+
+
+def _entity(row: tuple[Any, ...]) -> Item:
+    id_, name, type_, summary, at, source_event_id, aliases = row
+    text = (
+        f"{name} ({type_})" + (f", also {aliases}" if aliases else "") + (f": {summary}" if summary else "")
+    )
+    return Item(kind="entity", id=id_, text=text, at=at, source_event_id=source_event_id, entity_ids=(id_,))

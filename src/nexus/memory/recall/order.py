@@ -1,17 +1,21 @@
 """From what the arms found to an answer: features, scores, the choice, and the reasons for each result."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import numpy as np
 
 from nexus import clock
-from nexus.memory.recall import features, pool, ranker, selection, surroundings, threads
+from nexus.memory.recall import factors, features, pool, ranker, selection, surroundings, threads
 from nexus.memory.recall.item import Answer, Item, Query, Reasons, Result, Sighting
+from nexus.memory.recall.pool import Floats, Whole
 from nexus.memory.recall.presets import preset
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.timing import timed
 
 _NEIGHBOUR_ARM = "neighbour"
+# The factors are small: what lies far down the order is not moved by them into the answer.
+_WEIGHED = 3
 
 
 @dataclass(slots=True)
@@ -24,72 +28,98 @@ class Found:
     late: tuple[str, ...] = ()
     entities: dict[str, str] = field(default_factory=dict[str, str])
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
+    # The model whose cosines the pool holds, if any: probabilities were learned for some.
+    model_id: str | None = None
 
 
 def order(found: Found, query: Query, now: clock.Clock) -> Answer:
+    """The answer: best first, nothing far behind it, within the token budget."""
     rows = np.flatnonzero(found.pool.candidate)
+    window = found.question.window
     if not len(rows):
-        return Answer(
-            results=(), late_arms=found.late, window=found.question.window, timings_ms=found.timings_ms
-        )
-    learned = ranker.load()
+        return Answer(results=(), late_arms=found.late, window=window, timings_ms=found.timings_ms)
     with timed(found.timings_ms, "order"):
+        learned, limits = ranker.load(), preset(query.budget)
         table = features.table(found.question, found.pool)
         scores = learned.trees.score(table, rows)
-        relevance = learned.relevance if found.pool.cosine.any() else learned.relevance_by_words
-        chances = relevance.probability({name: values[rows] for name, values in table.items()})
-        order = np.argsort(-scores, kind="stable")
-        ranked = [
-            selection.Ranked(
-                item=found.pool.items[rows[i]], score=float(scores[i]), probability=float(chances[i])
-            )
-            for i in order
-        ]
+        chances, answerable = learned.chances(table, rows, found.model_id)
+        ranked = (
+            _ranked(found, rows, scores, chances, query, now()) if answerable >= limits.answerable else []
+        )
         chosen = selection.choose(
-            ranked,
-            floor=preset(query.budget).floor,
-            max_results=query.max_results,
-            max_tokens=query.max_tokens,
+            ranked, gap=limits.gap, max_results=query.max_results, max_tokens=query.max_tokens
         )
         best_threads = threads.rank(found.pool, table, rows, scores, learned.threads)
-    row_of = {item.id: row for row, item in enumerate(found.pool.items)}
+        row_of = {item.id: row for row, item in enumerate(found.pool.items)}
+        results = [_result(entry, found, row_of[entry.ranked.item.id], now()) for entry in chosen]
     return Answer(
-        results=tuple(_result(entry, found, row_of[entry.ranked.item.id], now) for entry in chosen),
+        results=tuple(results),
         threads=best_threads,
         late_arms=found.late,
-        window=found.question.window,
+        window=window,
         timings_ms=found.timings_ms,
         considered=len(rows),
+        answerable=answerable,
     )
 
 
-def _result(chosen: selection.Chosen, found: Found, row: int, now: clock.Clock) -> Result:
-    item = chosen.ranked.item
+def _ranked(
+    found: Found, rows: Whole, scores: Floats, chances: Floats, query: Query, now: datetime
+) -> list[selection.Ranked]:
+    weights = ranker.load().factors
+    best = np.argsort(-scores, kind="stable")
+    near = max(_WEIGHED * query.max_results, 50)
+    ranked = [
+        _place(found.pool.items[int(rows[i])], float(scores[i]), float(chances[i]), weights, now)
+        for i in best[:near]
+    ]
+    ranked.sort(key=lambda entry: -entry.score)
+    rest = ((found.pool.items[int(rows[i])], i) for i in best[near:])
+    return ranked + [
+        selection.Ranked(item=item, score=float(scores[i]), probability=float(chances[i])) for item, i in rest
+    ]
+
+
+def _place(
+    item: Item, score: float, probability: float, weights: dict[str, float], now: datetime
+) -> selection.Ranked:
+    added = factors.of(item, now, weights)
+    return selection.Ranked(
+        item=item, score=score + sum(added.values()), probability=probability, factors=added
+    )
+
+
+def _result(chosen: selection.Chosen, found: Found, row: int, now: datetime) -> Result:
+    ranked = chosen.ranked
     return Result(
-        item=item,
-        score=chosen.ranked.score,
-        probability=chosen.ranked.probability,
+        item=ranked.item,
+        score=ranked.score,
+        probability=ranked.probability,
         tokens=chosen.tokens,
-        reasons=_reasons(item, found, row, now),
+        reasons=_reasons(ranked, found, row, now),
         also=chosen.also,
     )
 
 
-def _reasons(item: Item, found: Found, row: int, now: clock.Clock) -> Reasons:
+def _reasons(ranked: selection.Ranked, found: Found, row: int, now: datetime) -> Reasons:
+    item = ranked.item
     said = found.pool.counts[row] > 0
     seen = found.sightings.get(item.id, [])
     names = [name for name in found.pool.names if name == item.speaker]
     names += [name for name in found.entities.values() if name and name.lower() in item.text.lower()]
     return Reasons(
-        arms={s.arm: (s.rank, s.score) for s in seen} or {_NEIGHBOUR_ARM: (0, 0.0)},
+        arms={s.arm: (s.rank, s.score) for s in reversed(seen)} or {_NEIGHBOUR_ARM: (0, 0.0)},
         matched_words=tuple(
             found.question.forms[term] for term, held in zip(found.question.terms, said, strict=True) if held
         ),
         matched_names=tuple(dict.fromkeys(names)),
         neighbour_of=None if seen else _nearest_seen(row, found),
-        age_days=max(0.0, (now() - clock.parse(item.at)).total_seconds() / 86_400),
+        age_days=factors.age_days(item, now),
         stale_since=item.stale_since,
+        confidence=item.confidence,
+        source_type=item.source_type,
         source_event_id=item.source_event_id,
+        factors=ranked.factors,
     )
 
 

@@ -61,7 +61,7 @@ def build(
     return Pool(
         items=items,
         candidate=np.array([flag for stretch in stretches for flag in stretch.candidate], bool),
-        stretch=np.repeat(np.arange(len(stretches)), [len(stretch.items) for stretch in stretches]),
+        stretch=np.repeat(np.arange(len(stretches)), np.array([len(s.items) for s in stretches], np.int64)),
         thread=_threads(items),
         counts=counts,
         spoken_by=spoken_by,

@@ -18,7 +18,8 @@ class Preset:
     matched_rows: int  # what a full-text query may match before common words are left out
     temporal_candidates: int
     deadline_ms: int
-    floor: float  # the least probability of being relevant that is still returned
+    answerable: float  # below this probability that anything answers, nothing is returned
+    gap: float  # how far behind the best score a result may lie
 
 
 @cache

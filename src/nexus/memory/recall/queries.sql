@@ -1,17 +1,21 @@
 -- Events, facts and what was made of them, as the arms of recall ask for them.
 -- Scope parameters are JSON lists or null; null allows everything.
 
--- name: event_count
+-- name: newest_event
 SELECT coalesce(max(seq), 0) FROM events
 
--- name: fact_count
+-- name: newest_fact
 SELECT coalesce(max(seq), 0) FROM facts
 
--- name: event_frequency
-SELECT doc FROM events_terms WHERE term = ?
+-- name: events_matching
+SELECT count(*), min(seq) FROM (
+  SELECT rowid AS seq FROM events_fts WHERE events_fts MATCH ? ORDER BY rowid DESC LIMIT ?
+)
 
--- name: fact_frequency
-SELECT doc FROM facts_terms WHERE term = ?
+-- name: facts_matching
+SELECT count(*), min(seq) FROM (
+  SELECT rowid AS seq FROM facts_fts WHERE facts_fts MATCH ? ORDER BY rowid DESC LIMIT ?
+)
 
 -- name: keyword_events
 SELECT event_id, -bm25(events_fts, 0.0, 1.0, 1.0) FROM events_fts
@@ -22,9 +26,20 @@ SELECT e.id, -bm25(events_fts, 0.0, 1.0, 1.0)
 FROM events_fts JOIN events AS e ON e.seq = events_fts.rowid
 WHERE events_fts MATCH :match
   AND (:threads IS NULL OR e.thread_id IN (SELECT value FROM json_each(:threads)))
-  AND (:channel IS NULL OR e.channel = :channel)
+  AND (:channels IS NULL OR e.channel IN (SELECT value FROM json_each(:channels)))
   AND (:after IS NULL OR e.occurred_at >= :after) AND (:before IS NULL OR e.occurred_at < :before)
 ORDER BY rank LIMIT :limit
+
+-- name: newest_events
+SELECT event_id, 0.0 FROM events_fts WHERE events_fts MATCH :match ORDER BY rowid DESC LIMIT :limit
+
+-- name: newest_events_scoped
+SELECT e.id, 0.0 FROM events_fts JOIN events AS e ON e.seq = events_fts.rowid
+WHERE events_fts MATCH :match
+  AND (:threads IS NULL OR e.thread_id IN (SELECT value FROM json_each(:threads)))
+  AND (:channels IS NULL OR e.channel IN (SELECT value FROM json_each(:channels)))
+  AND (:after IS NULL OR e.occurred_at >= :after) AND (:before IS NULL OR e.occurred_at < :before)
+ORDER BY events_fts.rowid DESC LIMIT :limit
 
 -- name: keyword_facts
 SELECT fact_id, -bm25(facts_fts, 0.0, 1.0) FROM facts_fts
@@ -34,27 +49,76 @@ WHERE facts_fts MATCH :match ORDER BY rank LIMIT :limit
 SELECT f.id, -bm25(facts_fts, 0.0, 1.0)
 FROM facts_fts JOIN facts AS f ON f.seq = facts_fts.rowid
 WHERE facts_fts MATCH :match
-  AND (:after IS NULL OR f.valid_at >= :after) AND (:before IS NULL OR f.valid_at < :before)
+  AND (:after IS NULL OR coalesce(f.as_of, f.valid_at) >= :after)
+  AND (:before IS NULL OR coalesce(f.as_of, f.valid_at) < :before)
 ORDER BY rank LIMIT :limit
+
+-- name: newest_facts
+SELECT fact_id, 0.0 FROM facts_fts WHERE facts_fts MATCH :match ORDER BY rowid DESC LIMIT :limit
+
+-- name: newest_facts_scoped
+SELECT f.id, 0.0 FROM facts_fts JOIN facts AS f ON f.seq = facts_fts.rowid
+WHERE facts_fts MATCH :match
+  AND (:after IS NULL OR coalesce(f.as_of, f.valid_at) >= :after)
+  AND (:before IS NULL OR coalesce(f.as_of, f.valid_at) < :before)
+ORDER BY facts_fts.rowid DESC LIMIT :limit
 
 -- name: speaks
 SELECT 1 FROM events_fts WHERE events_fts MATCH ? LIMIT 1
 
--- name: scoped_event_ids
+-- name: events_in_scope
 SELECT id FROM events
 WHERE (:threads IS NULL OR thread_id IN (SELECT value FROM json_each(:threads)))
-  AND (:channel IS NULL OR channel = :channel)
+  AND (:channels IS NULL OR channel IN (SELECT value FROM json_each(:channels)))
   AND (:after IS NULL OR occurred_at >= :after) AND (:before IS NULL OR occurred_at < :before)
+LIMIT :limit
+
+-- name: facts_in_scope
+SELECT id FROM facts
+WHERE (:events IS NULL OR source_event_id IN (SELECT value FROM json_each(:events)))
+  AND (:after IS NULL OR coalesce(as_of, valid_at) >= :after)
+  AND (:before IS NULL OR coalesce(as_of, valid_at) < :before)
+LIMIT :limit
+
+-- name: permitted_events
+SELECT id FROM events
+WHERE id IN (SELECT value FROM json_each(:ids))
+  AND (:threads IS NULL OR thread_id IN (SELECT value FROM json_each(:threads)))
+  AND (:channels IS NULL OR channel IN (SELECT value FROM json_each(:channels)))
+  AND (:after IS NULL OR occurred_at >= :after) AND (:before IS NULL OR occurred_at < :before)
+
+-- name: permitted_others
+WITH wanted (id) AS (SELECT value FROM json_each(:ids)), known (id, source_event_id, at) AS (
+  SELECT id, source_event_id, coalesce(as_of, valid_at) FROM facts WHERE id IN (SELECT id FROM wanted)
+  UNION ALL
+  SELECT id, NULL, end_time FROM episodes
+  WHERE id IN (SELECT id FROM wanted)
+    AND (:threads IS NULL OR thread_id IN (SELECT value FROM json_each(:threads)))
+    AND (:channels IS NULL OR channel IN (SELECT value FROM json_each(:channels)))
+  UNION ALL
+  SELECT id, NULL, created_at FROM analysis_runs WHERE id IN (SELECT id FROM wanted)
+  UNION ALL
+  SELECT id, NULL, created_at FROM mental_models WHERE id IN (SELECT id FROM wanted)
+)
+SELECT id, source_event_id FROM known
+WHERE (:after IS NULL OR at >= :after) AND (:before IS NULL OR at < :before)
 
 -- name: events_in_window
 SELECT id FROM events
 WHERE occurred_at >= :start AND occurred_at < :end
   AND (:threads IS NULL OR thread_id IN (SELECT value FROM json_each(:threads)))
-  AND (:channel IS NULL OR channel = :channel)
+  AND (:channels IS NULL OR channel IN (SELECT value FROM json_each(:channels)))
 ORDER BY occurred_at DESC LIMIT :limit
 
 -- name: facts_in_window
-SELECT id FROM facts WHERE valid_at >= :start AND valid_at < :end ORDER BY valid_at DESC LIMIT :limit
+SELECT id FROM facts
+WHERE coalesce(as_of, valid_at) >= :start AND coalesce(as_of, valid_at) < :end
+ORDER BY coalesce(as_of, valid_at) DESC LIMIT :limit
+
+-- name: episodes_in_window
+SELECT id FROM episodes
+WHERE end_time >= :start AND start_time < :end AND summary IS NOT NULL
+ORDER BY end_time DESC LIMIT :limit
 
 -- name: aliases
 SELECT a.normalized, a.entity_id, e.canonical_name FROM entity_aliases AS a
@@ -64,21 +128,94 @@ UNION
 SELECT normalized_name, id, canonical_name FROM entities
 WHERE normalized_name IN (SELECT value FROM json_each(?1))
 
--- name: root_entities
-WITH RECURSIVE up (start, id, next) AS (
-  SELECT e.id, e.id, e.merged_into FROM entities AS e WHERE e.id IN (SELECT value FROM json_each(?))
-  UNION
-  SELECT up.start, e.id, e.merged_into FROM up JOIN entities AS e ON e.id = up.next
-)
-SELECT DISTINCT id FROM up
+-- name: families
+-- Every entity that is one with a given one: those that it was merged into, and those merged into these.
+WITH RECURSIVE
+  up (start, id) AS (
+    SELECT value, value FROM json_each(?)
+    UNION
+    SELECT up.start, e.merged_into FROM up JOIN entities AS e ON e.id = up.id WHERE e.merged_into IS NOT NULL
+  ),
+  family (start, id) AS (
+    SELECT start, id FROM up
+    UNION
+    SELECT family.start, e.id FROM family JOIN entities AS e ON e.merged_into = family.id
+  )
+SELECT start, id FROM family
+
+-- name: names_of_entities
+SELECT normalized FROM entity_aliases WHERE entity_id IN (SELECT value FROM json_each(?))
+UNION
+SELECT normalized_name FROM entities WHERE id IN (SELECT value FROM json_each(?1))
+
+-- name: entities
+SELECT e.id, e.canonical_name, e.type, e.summary, e.updated_at, e.source_event_id,
+       (SELECT group_concat(alias, ', ') FROM (
+          SELECT DISTINCT alias FROM entity_aliases
+          WHERE entity_id = e.id AND alias <> e.canonical_name ORDER BY alias LIMIT 8))
+FROM entities AS e
+WHERE e.id IN (SELECT value FROM json_each(?)) AND e.merged_into IS NULL
 
 -- name: facts_of_entities
-SELECT id, 1.0 FROM facts
-WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
-   OR target_entity_id IN (SELECT value FROM json_each(:entities))
-   OR id IN (SELECT fact_id FROM fact_entities
-             WHERE entity_id IN (SELECT value FROM json_each(:entities)))
-ORDER BY seq DESC LIMIT :limit
+SELECT id, 1.0 FROM (
+  SELECT * FROM (SELECT id, created_at FROM facts
+    WHERE source_entity_id IN (SELECT value FROM json_each(:entities)) ORDER BY created_at DESC LIMIT :limit)
+  UNION
+  SELECT * FROM (SELECT id, created_at FROM facts
+    WHERE target_entity_id IN (SELECT value FROM json_each(:entities)) ORDER BY created_at DESC LIMIT :limit)
+  UNION
+  SELECT * FROM (SELECT f.id, f.created_at FROM fact_entities AS n JOIN facts AS f ON f.id = n.fact_id
+    WHERE n.entity_id IN (SELECT value FROM json_each(:entities)) ORDER BY f.created_at DESC LIMIT :limit)
+)
+ORDER BY created_at DESC LIMIT :limit
+
+-- name: neighbours_of_entities
+-- Whom facts tie to them, and who is mentioned in the same episodes, the most often first.
+SELECT id, count(*) AS times FROM (
+  SELECT * FROM (SELECT target_entity_id AS id FROM facts
+    WHERE source_entity_id IN (SELECT value FROM json_each(:entities)) ORDER BY created_at DESC LIMIT :facts)
+  UNION ALL
+  SELECT * FROM (SELECT source_entity_id FROM facts
+    WHERE target_entity_id IN (SELECT value FROM json_each(:entities)) ORDER BY created_at DESC LIMIT :facts)
+  UNION ALL
+  SELECT other.entity_id FROM episode_entity_mentions AS own
+  JOIN episode_entity_mentions AS other ON other.episode_id = own.episode_id
+  WHERE own.entity_id IN (SELECT value FROM json_each(:entities))
+)
+WHERE id IS NOT NULL AND id NOT IN (SELECT value FROM json_each(:entities))
+GROUP BY id ORDER BY times DESC LIMIT :limit
+
+-- name: conclusions_of_entities
+SELECT 'mental_model', id FROM mental_models AS m
+WHERE subject_entity_id IN (SELECT value FROM json_each(:entities))
+  AND NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
+UNION ALL
+SELECT 'observation', id FROM observations AS o
+WHERE subject_entity_id IN (SELECT value FROM json_each(:entities))
+  AND NOT EXISTS (SELECT 1 FROM analysis_runs AS n WHERE n.previous_version_id = o.id)
+UNION ALL
+SELECT * FROM (SELECT 'episode', e.id FROM episode_entity_mentions AS m JOIN episodes AS e ON e.id = m.episode_id
+  WHERE m.entity_id IN (SELECT value FROM json_each(:entities)) AND e.summary IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
+  ORDER BY e.end_time DESC LIMIT :limit)
+LIMIT :limit
+
+-- name: about_entities
+-- Those of the given things that are tied to one of the entities.
+WITH wanted (id) AS (SELECT value FROM json_each(:ids)), about (id) AS (SELECT value FROM json_each(:entities))
+SELECT id FROM facts WHERE id IN (SELECT id FROM wanted)
+  AND (source_entity_id IN (SELECT id FROM about) OR target_entity_id IN (SELECT id FROM about)
+       OR EXISTS (SELECT 1 FROM fact_entities AS n
+                  WHERE n.fact_id = facts.id AND n.entity_id IN (SELECT id FROM about)))
+UNION ALL
+SELECT id FROM analysis_runs
+WHERE id IN (SELECT id FROM wanted) AND subject_entity_id IN (SELECT id FROM about)
+UNION ALL
+SELECT id FROM mental_models
+WHERE id IN (SELECT id FROM wanted) AND subject_entity_id IN (SELECT id FROM about)
+UNION ALL
+SELECT episode_id FROM episode_entity_mentions
+WHERE episode_id IN (SELECT id FROM wanted) AND entity_id IN (SELECT id FROM about)
 
 -- name: causal_neighbours
 SELECT effect_fact_id, confidence FROM causal_links WHERE cause_fact_id IN (SELECT value FROM json_each(:facts))
@@ -100,18 +237,34 @@ SELECT seq, id, content, occurred_at, sender, direction, thread_id
 FROM events WHERE seq IN (SELECT value FROM json_each(?))
 
 -- name: facts
-SELECT f.id, f.fact, coalesce(f.as_of, f.valid_at), f.seq, f.source_event_id, f.confidence,
+SELECT f.id, f.fact, coalesce(f.as_of, f.valid_at), f.seq, f.source_event_id, f.confidence, f.source_type,
        f.source_entity_id, f.target_entity_id
 FROM facts AS f WHERE f.id IN (SELECT value FROM json_each(?))
 
 -- name: summaries
-SELECT 'observation', id, content, created_at, confidence, stale_at FROM observations AS o
-WHERE NOT EXISTS (SELECT 1 FROM analysis_runs AS n WHERE n.previous_version_id = o.id)
+SELECT 'observation', id, content, created_at, confidence, stale_at, subject_entity_id
+FROM observations AS o WHERE id IN (SELECT value FROM json_each(?1))
+  AND NOT EXISTS (SELECT 1 FROM analysis_runs AS n WHERE n.previous_version_id = o.id)
 UNION ALL
-SELECT 'mental_model', id, name || ': ' || content, created_at, 1.0, stale_at FROM mental_models AS m
-WHERE NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
+SELECT 'mental_model', id, name || ': ' || content, created_at, 1.0, stale_at, subject_entity_id
+FROM mental_models AS m WHERE id IN (SELECT value FROM json_each(?1))
+  AND NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
 UNION ALL
-SELECT 'episode', id, coalesce(title || ': ', '') || summary, end_time, 1.0, NULL FROM episodes AS e
-WHERE summary IS NOT NULL
+SELECT 'episode', id, coalesce(title || ': ', '') || coalesce(summary, ''), end_time, 1.0, NULL, NULL
+FROM episodes AS e WHERE id IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
-LIMIT ?
+
+-- name: newest_summaries
+-- Of each kind the newest, each in its last version.
+SELECT * FROM (SELECT 'observation', id, content FROM observations AS o
+  WHERE NOT EXISTS (SELECT 1 FROM analysis_runs AS n WHERE n.previous_version_id = o.id)
+  ORDER BY created_at DESC LIMIT :most)
+UNION ALL
+SELECT * FROM (SELECT 'mental_model', id, name || ' ' || content FROM mental_models AS m
+  WHERE NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
+  ORDER BY created_at DESC LIMIT :most)
+UNION ALL
+SELECT * FROM (SELECT 'episode', id, coalesce(title || ' ', '') || summary FROM episodes AS e
+  WHERE summary IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
+  ORDER BY end_time DESC LIMIT :most)

@@ -62,13 +62,33 @@ class Logistic:
 
 
 @dataclass(frozen=True, slots=True)
+class Chance:
+    """Two probabilities: that one candidate is relevant, and that any is."""
+
+    relevance: Logistic
+    answerable: Logistic  # over the best value of each feature
+
+    def of(self, features: dict[str, Floats], rows: Whole) -> tuple[Floats, float]:
+        single = self.relevance.probability({name: features[name][rows] for name in self.relevance.weights})
+        best = {name: features[name][rows].max(keepdims=True) for name in self.answerable.weights}
+        return single, float(self.answerable.probability(best)[0])
+
+
+@dataclass(frozen=True, slots=True)
 class Ranker:
     """Everything that was learned."""
 
     trees: Trees
-    relevance: Logistic
-    relevance_by_words: Logistic  # for a home that has no vectors
+    by_meaning: Chance
+    by_words: Chance  # for a home that has no vectors, or those of a model that nothing was learned for
+    models: tuple[str, ...]
     threads: dict[str, float]
+    factors: dict[str, float]
+
+    def chances(self, features: dict[str, Floats], rows: Whole, model_id: str | None) -> tuple[Floats, float]:
+        """How likely each candidate is relevant, and how likely any of them is."""
+        known = model_id is not None and model_id.partition("@")[0] in self.models
+        return (self.by_meaning if known else self.by_words).of(features, rows)
 
 
 @cache
@@ -77,10 +97,16 @@ def load(path: Path = _WEIGHTS) -> Ranker:
     data = json.loads(path.read_text(encoding="utf-8"))
     return Ranker(
         trees=_trees(data["features"], data["trees"]),
-        relevance=Logistic(**data["relevance"]),
-        relevance_by_words=Logistic(**data["relevance_by_words"]),
+        by_meaning=_chance(data["by_meaning"]),
+        by_words=_chance(data["by_words"]),
+        models=tuple(data["models"]),
         threads=data["threads"],
+        factors=data["factors"],
     )
+
+
+def _chance(data: dict[str, Any]) -> Chance:
+    return Chance(relevance=Logistic(**data["relevance"]), answerable=Logistic(**data["answerable"]))
 
 
 def _trees(names: list[str], trees: list[list[list[float]]]) -> Trees:

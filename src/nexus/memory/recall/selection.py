@@ -1,7 +1,7 @@
-"""From an order to an answer: a floor, each thing once, and a token budget filled greedily."""
+"""From an order to an answer: nothing far behind, each thing once, and a token budget filled greedily."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nexus.memory.recall.item import Item
 from nexus.memory.recall.words import counted
@@ -18,6 +18,7 @@ class Ranked:
     item: Item
     score: float
     probability: float
+    factors: dict[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,16 +30,17 @@ class Chosen:
     also: tuple[str, ...]
 
 
-def choose(ranked: Sequence[Ranked], *, floor: float, max_results: int, max_tokens: int) -> list[Chosen]:
-    """The best that fit. One that is too large for what is left is passed over, not the end."""
+def choose(ranked: Sequence[Ranked], *, gap: float, max_results: int, max_tokens: int) -> list[Chosen]:
+    """The best that fit, none of them farther than `gap` behind the first.
+
+    One that is too large for what is left of the tokens is passed over, not the end.
+    """
     chosen: list[Chosen] = []
     said: list[frozenset[str]] = []
     left = max_tokens
     for entry in ranked:
-        if len(chosen) >= max_results:
+        if len(chosen) >= max_results or entry.score < ranked[0].score - gap:
             break
-        if entry.probability < floor:
-            continue
         words = frozenset(counted(entry.item.text).counts)
         twin = next((i for i, other in enumerate(said) if _same(words, other)), None)
         if twin is not None:

@@ -7,15 +7,14 @@ candidates themselves, those farther off only lend their words.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from typing import Any, cast
 
 import apsw
 
-from nexus import clock
-from nexus.memory.recall.arms import SQL
 from nexus.memory.recall.item import Item
+from nexus.memory.recall.scope import Scope
+from nexus.memory.recall.statements import SQL
 
 # A neighbour this near may itself be the answer.
 CANDIDATE_REACH = 2
@@ -47,16 +46,17 @@ def around(connection: apsw.Connection, event_ids: Sequence[str]) -> list[Stretc
     return _joined(items, follows, near)
 
 
-def within(stretches: Sequence[Stretch], after: datetime | None, before: datetime | None) -> list[Stretch]:
-    """The same stretches, where nothing from outside the times may be an answer."""
-    if after is None and before is None:
+def within(stretches: Sequence[Stretch], scope: Scope) -> list[Stretch]:
+    """The same stretches, where nothing from outside the scope's times may be an answer.
+
+    Neighbours share the thread of what was seen, and so its place.
+    """
+    if scope.after is None and scope.before is None:
         return list(stretches)
-    start = clock.timestamp(after) if after else ""
-    end = clock.timestamp(before) if before else "~"
     return [
         Stretch(
             s.items,
-            [flag and start <= item.at < end for item, flag in zip(s.items, s.candidate, strict=True)],
+            [flag and scope.holds_time(item.at) for item, flag in zip(s.items, s.candidate, strict=True)],
         )
         for s in stretches
     ]

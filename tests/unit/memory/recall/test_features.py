@@ -32,7 +32,7 @@ def table(text: str, *stretches: list[Item]) -> dict[str, np.ndarray]:
 def test_the_learned_weights_name_these_features() -> None:
     made = table("Where does Ann live?", [said("e1", "Ann", "I live in Rome")])
     assert set(ranker.load().trees.names) <= set(made)
-    assert set(ranker.load().relevance.weights) <= set(made)
+    assert set(ranker.load().by_meaning.relevance.weights) <= set(made)
 
 
 def test_an_answer_gains_from_the_question_before_it() -> None:

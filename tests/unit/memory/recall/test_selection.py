@@ -1,21 +1,21 @@
-"""From an order to an answer: floor, twins, token budget."""
+"""From an order to an answer: what lies far behind, twins, token budget."""
 
 from nexus.memory.recall.item import Item
 from nexus.memory.recall.selection import Chosen, Ranked, choose
 
 
-def ranked(id_: str, text: str, probability: float = 0.9) -> Ranked:
+def ranked(id_: str, text: str, score: float = 1.0) -> Ranked:
     item = Item(kind="event", id=id_, text=text, at="2026-01-01T00:00:00.000Z")
-    return Ranked(item=item, score=1.0, probability=probability)
+    return Ranked(item=item, score=score, probability=0.5)
 
 
 def ids(chosen: list[Chosen]) -> list[str]:
     return [entry.ranked.item.id for entry in chosen]
 
 
-def test_nothing_relevant_gives_nothing() -> None:
-    entries = [ranked("a", "one thing", 0.001), ranked("b", "another", 0.002)]
-    assert choose(entries, floor=0.01, max_results=5, max_tokens=100) == []
+def test_what_lies_far_behind_the_best_is_left_out() -> None:
+    entries = [ranked("a", "one thing", 4.0), ranked("b", "another", 3.1), ranked("c", "a third", 2.9)]
+    assert ids(choose(entries, gap=1.0, max_results=5, max_tokens=100)) == ["a", "b"]
 
 
 def test_phrasings_of_one_thing_count_once() -> None:
@@ -24,21 +24,21 @@ def test_phrasings_of_one_thing_count_once() -> None:
         ranked("b", "In May Sarah moved to Denver"),
         ranked("c", "Tom likes chess"),
     ]
-    chosen = choose(entries, floor=0.0, max_results=5, max_tokens=100)
+    chosen = choose(entries, gap=1.0, max_results=5, max_tokens=100)
     assert ids(chosen) == ["a", "c"]
     assert chosen[0].also == ("b",)
 
 
 def test_texts_that_differ_in_a_number_are_two_things() -> None:
     entries = [ranked("a", "The meeting is in room 101"), ranked("b", "The meeting is in room 102")]
-    assert ids(choose(entries, floor=0.0, max_results=5, max_tokens=100)) == ["a", "b"]
+    assert ids(choose(entries, gap=1.0, max_results=5, max_tokens=100)) == ["a", "b"]
 
 
 def test_one_that_is_too_large_is_passed_over() -> None:
     entries = [ranked("large", "word " * 400), ranked("small", "a short note")]
-    assert ids(choose(entries, floor=0.0, max_results=5, max_tokens=50)) == ["small"]
+    assert ids(choose(entries, gap=1.0, max_results=5, max_tokens=50)) == ["small"]
 
 
 def test_no_more_than_asked_for() -> None:
     entries = [ranked(str(i), f"thing number {i}") for i in range(9)]
-    assert len(choose(entries, floor=0.0, max_results=3, max_tokens=1000)) == 3
+    assert len(choose(entries, gap=1.0, max_results=3, max_tokens=1000)) == 3

@@ -1,0 +1,212 @@
+"""One recall under way: the question, its scope and deadline, and the arms that look for it.
+
+`ARMS` names every arm. A program may give `Recall` others beside them; a preset says which of them a
+budget uses, and those that it does not know are always used.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import apsw
+import numpy as np
+
+from nexus.ledgers import Ledgers, keywords
+from nexus.ledgers.database import Database
+from nexus.memory.embedding.vectors import Floats, Vectors
+from nexus.memory.recall import arms
+from nexus.memory.recall.deadline import Deadline
+from nexus.memory.recall.item import Query, Sighting
+from nexus.memory.recall.presets import Preset
+from nexus.memory.recall.question import Question, gist
+from nexus.memory.recall.scope import Scope
+from nexus.memory.recall.statements import SQL
+from nexus.memory.recall.timing import timed
+
+T = TypeVar("T")
+
+# A scope of no more is searched by meaning through and through; in a wider one the nearest of all are
+# looked at, so many times the limit, and those outside are dropped.
+_SMALL_SCOPE = 5_000
+_WIDER = 8
+
+
+@dataclass(kw_only=True)
+class Search:
+    """What the arms share. Whatever two of them need is looked up once."""
+
+    ledgers: Ledgers
+    vectors: Vectors | None
+    question: Question
+    query: Query
+    scope: Scope
+    limits: Preset
+    deadline: Deadline
+    timings_ms: dict[str, float] = field(default_factory=dict[str, float])
+    embedded: Floats | None = None
+    entities: dict[str, str] = field(default_factory=dict[str, str])
+    _shared: dict[str, asyncio.Task[object]] = field(default_factory=dict[str, "asyncio.Task[object]"])
+
+    async def read(self, database: Database, work: Callable[[apsw.Connection], T]) -> T:
+        """Ask a ledger; when the time has run out, the statement is interrupted."""
+        return await database.read(self.deadline.guarded(work))
+
+    async def frequencies(self, log: arms.Log) -> list[keywords.Frequency]:
+        """How frequent each word of the question is in a log."""
+        database = self.ledgers.events if log == "event" else self.ledgers.memory
+        return await self._once(
+            f"frequencies of {log}s",
+            lambda: self.read(database, lambda c: arms.frequencies(c, self.question, log)),
+        )
+
+    async def vectors_of_question(self) -> Floats:
+        """Two unit vectors: of the question as it was asked, and of its gist."""
+        return await self._once("embed", self._embed)
+
+    async def named(self) -> dict[str, str]:
+        """The entities that the question names or was narrowed to."""
+        return await self._once("entities", self._entities)
+
+    async def _embed(self) -> Floats:
+        assert self.vectors is not None
+        names = await self.read(self.ledgers.events, lambda c: arms.speakers_named(c, self.question))
+        texts = [self.question.text, gist(self.question, names)]
+        with timed(self.timings_ms, "embed"):
+            self.embedded = await asyncio.to_thread(self.vectors.embedder.embed, texts)
+        return self.embedded
+
+    async def _entities(self) -> dict[str, str]:
+        given = self.query.entity_id
+        self.entities = await self.read(
+            self.ledgers.identity,
+            lambda c: arms.entities_named(c, self.question) | (arms.narrowed_to(c, given) if given else {}),
+        )
+        return self.entities
+
+    async def _once(self, name: str, start: Callable[[], Awaitable[T]]) -> T:
+        async def run() -> object:
+            return await start()
+
+        if name not in self._shared:
+            self._shared[name] = asyncio.create_task(run())
+            self._shared[name].add_done_callback(_heard)
+        return await asyncio.shield(self._shared[name])  # type: ignore[return-value]
+
+    def abandon(self) -> None:
+        """Stop what was shared and nobody waits for any more."""
+        for task in self._shared.values():
+            task.cancel()
+
+
+def _heard(task: "asyncio.Task[object]") -> None:
+    """An arm that was dropped no longer waits for what it shared with others."""
+    if not task.cancelled():
+        task.exception()
+
+
+Arm = Callable[[Search], Awaitable[list[Sighting]]]
+"""A way to find candidates: best first, for the gate and the ranker to judge."""
+
+
+async def _keyword_events(search: Search) -> list[Sighting]:
+    found = await search.frequencies("event")
+    limits = search.limits
+    return await search.read(
+        search.ledgers.events,
+        lambda c: arms.keyword(c, "event", found, search.scope, limits.candidates, limits.matched_rows),
+    )
+
+
+async def _keyword_facts(search: Search) -> list[Sighting]:
+    found = await search.frequencies("fact")
+    limits = search.limits
+    return await search.read(
+        search.ledgers.memory,
+        lambda c: arms.keyword(c, "fact", found, search.scope, limits.candidates, limits.matched_rows),
+    )
+
+
+async def _summaries(search: Search) -> list[Sighting]:
+    return await search.read(
+        search.ledgers.memory, lambda c: arms.summaries(c, search.question, search.limits.candidates)
+    )
+
+
+async def _temporal_events(search: Search) -> list[Sighting]:
+    limit = search.limits.temporal_candidates
+    return await search.read(
+        search.ledgers.events, lambda c: arms.temporal_events(c, search.question, search.scope, limit)
+    )
+
+
+async def _temporal_memory(search: Search) -> list[Sighting]:
+    limit = search.limits.temporal_candidates
+    return await search.read(search.ledgers.memory, lambda c: arms.temporal_memory(c, search.question, limit))
+
+
+async def _graph(search: Search) -> list[Sighting]:
+    entities = await search.named()
+    if not entities:
+        return []
+    limit = search.limits.candidates
+    facts = await search.read(search.ledgers.memory, lambda c: arms.graph(c, entities, limit))
+    about = await search.read(search.ledgers.memory, lambda c: arms.conclusions(c, entities, limit))
+    themselves = [
+        Sighting(arm="graph", kind="entity", id=id_, rank=rank, score=1.0)
+        for rank, id_ in enumerate(entities, start=1)
+    ]
+    return [*themselves, *about, *facts]
+
+
+async def _semantic(search: Search) -> list[Sighting]:
+    return await _nearest(search, "semantic", 0)
+
+
+async def _gist(search: Search) -> list[Sighting]:
+    return await _nearest(search, "gist", 1)
+
+
+async def _nearest(search: Search, arm: str, which: int) -> list[Sighting]:
+    if search.vectors is None or not search.question.text.strip():
+        return []
+    mirror = search.vectors.mirror
+    _, vectors, allowed = await asyncio.gather(
+        mirror.refresh(), search.vectors_of_question(), _allowed(search)
+    )
+    limit = search.limits.candidates
+    wide = limit if search.scope.open or allowed is not None else limit * _WIDER
+    with timed(search.timings_ms, "nearest"):
+        (hits,) = await mirror.search(np.stack([vectors[which]]), wide, allowed)
+    return [
+        Sighting(arm=arm, kind=arms.kind_of(id_), id=id_, rank=rank, score=float(score))
+        for rank, (id_, score) in enumerate(zip(hits.ids, hits.scores, strict=True), start=1)
+    ]
+
+
+async def _allowed(search: Search) -> set[str] | None:
+    """The ids inside a small scope; None for an open one and for one too wide to list."""
+    if search.scope.open:
+        return None
+    most = {"limit": _SMALL_SCOPE + 1, **search.scope.parameters}
+
+    def ids(connection: apsw.Connection, name: str, **more: str | None) -> list[str]:
+        return [str(row[0]) for row in connection.execute(SQL[name], {**most, **more})]
+
+    events = await search.read(search.ledgers.events, lambda c: ids(c, "events_in_scope"))
+    placed = None if search.scope.places.everything else json.dumps(events)
+    facts = await search.read(search.ledgers.memory, lambda c: ids(c, "facts_in_scope", events=placed))
+    return None if max(len(events), len(facts)) > _SMALL_SCOPE else {*events, *facts}
+
+
+ARMS: Final[Mapping[str, Arm]] = {
+    "keyword_events": _keyword_events,
+    "keyword_facts": _keyword_facts,
+    "summaries": _summaries,
+    "semantic": _semantic,
+    "gist": _gist,
+    "temporal_events": _temporal_events,
+    "temporal_memory": _temporal_memory,
+    "graph": _graph,
+}

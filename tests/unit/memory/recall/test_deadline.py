@@ -1,0 +1,89 @@
+"""A recall ends by its deadline: what is late is stopped, dropped and named."""
+
+import asyncio
+import time
+
+import apsw
+import pytest
+
+from nexus.ledgers import Ledgers
+from nexus.memory.embedding import Vectors
+from nexus.memory.recall import ARMS, Query, Recall, Search, Sighting
+from nexus.memory.recall.deadline import Deadline, LateError
+from nexus.memory.recall.presets import preset
+from unit.memory.recall.homes import NOW, WordHashes, say
+
+# The deadline is the program's; a loaded machine may wake it late.
+SLACK_MS = 2_000
+ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+async def asleep(search: Search) -> list[Sighting]:
+    await asyncio.sleep(60)
+    return []
+
+
+async def in_sql(search: Search) -> list[Sighting]:
+    def work(connection: apsw.Connection) -> list[Sighting]:
+        connection.execute(ENDLESS).fetchall()
+        return []
+
+    return await search.read(search.ledgers.events, work)
+
+
+@pytest.mark.parametrize("slow", [asleep, in_sql])
+async def test_an_arm_that_is_late_is_dropped_and_named(opened: Ledgers, slow: object) -> None:
+    (event_id,) = await say(opened, "t", ("Ann", "The cello is in the hall."))
+    recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "slow": slow})  # type: ignore[dict-item]
+    started = time.perf_counter()
+    answer = await recall.find(Query(text="Where is the cello?", budget="high"))
+    spent_ms = (time.perf_counter() - started) * 1000
+    assert "slow" in answer.late_arms
+    assert [result.item.id for result in answer.results] == [event_id]
+    assert spent_ms < preset("high").deadline_ms + SLACK_MS
+
+
+async def test_sql_that_was_stopped_leaves_its_connection_usable(opened: Ledgers) -> None:
+    with pytest.raises(LateError):
+        await opened.events.read(Deadline(20).guarded(lambda c: c.execute(ENDLESS).fetchall()))
+    assert await opened.events.read(lambda c: c.execute("SELECT 1").get) == 1
+
+
+async def test_a_full_text_query_can_be_stopped(opened: Ledgers) -> None:
+    await say(opened, "t", *[("Ann", f"tea number {i}") for i in range(3_000)])
+    query = (
+        "SELECT count(*) FROM events_fts AS a, events_fts AS b "
+        "WHERE a.content MATCH 'tea' AND b.content MATCH 'tea'"
+    )
+    with pytest.raises(LateError):
+        await opened.events.read(Deadline(30).guarded(lambda c: c.execute(query).fetchall()))
+
+
+async def test_time_that_is_over_starts_nothing(opened: Ledgers) -> None:
+    with pytest.raises(LateError):
+        await opened.events.read(Deadline(0).guarded(lambda c: c.execute("SELECT 1").get))
+
+
+class Slow(WordHashes):
+    """A model that takes its time."""
+
+    def embed(self, texts: object) -> object:  # type: ignore[override]
+        time.sleep(2.0)
+        return super().embed(texts)  # type: ignore[arg-type]
+
+
+async def test_a_slow_model_costs_the_meaning_and_not_the_answer(opened: Ledgers) -> None:
+    (event_id,) = await say(opened, "t", ("Ann", "The cello is in the hall."))
+    recall = Recall(opened, Vectors(opened.embeddings, Slow()), now=lambda: NOW)  # type: ignore[arg-type]
+    answer = await recall.find(Query(text="Where is the cello?", budget="high"))
+    assert {"gist", "semantic"} <= set(answer.late_arms)
+    assert [result.item.id for result in answer.results] == [event_id]
+
+
+async def test_an_error_in_an_arm_is_no_lateness(opened: Ledgers) -> None:
+    async def broken(search: Search) -> list[Sighting]:
+        raise ValueError("broken")
+
+    recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "broken": broken})
+    with pytest.raises(ValueError, match="broken"):
+        await recall.find(Query(text="tea"))
