@@ -1,16 +1,15 @@
 """How well recall finds the turns that answer a question, beside what others would find.
 
-    python bench/retrieval.py DATA --cache CACHE [--sets locomo beam-100k beam-500k] [--budget high]
+    python bench/retrieval.py DATA --cache CACHE [--sets locomo beam-100k beam-500k] [--budget high] [--write]
 
 DATA is a folder with locomo/, beam-100k/ and beam-500k/. Every conversation becomes a home through the
-ordinary ingest; each question is asked of its own conversation. Writes a section of RESULTS.md, the
-numbers as JSON and, where matplotlib is installed, a plot.
+ordinary ingest; each question is asked of its own conversation. With --write, a section of RESULTS.md
+is written and, where matplotlib is installed, a plot beside it.
 """
 
 import argparse
 import asyncio
 import json
-import platform
 import sys
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import conversations as talk
 import scoring
 from baselines import Baseline, baselines
+from report import RESULTS, machine, write_section
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from setting import embedder_from
@@ -106,19 +106,14 @@ async def main() -> None:
                     progress,
                 )
     report = scoring.report(asked)
-    setting = {
-        "embedder": embedder.model_id,
-        "budget": arguments.budget,
-        "machine": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
-    }
+    setting = f"Embedder `{embedder.model_id}`, budget `{arguments.budget}`, no language model. {machine()}"
     text = scoring.markdown(report, setting)
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "retrieval.md").write_text(text, encoding="utf-8")
-        (arguments.out / "retrieval.json").write_text(json.dumps({**setting, "rows": report}, indent=1))
-        scoring.plot(report, arguments.out / "retrieval.png")
+    if arguments.keep:
+        arguments.keep.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    if arguments.write:
+        write_section("bench/retrieval.py", text)
+        scoring.plot(report, RESULTS.with_name("retrieval.png"))
 
 
 def _arguments() -> argparse.Namespace:
@@ -133,7 +128,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--model-path", type=Path, default=None, help="the model's file")
     parser.add_argument("--mem0", action="store_true", help="run mem0 (infer=False) beside the others")
     parser.add_argument("--most", type=int, default=None, help="at most so many conversations of each set")
-    parser.add_argument("--out", type=Path, help="the folder for retrieval.md, retrieval.json, retrieval.png")
+    parser.add_argument("--keep", type=Path, help="keep the numbers as JSON here")
+    parser.add_argument("--write", action="store_true", help="write the section of RESULTS.md and the plot")
     return parser.parse_args()
 
 

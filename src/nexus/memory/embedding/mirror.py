@@ -134,7 +134,7 @@ class Mirror:
 
     async def _from_blobs(self, queries: Floats, rows: Rows) -> Floats:
         """Queries by rows: the cosines. A vector that was removed meanwhile counts as none."""
-        seqs = [self._seqs[row] for row in rows.tolist()]
+        seqs: list[int] = [self._seqs[row] for row in rows.tolist()]
 
         def work(connection: apsw.Connection) -> Floats:
             found = connection.execute(_SQL["vectors_by_seq"], (json.dumps(seqs),)).fetchall()
