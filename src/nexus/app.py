@@ -21,6 +21,7 @@ from nexus.broker.streams import Streams
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
+from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
@@ -28,7 +29,6 @@ from nexus.ledgers.runtime.executions import Mode
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen, opener
 from nexus.memory.embedding.background import Background
-from nexus.memory.embedding.files import ModelError
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall import Recall
@@ -180,7 +180,7 @@ class App:
     async def recall(self) -> Recall:
         """The memory, ready to be asked; by words alone where the model is not on this machine."""
         vectors: Vectors | None = None
-        with suppress(ModelError):
+        with suppress(ModelFileError):
             vectors = await self.embedding.vectors()
         return Recall(self.ledgers, vectors)
 

@@ -24,6 +24,7 @@ NexusError
 │   ├── ScriptError          a script failed, crashed, or answered what it may not
 │   └── ScriptChangedError   a script is not what was registered: it is not run
 ├── WorkspaceError           a file of a workspace cannot be reached, or lies outside of it
+├── ModelFileError           a small network's file is missing, cannot be had, or is not the pinned one
 ├── CareError                a backup, restore, export, import or forget could not be done
 └── UsageError               an argument cannot be used as given
 
@@ -133,6 +134,10 @@ class ScriptChangedError(AutomationError):
 
 class WorkspaceError(NexusError):
     """A file of a workspace cannot be reached, or lies outside of it."""
+
+
+class ModelFileError(NexusError):
+    """A small network's file is missing, cannot be had, or is not the one that was pinned."""
 
 
 class CareError(NexusError):

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recall": ("nexus.cli.recall:recall", "Ask the memory, and see why it answers as it does."),
     "memory": ("nexus.cli.memory:memory", "Look at what is known about whom, and say who is who."),
     "skills": ("nexus.cli.skills:skills", "Give a workspace what an agent needs to use the memory."),
+    "models": ("nexus.cli.models:models", "See and fetch the small networks that the memory uses."),
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
     "trace": ("nexus.cli.trace:trace", "See what was done for a request, how long it took, what it cost."),
     "automations": ("nexus.cli.automations:automations", "Register what runs at hook points."),

@@ -93,13 +93,13 @@ async def _run(
 
 
 async def _recall(ledgers: "Ledgers", config: "Config") -> "Recall":
+    from nexus.errors import ModelFileError
     from nexus.memory.embedding import Vectors, embed_new, opener
-    from nexus.memory.embedding.files import ModelError
     from nexus.memory.recall import Recall
 
     try:
         vectors = Vectors(ledgers.embeddings, opener(config.memory)(None))
-    except ModelError as error:
+    except ModelFileError as error:
         click.echo(f"Searching by words alone: {error.message}", err=True)
         return Recall(ledgers, None)
     await embed_new(ledgers, vectors)

@@ -10,12 +10,12 @@ import click
 
 from nexus import clock, config
 from nexus.cli.place import opened_home
-from nexus.errors import UsageError
+from nexus.cli.recall_report import show
+from nexus.errors import ModelFileError, UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Vectors, embed_new, opener
-from nexus.memory.embedding.files import ModelError
-from nexus.memory.recall import Answer, Budget, Query, Recall, Result
+from nexus.memory.recall import Answer, Budget, Query, Recall, kinds
 
 
 @click.command()
@@ -25,18 +25,27 @@ from nexus.memory.recall import Answer, Budget, Query, Recall, Result
 @click.option("--budget", type=click.Choice(["low", "mid", "high"]), default="mid", show_default=True)
 @click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="The most results.")
 @click.option("--max-tokens", type=click.IntRange(1), default=4000, show_default=True)
+@click.option(
+    "--scope",
+    metavar="KINDS",
+    help="Only these kinds: events, facts, observations, mental_models, episodes, entities.",
+)
+@click.option("--entity", help="Only what is about this entity: its id, or any of its names.")
 @click.option("--channel", help="Only what was said on this channel.")
 @click.option("--after", metavar="TIME", help="Only what is from then on, as 2026-05-01.")
 @click.option("--before", metavar="TIME", help="Only what is from before then.")
 @click.pass_context
 def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **options: Any) -> None:
-    """Find what the memory holds about TEXT: events and facts, the best first.
+    """Find what the memory holds about TEXT, the best first.
 
-    Nothing relevant means nothing is printed. No language model is called.
+    Events, facts, observations, mental models, episodes and entities are searched. Where nothing is
+    relevant, nothing is returned. No language model is called.
     """
     home, settings = opened_home(ctx)
     query = Query(
         text=text,
+        kinds=kinds(options["scope"]),
+        entity_id=options["entity"],
         budget=cast("Budget", options["budget"]),
         max_results=options["limit"],
         max_tokens=options["max_tokens"],
@@ -50,12 +59,7 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
         return
     for note in notes:
         click.echo(note, err=True)
-    if not answer.results:
-        click.echo("Nothing relevant.")
-    for place, result in enumerate(answer.results, start=1):
-        _print(place, result, explain=explain)
-    if explain:
-        _print_course(answer)
+    show(answer, explain=explain)
 
 
 async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answer, list[str]]:
@@ -65,7 +69,8 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answe
         try:
             vectors = Vectors(ledgers.embeddings, opener(settings.memory)(None))
             await embed_new(ledgers, vectors)
-        except ModelError as error:
+            await vectors.mirror.refresh()
+        except ModelFileError as error:
             notes.append(f"Searching by words alone: {error.message}. {error.hint}")
         return await Recall(ledgers, vectors).find(query), notes
 
@@ -79,35 +84,3 @@ def _moment(text: str | None) -> datetime | None:
         raise UsageError(
             f"{text!r} is not a time", hint="Write it as 2026-05-01 or 2026-05-01T10:00Z."
         ) from None
-
-
-def _print(place: int, result: Result, *, explain: bool) -> None:
-    item = result.item
-    who = f"{item.speaker}: " if item.speaker else ""
-    click.echo(f"{place:>3}. {click.style(item.at[:10], dim=True)} {who}{' '.join(item.text.split())[:300]}")
-    if not explain:
-        return
-    reasons = result.reasons
-    seen = ", ".join(f"{arm} #{rank}" if rank else arm for arm, (rank, _) in reasons.arms.items())
-    click.echo(
-        f"     {item.kind} {item.id}, relevant with probability {result.probability:.2f}; seen by {seen}"
-    )
-    if reasons.matched_words:
-        click.echo(f"     says {', '.join(reasons.matched_words)}")
-    if reasons.matched_names:
-        click.echo(f"     is by or about {', '.join(reasons.matched_names)}")
-    if reasons.neighbour_of:
-        click.echo(f"     stands beside {reasons.neighbour_of}")
-    if reasons.stale_since:
-        click.echo(f"     stale since {reasons.stale_since}")
-    click.echo(f"     {reasons.age_days:.0f} days old, from event {reasons.source_event_id or 'unknown'}")
-
-
-def _print_course(answer: Answer) -> None:
-    if answer.window:
-        start, end = answer.window
-        click.echo(f"Time meant: {start.date()} to {end.date()}")
-    if answer.late_arms:
-        click.echo(f"Too late for the deadline: {', '.join(answer.late_arms)}")
-    spent = ", ".join(f"{name} {ms:.0f}" for name, ms in answer.timings_ms.items())
-    click.echo(f"{answer.considered} candidates; milliseconds: {spent}")

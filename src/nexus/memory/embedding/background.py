@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any, Final
 
 from nexus.engine import Context, Jobs, Retry
+from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.backlog import Backlog, backlog
 from nexus.memory.embedding.embedder import Embedder
-from nexus.memory.embedding.files import ModelError
 from nexus.memory.embedding.job import Pass
 from nexus.memory.embedding.vectors import Vectors, serving_model
 
@@ -75,7 +75,7 @@ class Background:
         if serving not in {None, self.model_id}:
             try:
                 return await self._opened(serving)
-            except ModelError:
+            except ModelFileError:
                 _log.warning(
                     "The model %s is not here any more: searching with what %s has", serving, self.model_id
                 )
@@ -88,7 +88,7 @@ class Background:
     async def _run(self, context: Context, payload: Any) -> dict[str, Any]:
         try:
             vectors = await self._opened(None)
-        except ModelError as error:
+        except ModelFileError as error:
             return {"embedded": 0, "waits_for": error.message}
         made = await Pass(
             ledgers=self._ledgers, vectors=vectors, careful=self._careful, thread=context.thread

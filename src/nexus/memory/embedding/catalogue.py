@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 _DATA = Path(__file__).parent / "data"
 
@@ -23,10 +23,11 @@ class File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
-    """An embedding model: what it is, and the one file of weights that it needs beside our vocabulary."""
+    """A small network: what it is, and the one file of weights that it needs beside our vocabulary."""
 
     name: str
     about: str
+    role: Literal["embedder", "reranker"] = "embedder"
     dimensions: int
     max_tokens: int
     weights: File
@@ -80,7 +81,23 @@ MODELS: Final[dict[str, Model]] = {
             ),
             licence="Apache-2.0",
             hub_repository="Xenova/all-MiniLM-L6-v2",
-            hub_revision="main",
+            hub_revision="751bff37182d3f1213fa05d7196b954e230abad9",
+        ),
+        Model(
+            name="ms-marco-minilm-l6-v2",
+            about="Reads a question and a text together and says how well they fit. Orders the best results.",
+            role="reranker",
+            dimensions=1,
+            max_tokens=256,
+            weights=File(
+                name="model_quantized.onnx",
+                sha256="e9d8ebf845c413e981c175bfe49a3bfa9b3dcce2a3ba54875ee5df5a58639fbe",
+                size_bytes=23_143_499,
+                hub_path="onnx/model_quantized.onnx",
+            ),
+            licence="Apache-2.0",
+            hub_repository="Xenova/ms-marco-MiniLM-L-6-v2",
+            hub_revision="a09144355adeed5f58c8ed011d209bf8ee5a1fec",
         ),
     )
 }

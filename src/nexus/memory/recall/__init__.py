@@ -1,14 +1,13 @@
 """Recall: find the right few things, fast, and say why. No language model is called."""
 
-from nexus.memory.recall.item import Answer, Budget, Item, Kind, Query, Reasons, Result, Sighting
+from nexus.memory.recall.item import Answer, Budget, Item, Kind, Query, Reasons, Result, Sighting, kinds
 from nexus.memory.recall.recall import Recall
-from nexus.memory.recall.scope import OWNER, Access
+from nexus.memory.recall.scope import EVERYTHING, Visibility
 from nexus.memory.recall.search import ARMS, Arm, Search
 
 __all__ = [
     "ARMS",
-    "OWNER",
-    "Access",
+    "EVERYTHING",
     "Answer",
     "Arm",
     "Budget",
@@ -20,4 +19,6 @@ __all__ = [
     "Result",
     "Search",
     "Sighting",
+    "Visibility",
+    "kinds",
 ]

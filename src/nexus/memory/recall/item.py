@@ -2,10 +2,32 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
+
+from nexus.errors import UsageError
 
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
+
+SCOPES: Final[dict[str, Kind]] = {
+    "events": "event",
+    "facts": "fact",
+    "relationships": "fact",
+    "observations": "observation",
+    "mental_models": "mental_model",
+    "episodes": "episode",
+    "entities": "entity",
+}
+"""The kinds as people and agents name them."""
+
+
+def kinds(scope: str | None) -> frozenset[Kind]:
+    """The kinds of a list such as `facts,episodes`; all of them where none is given."""
+    names = [name.strip() for name in (scope or "").split(",") if name.strip()]
+    for name in names:
+        if name not in SCOPES:
+            raise UsageError(f"`{name}` is not a kind of memory", hint=f"Known: {', '.join(SCOPES)}.")
+    return frozenset(SCOPES[name] for name in names or SCOPES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,7 @@ from nexus.memory.recall.item import Answer, Query, Sighting
 from nexus.memory.recall.order import Found, order
 from nexus.memory.recall.presets import preset
 from nexus.memory.recall.question import understand
-from nexus.memory.recall.scope import OWNER, Access, Scope, permitted
+from nexus.memory.recall.scope import EVERYTHING, Scope, Visibility, permitted
 from nexus.memory.recall.search import ARMS, Arm, Search
 from nexus.memory.recall.timing import timed
 
@@ -36,13 +36,13 @@ class Recall:
         ledgers: Ledgers,
         vectors: Vectors | None,
         *,
-        access: Access = OWNER,
+        visible: Visibility = EVERYTHING,
         now: clock.Clock = clock.now,
         arms: Mapping[str, Arm] = ARMS,
     ) -> None:
         self._ledgers = ledgers
         self._vectors = vectors
-        self._access = access
+        self._visible = visible
         self._now = now
         self._arms = arms
 
@@ -74,7 +74,7 @@ class Recall:
             vectors=self._vectors,
             question=understand(query.text, self._now()),
             query=query,
-            scope=Scope.of(query, self._access),
+            scope=Scope.of(query, self._visible),
             limits=limits,
             deadline=deadline.part(_ARMS_SHARE),
         )

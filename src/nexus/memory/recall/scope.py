@@ -23,7 +23,7 @@ _HAS_A_PLACE: Final[frozenset[Kind]] = frozenset({"event", "fact", "episode"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Access:
+class Visibility:
     """What a principal may see. None means no limit; an empty set means nothing."""
 
     channels: frozenset[str] | None = None
@@ -34,26 +34,26 @@ class Access:
         return self.channels is None and self.thread_ids is None
 
 
-OWNER: Final = Access()
-"""The owner of the home sees everything."""
+EVERYTHING: Final = Visibility()
+"""What the owner of the home may see."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
     """What one question may be answered with: what its asker may see, narrowed by what was asked."""
 
-    places: Access
+    places: Visibility
     kinds: frozenset[Kind]
     after: datetime | None
     before: datetime | None
 
     @classmethod
-    def of(cls, query: Query, access: Access) -> "Scope":
+    def of(cls, query: Query, visible: Visibility) -> "Scope":
         """The query's own limits can only narrow what the principal may see."""
         channel = None if query.channel is None else frozenset({query.channel})
-        places = Access(
-            channels=_both(access.channels, channel),
-            thread_ids=_both(access.thread_ids, query.thread_ids),
+        places = Visibility(
+            channels=_both(visible.channels, channel),
+            thread_ids=_both(visible.thread_ids, query.thread_ids),
         )
         kinds = query.kinds if places.everything else query.kinds & _HAS_A_PLACE
         return cls(places=places, kinds=kinds, after=query.time_after, before=query.time_before)

@@ -9,10 +9,10 @@ import pytest
 
 from embedders import Hashes
 from nexus.engine import Engine, Jobs, Settings
+from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.background import Background
 from nexus.memory.embedding.embedder import Embedder
-from nexus.memory.embedding.files import ModelError
 from nexus.memory.operations import Memory
 
 Models = Callable[[str | None], Embedder]
@@ -86,12 +86,12 @@ async def test_the_old_model_serves_until_the_new_one_is_complete(opened: Ledger
 
 async def test_without_the_model_writes_go_on_and_wait(opened: Ledgers, tmp_path: Path) -> None:
     def none(model_id: str | None) -> Embedder:
-        raise ModelError("The files are not on this machine")
+        raise ModelFileError("The files are not on this machine")
 
     async with running(opened, tmp_path, none, "hashes@1") as background:
         writer = Memory(opened, enqueue_embedding=_waking(background))
         await writer.run("fact", {"fact": "Ann grows tomatoes"})
-        with pytest.raises(ModelError):
+        with pytest.raises(ModelFileError):
             await background.vectors()
         assert (await background.backlog()).depth == 1
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from nexus.errors import ModelFileError
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS, MiniLM, find, load
-from nexus.memory.embedding.files import ModelError
 
 
 @pytest.fixture(scope="module")
 def embedder() -> MiniLM:
     try:
         return load(find(MODELS[DEFAULT_MODEL]))
-    except ModelError as error:
+    except ModelFileError as error:
         pytest.skip(error.message)
 
 

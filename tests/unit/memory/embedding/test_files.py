@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from nexus.errors import ModelFileError
 from nexus.memory.embedding import MODELS, Model, find
-from nexus.memory.embedding.files import ModelError
 
 
 def small_model(content: bytes) -> Model:
-    model = MODELS["all-minilm-l6-v2"]
+    model = MODELS["all-minilm-l6-v2-int8"]
     digest = hashlib.sha256(content).hexdigest()
     return replace(model, weights=replace(model.weights, sha256=digest, packages=()))
 
@@ -35,11 +35,11 @@ def test_a_folder_in_the_settings_holds_the_file(tmp_path: Path) -> None:
 def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
     model = small_model(b"weights")
     (tmp_path / "mine.onnx").write_bytes(b"something else")
-    with pytest.raises(ModelError, match="is not the pinned"):
+    with pytest.raises(ModelFileError, match="is not the pinned"):
         find(model, path=tmp_path / "mine.onnx")
 
 
 def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(ModelFileError) as caught:
         find(small_model(b"weights"), pulled=tmp_path)
     assert "nexus models pull" in caught.value.hint

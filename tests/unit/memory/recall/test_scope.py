@@ -6,7 +6,7 @@ import pytest
 
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Vectors, embed_new
-from nexus.memory.recall import ARMS, Access, Query, Recall, Search, Sighting
+from nexus.memory.recall import ARMS, Query, Recall, Search, Sighting, Visibility
 from unit.memory.recall.homes import ANN, NOW, WordHashes, know_people, learn, run, say
 
 
@@ -39,23 +39,23 @@ async def two_channels(opened: Ledgers) -> dict[str, str]:
     }
 
 
-async def asked(opened: Ledgers, access: Access, **query: object) -> set[str]:
+async def asked(opened: Ledgers, visible: Visibility, **query: object) -> set[str]:
     vectors = Vectors(opened.embeddings, WordHashes())
     await embed_new(opened, vectors)
-    recall = Recall(opened, vectors, access=access, now=lambda: NOW)
+    recall = Recall(opened, vectors, visible=visible, now=lambda: NOW)
     found = await recall.gather(Query(text="Annie's secret project", budget="high", **query))  # type: ignore[arg-type]
     return {item.id for item in found.pool.items}
 
 
 async def test_the_owner_sees_everything(opened: Ledgers) -> None:
     ids = await two_channels(opened)
-    seen = await asked(opened, Access())
+    seen = await asked(opened, Visibility())
     assert {*ids.values(), "mod_1", "epi_slack", "epi_home", ANN} <= seen
 
 
 async def test_a_channel_opens_what_was_said_there_and_what_came_from_it(opened: Ledgers) -> None:
     ids = await two_channels(opened)
-    seen = await asked(opened, Access(channels=frozenset({"slack"})))
+    seen = await asked(opened, Visibility(channels=frozenset({"slack"})))
     assert seen == {ids["work"], ids["work fact"], "epi_slack"}
 
 
@@ -64,18 +64,18 @@ async def test_a_thread_opens_no_other_thread(opened: Ledgers) -> None:
     thread_id = await opened.events.read(
         lambda c: c.execute("SELECT thread_id FROM events WHERE id = ?", (ids["home"],)).get
     )
-    seen = await asked(opened, Access(thread_ids=frozenset({str(thread_id)})))
+    seen = await asked(opened, Visibility(thread_ids=frozenset({str(thread_id)})))
     assert seen == {ids["home"], ids["home fact"]}
 
 
 async def test_nothing_allowed_is_nothing_seen(opened: Ledgers) -> None:
     await two_channels(opened)
-    assert await asked(opened, Access(channels=frozenset())) == set()
+    assert await asked(opened, Visibility(channels=frozenset())) == set()
 
 
 async def test_a_query_narrows_and_never_widens_what_its_asker_may_see(opened: Ledgers) -> None:
     await two_channels(opened)
-    slack = Access(channels=frozenset({"slack"}))
+    slack = Visibility(channels=frozenset({"slack"}))
     assert await asked(opened, slack, channel="imessage") == set()
     assert await asked(opened, slack, kinds=frozenset({"mental_model", "entity"})) == set()
 
@@ -103,7 +103,7 @@ async def test_the_gate_does_not_rely_on_the_arms(opened: Ledgers, kind: str) ->
     recall = Recall(
         opened,
         None,
-        access=Access(channels=frozenset({"slack"})),
+        visible=Visibility(channels=frozenset({"slack"})),
         now=lambda: NOW,
         arms={**ARMS, "careless": careless},
     )

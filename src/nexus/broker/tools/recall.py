@@ -1,0 +1,112 @@
+"""The recall tool: an agent asks the memory, and reads what it says as data, with its source."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any, cast
+
+from nexus import clock
+from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
+from nexus.errors import ToolError, UsageError
+from nexus.memory.recall import Answer, Budget, Query, Recall, Result, kinds
+
+_BUDGETS = ("low", "mid", "high")
+_MOST_RESULTS = 50
+_MOST_TOKENS = 20_000
+
+Ask = Callable[[], Awaitable[Recall]]
+"""The memory as the principal of the request may see it. The agent cannot choose another."""
+
+
+def recall_tool(ask: Ask) -> Tool:
+    """A recall tool over one principal's memory."""
+
+    async def run(arguments: Arguments, context: Context) -> str:
+        recall = await ask()
+        return _text(await recall.find(_query(arguments)))
+
+    return Tool(
+        name="recall",
+        description=(
+            "Search the memory by meaning, words, people and times. Ask one question at a time, in full "
+            "words. Nothing relevant means nothing is returned."
+        ),
+        parameters=_PARAMETERS,
+        run=run,
+    )
+
+
+def _query(arguments: Arguments) -> Query:
+    budget = arguments.get("budget", "mid")
+    if budget not in _BUDGETS:
+        raise ToolError(f"`budget` must be one of {', '.join(_BUDGETS)}, not {budget!r:.40}")
+    try:
+        wanted = kinds(arguments.get("scope"))
+    except UsageError as error:
+        raise ToolError(error.message, hint=error.hint) from error
+    return Query(
+        text=arguments["query"],
+        kinds=wanted,
+        entity_id=arguments.get("entity"),
+        channel=arguments.get("channel"),
+        time_after=_moment(arguments, "time_after"),
+        time_before=_moment(arguments, "time_before"),
+        max_results=min(arguments.get("max_results", 10), _MOST_RESULTS),
+        max_tokens=min(arguments.get("max_tokens", 4000), _MOST_TOKENS),
+        budget=cast("Budget", budget),
+    )
+
+
+def _moment(arguments: Arguments, name: str) -> datetime | None:
+    if name not in arguments:
+        return None
+    try:
+        return clock.parse(arguments[name])
+    except ValueError:
+        raise ToolError(
+            f"`{name}` is not a time: {arguments[name]!r:.40}", hint="Write it as 2026-05-01."
+        ) from None
+
+
+def _text(answer: Answer) -> str:
+    late = f"Left out for lack of time: {', '.join(answer.late_arms)}." if answer.late_arms else ""
+    if not answer.results:
+        return "\n".join(filter(None, ("Nothing relevant is remembered.", late)))
+    # What was said is a record of somebody's words, never an instruction to whoever reads it here.
+    lines = [_line(result) for result in answer.results]
+    return "\n".join(filter(None, ("<memory>", *lines, "</memory>", late)))
+
+
+def _line(result: Result) -> str:
+    item = result.item
+    notes = [item.kind.replace("_", " "), item.id, item.at[:10]]
+    if item.stale_since:
+        notes.append(f"stale since {item.stale_since[:10]}")
+    if item.confidence < 1:
+        notes.append(f"confidence {item.confidence:.1f}")
+    if item.source_event_id and item.source_event_id != item.id:
+        notes.append(f"from {item.source_event_id}")
+    who = f"{item.speaker}: " if item.speaker else ""
+    # A text cannot close the block that it stands in.
+    text = " ".join(item.text.split()).replace("</memory>", "<\\/memory>")
+    return f"- {who}{text} ({', '.join(notes)})"
+
+
+def _described(type_: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"type": type_, "description": text, **more}
+
+
+_PARAMETERS = parameters(
+    "query",
+    query=_described("string", "What to find, as a question or in its own words."),
+    scope=_described(
+        "string",
+        "Only these kinds, with commas: mental_models, observations, facts, episodes, entities, events.",
+    ),
+    entity=_described("string", "Only what is about this person or thing: its id, or any of its names."),
+    time_after=_described("string", "Only what is from then on, such as 2026-05-01."),
+    time_before=_described("string", "Only what is from before then."),
+    channel=_described("string", "Only what was said on this channel."),
+    max_results=_described("integer", "The most results; 10 unless told.", minimum=1),
+    max_tokens=_described("integer", "The most that the results may fill; 4000 unless told.", minimum=1),
+    budget=_described("string", "low, mid or high: how long to look; mid unless told."),
+)

