@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, cast
@@ -16,6 +17,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Vectors, embed_new, opener
 from nexus.memory.recall import Answer, Budget, Query, Recall, kinds
+from nexus.memory.recall.reranker import CrossEncoder
 
 
 @click.command()
@@ -72,7 +74,14 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answe
             await vectors.mirror.refresh()
         except ModelFileError as error:
             notes.append(f"Searching by words alone: {error.message}. {error.hint}")
-        return await Recall(ledgers, vectors).find(query), notes
+        return await Recall(ledgers, vectors, reranker=_reranker()).find(query), notes
+
+
+def _reranker() -> CrossEncoder | None:
+    """The reranker, where somebody has pulled one."""
+    with suppress(ModelFileError):
+        return CrossEncoder(find(MODELS["ms-marco-minilm-l6-v2"]))
+    return None
 
 
 def _moment(text: str | None) -> datetime | None:

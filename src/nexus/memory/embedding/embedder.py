@@ -36,7 +36,7 @@ class MiniLM:
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
         self.model: Model = files.model
         self._tokenizer = _tokenizer(files.model.max_tokens)
-        self._session = _session(files, threads)
+        self._session = session(files, threads)
         self._inputs: set[str] = {node.name for node in self._session.get_inputs()}
 
     @property
@@ -97,7 +97,8 @@ def _tokenizer(max_tokens: int) -> Any:
     return tokenizer
 
 
-def _session(files: ModelFiles, threads: int) -> Any:
+def session(files: ModelFiles, threads: int) -> Any:
+    """A model's network, ready to run."""
     import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  it ships none
 
     runtime: Any = onnxruntime

@@ -1,16 +1,18 @@
 """From what the arms found to an answer: features, scores, the choice, and the reasons for each result."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
 
 from nexus import clock
 from nexus.memory.recall import factors, features, pool, ranker, selection, surroundings, threads
+from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.item import Answer, Item, Query, Reasons, Result, Sighting
 from nexus.memory.recall.pool import Floats, Whole
 from nexus.memory.recall.presets import preset
 from nexus.memory.recall.question import Question
+from nexus.memory.recall.reranker import Reranker
 from nexus.memory.recall.timing import timed
 
 _NEIGHBOUR_ARM = "neighbour"
@@ -32,7 +34,13 @@ class Found:
     model_id: str | None = None
 
 
-def order(found: Found, query: Query, now: clock.Clock) -> Answer:
+def order(
+    found: Found,
+    query: Query,
+    now: clock.Clock,
+    reranker: Reranker | None = None,
+    deadline: Deadline | None = None,
+) -> Answer:
     """The answer: best first, nothing far behind it, within the token budget."""
     rows = np.flatnonzero(found.pool.candidate)
     window = found.question.window
@@ -46,6 +54,8 @@ def order(found: Found, query: Query, now: clock.Clock) -> Answer:
         ranked = (
             _ranked(found, rows, scores, chances, query, now()) if answerable >= limits.answerable else []
         )
+        if reranker is not None and deadline is not None and limits.reranked:
+            ranked = _reranked(ranked, found.question.text, reranker, limits.reranked, deadline)
         chosen = selection.choose(
             ranked, gap=limits.gap, max_results=query.max_results, max_tokens=query.max_tokens
         )
@@ -78,6 +88,19 @@ def _ranked(
     return ranked + [
         selection.Ranked(item=item, score=float(scores[i]), probability=float(chances[i])) for item, i in rest
     ]
+
+
+def _reranked(
+    ranked: list[selection.Ranked], question: str, reranker: Reranker, most: int, deadline: Deadline
+) -> list[selection.Ranked]:
+    """The best few again, by how well each fits the question; what was not read keeps its score."""
+    weight = ranker.load().fit
+    fits = reranker.fits(question, [entry.item.text for entry in ranked[:most]], deadline)
+    read = [
+        replace(entry, score=entry.score + weight * fit, factors={**entry.factors, "fit": weight * fit})
+        for entry, fit in zip(ranked, fits, strict=False)
+    ]
+    return sorted([*read, *ranked[len(read) :]], key=lambda entry: -entry.score)
 
 
 def _place(

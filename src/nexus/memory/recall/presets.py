@@ -17,6 +17,7 @@ class Preset:
     candidates: int  # what each arm may bring
     matched_rows: int  # what a full-text query may match before common words are left out
     temporal_candidates: int
+    reranked: int  # how many of the best a reranker reads, where there is one
     deadline_ms: int
     answerable: float  # below this probability that anything answers, nothing is returned
     gap: float  # how far behind the best score a result may lie

@@ -84,6 +84,7 @@ class Ranker:
     models: tuple[str, ...]
     threads: dict[str, float]
     factors: dict[str, float]
+    fit: float  # what a reranker's word weighs; it could not be learned here
 
     def chances(self, features: dict[str, Floats], rows: Whole, model_id: str | None) -> tuple[Floats, float]:
         """How likely each candidate is relevant, and how likely any of them is."""
@@ -102,6 +103,7 @@ def load(path: Path = _WEIGHTS) -> Ranker:
         models=tuple(data["models"]),
         threads=data["threads"],
         factors=data["factors"],
+        fit=data["fit"],
     )
 
 

@@ -16,6 +16,7 @@ from nexus.memory.recall.item import Answer, Query, Sighting
 from nexus.memory.recall.order import Found, order
 from nexus.memory.recall.presets import preset
 from nexus.memory.recall.question import understand
+from nexus.memory.recall.reranker import Reranker
 from nexus.memory.recall.scope import EVERYTHING, Scope, Visibility, permitted
 from nexus.memory.recall.search import ARMS, Arm, Search
 from nexus.memory.recall.timing import timed
@@ -26,6 +27,8 @@ _FEWEST = 10
 # Of the deadline: what the arms may use, and by when everything must be fetched. Then it is ordered.
 _ARMS_SHARE = 0.6
 _FETCH_SHARE = 0.85
+# Of what is then left: what a reranker may use, the batch apart that it has begun.
+_RERANK_SHARE = 0.5
 
 
 class Recall:
@@ -39,12 +42,14 @@ class Recall:
         visible: Visibility = EVERYTHING,
         now: clock.Clock = clock.now,
         arms: Mapping[str, Arm] = ARMS,
+        reranker: Reranker | None = None,
     ) -> None:
         self._ledgers = ledgers
         self._vectors = vectors
         self._visible = visible
         self._now = now
         self._arms = arms
+        self._reranker = reranker
 
     async def find(self, query: Query) -> Answer:
         """The best results for a question, within its budget's deadline; nothing where nothing is relevant.
@@ -57,7 +62,9 @@ class Recall:
         found = await self._gather(query, deadline)
         try:
             async with asyncio.timeout(deadline.left_s):
-                answer = await asyncio.to_thread(order, found, query, self._now)
+                answer = await asyncio.to_thread(
+                    order, found, query, self._now, self._reranker, deadline.part(_RERANK_SHARE)
+                )
         except TimeoutError:
             answer = Answer(results=(), late_arms=(*found.late, "order"), timings_ms=found.timings_ms)
         answer.timings_ms["total"] = (time.perf_counter() - started) * 1000

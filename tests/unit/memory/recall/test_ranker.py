@@ -26,6 +26,7 @@ def written(tmp_path: Path) -> Path:
         "models": ["known"],
         "threads": {"best": 1.0},
         "factors": {"recency": 0.1},
+        "fit": 2.0,
     }
     file = tmp_path / "weights.json"
     file.write_text(json.dumps(data), encoding="utf-8")

@@ -1,0 +1,71 @@
+"""A second look at the best few: a small network reads the question and a text together.
+
+It is optional (`nexus models pull ms-marco-minilm-l6-v2`), reads a bounded number of pairs, and stops
+when its time is over: what it has not read keeps its place.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from nexus.ledgers.text import storable
+from nexus.memory.embedding.catalogue import VOCABULARY
+from nexus.memory.embedding.embedder import session
+from nexus.memory.embedding.files import ModelFiles
+from nexus.memory.recall.deadline import Deadline
+
+# So many pairs at a time: between two batches the clock is looked at.
+_BATCH = 8
+_LONGEST_TEXT = 2_000
+
+
+class Reranker(Protocol):
+    """Whatever can say how well a text fits a question."""
+
+    def fits(self, question: str, texts: Sequence[str], deadline: Deadline) -> list[float]:
+        """From 0 to 1 for each text, best first given; fewer than the texts where time ran out."""
+        ...
+
+
+class CrossEncoder:
+    """A BERT-like classifier with one output, on onnxruntime."""
+
+    def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
+        self._tokenizer = _tokenizer(files.model.max_tokens)
+        self._session = session(files, threads)
+        self._inputs: set[str] = {node.name for node in self._session.get_inputs()}
+
+    def fits(self, question: str, texts: Sequence[str], deadline: Deadline) -> list[float]:
+        found: list[float] = []
+        for start in range(0, len(texts), _BATCH):
+            if deadline.passed:
+                break
+            found += self._batch(question, texts[start : start + _BATCH])
+        return found
+
+    def _batch(self, question: str, texts: Sequence[str]) -> list[float]:
+        pairs = [(storable(question), storable(text[:_LONGEST_TEXT])) for text in texts]
+        encoded: list[Any] = self._tokenizer.encode_batch(pairs)
+        width = max(len(pair.ids) for pair in encoded)
+        feed = {
+            name: np.array([list(values) + [0] * (width - len(values)) for values in rows], np.int64)
+            for name, rows in (
+                ("input_ids", [pair.ids for pair in encoded]),
+                ("attention_mask", [pair.attention_mask for pair in encoded]),
+                ("token_type_ids", [pair.type_ids for pair in encoded]),
+            )
+            if name in self._inputs
+        }
+        logits = np.asarray(self._session.run(None, feed)[0], np.float64).reshape(len(texts), -1)[:, 0]
+        return cast("list[float]", (1.0 / (1.0 + np.exp(-np.clip(logits, -30, 30)))).tolist())
+
+
+def _tokenizer(max_tokens: int) -> Any:
+    # Imported at first use: it takes longer to import than most commands take to run.
+    from tokenizers import BertWordPieceTokenizer
+
+    tokenizer: Any = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
+    tokenizer.enable_truncation(max_tokens, strategy="longest_first")
+    tokenizer.no_padding()
+    return tokenizer

@@ -1,0 +1,90 @@
+"""The cross-encoder behind its interface, with a tiny network that the test makes."""
+
+# onnx ships no complete types, and only this test builds a network.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from nexus.ledgers import Ledgers, memory
+from nexus.memory.embedding import MODELS, find
+from nexus.memory.embedding.catalogue import VOCABULARY
+from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.deadline import Deadline
+from nexus.memory.recall.reranker import CrossEncoder
+from unit.memory.recall.homes import NOW, learn
+
+WORD = "violin"
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoder:
+    """A network whose one output says how often the text, and not the question, holds a word."""
+    number = VOCABULARY.read_text(encoding="utf-8").splitlines().index(WORD)
+    whole: Any = TensorProto.INT64
+    inputs = [
+        helper.make_tensor_value_info(name, whole, ["batch", "length"])
+        for name in ("input_ids", "attention_mask", "token_type_ids")
+    ]
+    output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 1])
+    nodes = [
+        helper.make_node("Equal", ["input_ids", "word"], ["is_word"]),
+        helper.make_node("Cast", ["is_word"], ["said"], to=TensorProto.INT64),
+        helper.make_node("Mul", ["said", "token_type_ids"], ["in_text"]),
+        helper.make_node("Mul", ["in_text", "attention_mask"], ["counted"]),
+        helper.make_node("ReduceSum", ["counted", "axis"], ["sum"], keepdims=1),
+        helper.make_node("Cast", ["sum"], ["logits"], to=TensorProto.FLOAT),
+    ]
+    constants = [
+        helper.make_tensor("word", whole, [1], [number]),
+        helper.make_tensor("axis", whole, [1], [1]),
+    ]
+    graph = helper.make_graph(nodes, "counts", inputs, [output], constants)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    file = Path(tmp_path_factory.mktemp("model")) / "tiny.onnx"
+    onnx.save(made, str(file))
+    model = MODELS["ms-marco-minilm-l6-v2"]
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    return CrossEncoder(find(replace(model, weights=replace(model.weights, sha256=digest)), path=file))
+
+
+def test_each_text_is_read_beside_the_question(network: CrossEncoder) -> None:
+    texts = ["a violin and a violin", "a violin", "a cello", *["tea"] * 20]
+    fits = network.fits("Who plays the violin?", texts, Deadline(60_000))
+    assert len(fits) == len(texts)
+    assert fits[0] > fits[1] > fits[2] == 0.5
+
+
+def test_any_text_can_be_read(network: CrossEncoder) -> None:
+    hostile = ["", "\0", "\ud800 half", "🎻" * 3000, "a" * 100_000]
+    assert len(network.fits("x" * 100_000, hostile, Deadline(60_000))) == len(hostile)
+
+
+def test_it_stops_when_its_time_is_over(network: CrossEncoder) -> None:
+    assert network.fits("Who?", ["a violin"] * 1000, Deadline(0)) == []
+    assert len(network.fits("Who?", ["a violin " * 60] * 20_000, Deadline(100))) < 20_000
+
+
+async def test_its_word_is_one_more_factor_of_the_score(opened: Ledgers, network: CrossEncoder) -> None:
+    other, wanted = await learn(
+        opened,
+        memory.NewFact(fact="Ann plays the cello on Monday", as_of=NOW),
+        memory.NewFact(fact="Ann plays the violin violin violin on Monday", as_of=NOW),
+    )
+    query = Query(text="What does Ann play on Monday?", budget="high")
+    plain = await Recall(opened, None, now=lambda: NOW).find(query)
+    read = await Recall(opened, None, now=lambda: NOW, reranker=network).find(query)
+    before = {result.item.id: result.score for result in plain.results}
+    after = {result.item.id: result for result in read.results}
+    for id_, fit in ((wanted, 1.9), (other, 1.0)):
+        assert after[id_].reasons.factors["fit"] == pytest.approx(fit, abs=0.01)
+        assert after[id_].score == pytest.approx(before[id_] + after[id_].reasons.factors["fit"])
+    assert [result.score for result in read.results] == sorted(
+        (result.score for result in read.results), reverse=True
+    )
