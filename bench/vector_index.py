@@ -57,7 +57,7 @@ def enlarged(vectors: Floats, count: int) -> Floats:
         size = min(100_000, count - have)
         one, other = (vectors[numbers.integers(len(vectors), size=size)] for _ in range(2))
         share = numbers.uniform(0.1, 0.5, size=(size, 1)).astype(np.float32)
-        parts.append(_unit((1 - share) * one + share * other))
+        parts.append(_unit(((1 - share) * one + share * other).astype(np.float32)))
         have += size
     return np.concatenate(parts)
 

@@ -4,6 +4,7 @@ Click, not Typer: Typer's own import takes longer than the whole of `nexus --hel
 """
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -74,6 +75,8 @@ def program(ctx: click.Context, home: str | None) -> None:
 
 def main() -> None:
     """Run the program; an error becomes two plain lines and exit code 1."""
+    # Two threads of linear algebra wait for each other on searches as short as ours.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         program.main(prog_name="nexus")
     except NexusError as error:

@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 from nexus import clock
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.errors import ToolError, UsageError
-from nexus.memory.recall import Answer, Budget, Query, Recall, Result, kinds
+from nexus.memory.recall import Answer, Query, Recall, Result, kinds
 
 _BUDGETS = ("low", "mid", "high")
 _MOST_RESULTS = 50
@@ -52,7 +52,7 @@ def _query(arguments: Arguments) -> Query:
         time_before=_moment(arguments, "time_before"),
         max_results=min(arguments.get("max_results", 10), _MOST_RESULTS),
         max_tokens=min(arguments.get("max_tokens", 4000), _MOST_TOKENS),
-        budget=cast("Budget", budget),
+        budget=budget,
     )
 
 

@@ -36,7 +36,7 @@ def pull(model: Model, folder: Path | None = None, *, endpoint: str | None = Non
 def _fetch(model: Model, folder: Path, endpoint: str | None, told: Told) -> Path:
     # Imported at first use: it takes longer to import than most commands take to run.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    from huggingface_hub import hf_hub_download
+    from huggingface_hub import hf_hub_download  # pyright: ignore[reportUnknownVariableType]  a part has no type
     from tqdm.std import tqdm
 
     class Bar(tqdm):  # type: ignore[type-arg]
