@@ -31,6 +31,7 @@ def test_the_exported_errors_are_these() -> None:
         "LedgerFullError",
         "LimitError",
         "ModelError",
+        "ModelFileError",
         "NexusError",
         "SandboxError",
         "SchemaError",
