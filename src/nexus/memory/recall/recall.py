@@ -57,16 +57,16 @@ class Recall:
         What was late is dropped and named in the answer.
         """
         started = time.perf_counter()
-        limits = preset(query.budget)
-        deadline = Deadline(limits.deadline_ms)
-        found = await self._gather(query, deadline)
+        deadline = Deadline(preset(query.budget).deadline_ms)
+        found: Found | None = None
         try:
             async with asyncio.timeout(deadline.left_s):
-                answer = await asyncio.to_thread(
-                    order, found, query, self._now, self._reranker, deadline.part(_RERANK_SHARE)
-                )
+                found = await self._gather(query, deadline)
+                rerank_until = deadline.part(_RERANK_SHARE)
+                answer = await asyncio.to_thread(order, found, query, self._now, self._reranker, rerank_until)
         except TimeoutError:
-            answer = Answer(results=(), late_arms=(*found.late, "order"), timings_ms=found.timings_ms)
+            late = ("fetch",) if found is None else (*found.late, "order")
+            answer = Answer(results=(), late_arms=late)
         answer.timings_ms["total"] = (time.perf_counter() - started) * 1000
         return answer
 

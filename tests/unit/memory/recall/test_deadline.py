@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 import apsw
 import pytest
@@ -78,6 +79,24 @@ async def test_a_slow_model_costs_the_meaning_and_not_the_answer(opened: Ledgers
     answer = await recall.find(Query(text="Where is the cello?", budget="high"))
     assert {"gist", "semantic"} <= set(answer.late_arms)
     assert [result.item.id for result in answer.results] == [event_id]
+
+
+class Unhurried:
+    """A reranker that does not look at the clock."""
+
+    def fits(self, question: str, texts: Sequence[str], deadline: Deadline) -> list[float]:
+        time.sleep(3.0)
+        return [1.0] * len(texts)
+
+
+async def test_even_what_cannot_be_stopped_does_not_hold_up_the_answer(opened: Ledgers) -> None:
+    await say(opened, "t", ("Ann", "The cello is in the hall."))
+    recall = Recall(opened, None, now=lambda: NOW, reranker=Unhurried())
+    started = time.perf_counter()
+    answer = await recall.find(Query(text="Where is the cello?", budget="high"))
+    assert (time.perf_counter() - started) * 1000 < preset("high").deadline_ms + 1_500
+    assert answer.late_arms == ("order",)
+    assert answer.results == ()
 
 
 async def test_an_error_in_an_arm_is_no_lateness(opened: Ledgers) -> None:
