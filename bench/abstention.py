@@ -66,7 +66,7 @@ async def collect(
         recall = Recall(ledgers, vectors, now=lambda: conversation.asked_at)
         asked: list[Asked] = []
         for own, text in questions:
-            found = await recall.gather(Query(text=text, budget="mid"))
+            found = await recall.gather(Query(text=text, budget="mid", deadline_ms=60_000))
             rows = np.flatnonzero(found.pool.candidate)
             values = features.table(found.question, found.pool) if len(rows) else {}
             best = {name: float(values[name][rows].max()) if values else 0.0 for name in (*WORDS, *MEANING)}

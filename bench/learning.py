@@ -81,7 +81,7 @@ async def collect(
         session = {turn.id: turn.session for turn in conversation.turns}
         recall = Recall(ledgers, vectors, now=lambda: conversation.asked_at)
         for question in conversation.questions:
-            found = await recall.gather(Query(text=question.text, budget=budget))
+            found = await recall.gather(Query(text=question.text, budget=budget, deadline_ms=60_000))
             rows = np.flatnonzero(found.pool.candidate)
             table = features.table(found.question, found.pool)
             turns = [turn_of[found.pool.items[row].id] for row in rows]

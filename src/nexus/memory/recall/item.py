@@ -45,6 +45,7 @@ class Query:
     max_results: int = 10
     max_tokens: int = 4000
     budget: Budget = "mid"
+    deadline_ms: int | None = None  # in the place of the budget's own
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

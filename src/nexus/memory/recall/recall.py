@@ -57,7 +57,7 @@ class Recall:
         What was late is dropped and named in the answer.
         """
         started = time.perf_counter()
-        deadline = Deadline(preset(query.budget).deadline_ms)
+        deadline = _deadline(query)
         found: Found | None = None
         try:
             async with asyncio.timeout(deadline.left_s):
@@ -72,7 +72,7 @@ class Recall:
 
     async def gather(self, query: Query) -> Found:
         """Everything that would be ordered, without ordering it."""
-        return await self._gather(query, Deadline(preset(query.budget).deadline_ms))
+        return await self._gather(query, _deadline(query))
 
     async def _gather(self, query: Query, deadline: Deadline) -> Found:
         limits = preset(query.budget)
@@ -156,6 +156,10 @@ class Recall:
             return {}
         whole, bare = (await self._vectors.mirror.scores(vectors, ids)).tolist()
         return dict(zip(ids, zip(whole, bare, strict=True), strict=True))
+
+
+def _deadline(query: Query) -> Deadline:
+    return Deadline(preset(query.budget).deadline_ms if query.deadline_ms is None else query.deadline_ms)
 
 
 def _affordable(seen: list[Sighting], left_ms: float) -> dict[str, list[Sighting]]:

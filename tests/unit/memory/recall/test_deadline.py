@@ -44,6 +44,14 @@ async def test_an_arm_that_is_late_is_dropped_and_named(opened: Ledgers, slow: o
     assert spent_ms < preset("high").deadline_ms + SLACK_MS
 
 
+async def test_a_query_may_have_a_deadline_of_its_own(opened: Ledgers) -> None:
+    recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "slow": asleep})
+    started = time.perf_counter()
+    answer = await recall.find(Query(text="Where is the cello?", budget="high", deadline_ms=50))
+    assert (time.perf_counter() - started) * 1000 < 50 + SLACK_MS
+    assert "slow" in answer.late_arms or "fetch" in answer.late_arms
+
+
 async def test_sql_that_was_stopped_leaves_its_connection_usable(opened: Ledgers) -> None:
     with pytest.raises(LateError):
         await opened.events.read(Deadline(20).guarded(lambda c: c.execute(ENDLESS).fetchall()))
