@@ -21,9 +21,10 @@ from nexus.memory.recall.scope import EVERYTHING, Scope, Visibility, permitted
 from nexus.memory.recall.search import ARMS, Arm, Search
 from nexus.memory.recall.timing import timed
 
-# Fetching and weighing what one sighting brings, its neighbours included; and what is always weighed.
+# Fetching and weighing what one sighting brings, its neighbours included; what is always weighed, and
+# what is enough however much time there is.
 _WEIGHING_MS = 2.0
-_FEWEST = 10
+_FEWEST, _MOST = 10, 500
 # Of the deadline: what the arms may use, and by when everything must be fetched. Then it is ordered.
 _ARMS_SHARE = 0.6
 _FETCH_SHARE = 0.85
@@ -167,5 +168,5 @@ def _affordable(seen: list[Sighting], left_ms: float) -> dict[str, list[Sighting
     by_id: dict[str, list[Sighting]] = {}
     for sighting in sorted(seen, key=lambda sighting: sighting.rank):
         by_id.setdefault(sighting.id, []).append(sighting)
-    most = max(_FEWEST, int(left_ms / _WEIGHING_MS))
+    most = min(_MOST, max(_FEWEST, int(left_ms / _WEIGHING_MS)))
     return dict(list(by_id.items())[:most])
