@@ -15,7 +15,7 @@ from nexus.cli.recall_report import show
 from nexus.errors import ModelFileError, UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
-from nexus.memory.embedding import Vectors, embed_new, opener
+from nexus.memory.embedding import MODELS, Vectors, embed_new, find, opener
 from nexus.memory.recall import Answer, Budget, Query, Recall, kinds
 from nexus.memory.recall.reranker import CrossEncoder
 

@@ -73,15 +73,15 @@ async def test_the_old_model_serves_until_the_new_one_is_complete(opened: Ledger
         opened, tmp_path / "2", lambda id_: old if id_ == "old@1" else new, "new@1"
     ) as background:
         before = await background.vectors()
-        await before.refresh()
-        assert (before.embedder, len(before.index)) == (old, 1)
+        await before.mirror.refresh()
+        assert (before.embedder, len(before.mirror)) == (old, 1)
         new.gate.set()
         async with asyncio.timeout(60):
             while (await background.vectors()).embedder is old:
                 await asyncio.sleep(0.02)
         after = await background.vectors()
-        await after.refresh()
-        assert (after.embedder, len(after.index)) == (new, 1)
+        await after.mirror.refresh()
+        assert (after.embedder, len(after.mirror)) == (new, 1)
 
 
 async def test_without_the_model_writes_go_on_and_wait(opened: Ledgers, tmp_path: Path) -> None:
