@@ -18,10 +18,12 @@ from nexus.broker.queue import SessionQueue
 from nexus.broker.results import Result, Run
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
+from nexus.broker.tools import Context as ToolContext
+from nexus.broker.tools.recall import recall_tool
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
-from nexus.errors import ModelFileError
+from nexus.errors import ModelFileError, ToolError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
@@ -31,7 +33,7 @@ from nexus.memory.embedding import Vectors, chosen, opener
 from nexus.memory.embedding.background import Background
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
-from nexus.memory.recall import Recall
+from nexus.memory.recall import EVERYTHING, Recall, Visibility
 from nexus.memory.upkeep import Upkeep
 from nexus.pipeline import Incoming, Pipeline, access
 from nexus.pipeline.answered import Answer, Answered
@@ -83,7 +85,7 @@ class App:
                 after_failure=self._after_failure,
             ),
         )
-        services = BrokerServices(self.ledgers, self.broker)
+        services = BrokerServices(self.ledgers, self.broker, self.recall)
         self.automations = Automations(self.ledgers, config.automations, self.engine, services)
         self.stages = Stages(
             ledgers=self.ledgers, config=config, broker=self.broker, runner=self.automations.runner
@@ -99,7 +101,7 @@ class App:
                 await opening.enter_async_context(self.door(OWNER, Provenance(actor=OWNER)))
             await opening.enter_async_context(self.models)
             servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
-            self.broker.add_tools(await servers.tools())
+            self.broker.add_tools([recall_tool(self._recall_for), *await servers.tools()])
             opening.push_async_callback(self.automations.close)
             await self.automations.load()
             opening.push_async_callback(self.engine.close)
@@ -177,12 +179,22 @@ class App:
         """The directory of a principal's socket."""
         return self.home.run / name
 
-    async def recall(self) -> Recall:
+    async def recall(self, visible: Visibility = EVERYTHING) -> Recall:
         """The memory, ready to be asked; by words alone where the model is not on this machine."""
         vectors: Vectors | None = None
         with suppress(ModelFileError):
             vectors = await self.embedding.vectors()
-        return Recall(self.ledgers, vectors)
+        return Recall(self.ledgers, vectors, visible=visible)
+
+    async def _recall_for(self, context: ToolContext) -> Recall:
+        """The memory as the principal of a tool's call may see it."""
+        assert context.call is not None
+        request = context.call.request
+        if request.access.memory == "none":
+            raise ToolError("Nothing may be recalled on behalf of this request")
+        own = frozenset(filter(None, [request.event.thread_id]))
+        visible = EVERYTHING if request.access.memory == "all" else Visibility(thread_ids=own)
+        return await self.recall(visible)
 
     async def _embed(self, kind: str, ids: list[str]) -> None:
         self.embedding.wake()

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from nexus.automations.context import Response, Result, Run
-from nexus.automations.recalling import Recaller
+from nexus.automations.recalling import Opened, Recaller
 from nexus.broker.broker import Broker
 from nexus.broker.results import Run as BrokerRun
 from nexus.context import AssembledContext
@@ -16,10 +16,10 @@ from nexus.request import Request
 class BrokerServices:
     """Never bypasses the broker."""
 
-    def __init__(self, ledgers: Ledgers, broker: Broker) -> None:
+    def __init__(self, ledgers: Ledgers, broker: Broker, recall: Opened) -> None:
         self._ledgers = ledgers
         self._broker = broker
-        self._recaller = Recaller(ledgers)
+        self._recaller = Recaller(recall)
 
     async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
         return await self._broker.assemble_context(request, session_label=session_label, task=task)

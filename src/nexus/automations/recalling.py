@@ -1,14 +1,14 @@
 """Recall, for automations: a question on behalf of a request finds what its principal may know."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, get_args
 
-from nexus.errors import AutomationError
+from nexus.errors import AutomationError, ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS
 from nexus.memory.embedding.embedder import load
-from nexus.memory.embedding.files import ModelError, find
-from nexus.memory.embedding.job import embed_new
+from nexus.memory.embedding.files import find
 from nexus.memory.embedding.vectors import Vectors
 from nexus.memory.recall import Budget, Query, Recall, Result
 from nexus.request import Request
@@ -16,33 +16,43 @@ from nexus.request import Request
 _OPTIONS = ("budget", "channel", "limit", "max_tokens")
 
 
+Opened = Callable[[], Awaitable[Recall]]
+"""Gives a home's memory, ready to be asked."""
+
+
 class Recaller:
-    """A home's memory. The model that finds by meaning is loaded at the first question."""
+    """A home's memory, asked on behalf of requests."""
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+        """What is relevant, the best first."""
+        query = _query(request, question, options)
+        recall = await self._opened()
+        return [_told(result) for result in (await recall.find(query)).results]
+
+
+class Alone:
+    """The memory of a home that nobody serves; the model that finds by meaning is loaded when it is asked."""
 
     def __init__(self, ledgers: Ledgers) -> None:
         self._ledgers = ledgers
         self._loading = asyncio.Lock()
         self._recall: Recall | None = None
-        self._vectors: Vectors | None = None
 
-    async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        """What is relevant, the best first."""
-        query = _query(request, question, options)
-        recall = await self._ready()
-        return [_told(result) for result in (await recall.find(query)).results]
-
-    async def _ready(self) -> Recall:
+    async def __call__(self) -> Recall:
         async with self._loading:
             if self._recall is None:
-                try:
-                    embedder = await asyncio.to_thread(lambda: load(find(MODELS[DEFAULT_MODEL])))
-                    self._vectors = Vectors(self._ledgers.embeddings, embedder)
-                except ModelError:
-                    self._vectors = None  # by words alone
-                self._recall = Recall(self._ledgers, self._vectors)
-            if self._vectors is not None:
-                await embed_new(self._ledgers, self._vectors)
+                self._recall = Recall(self._ledgers, await self._vectors())
             return self._recall
+
+    async def _vectors(self) -> Vectors | None:
+        try:
+            embedder = await asyncio.to_thread(lambda: load(find(MODELS[DEFAULT_MODEL])))
+        except ModelFileError:
+            return None  # by words alone
+        return Vectors(self._ledgers.embeddings, embedder)
 
 
 def _query(request: Request, question: str, options: dict[str, Any]) -> Query:

@@ -6,7 +6,7 @@ from typing import Any
 
 from nexus.automations.context import Response, Result, Run
 from nexus.automations.occasion import Occasion
-from nexus.automations.recalling import Recaller
+from nexus.automations.recalling import Alone, Recaller
 from nexus.automations.services import run_id
 from nexus.context import AssembledContext, assemble_context
 from nexus.errors import AutomationError
@@ -79,7 +79,7 @@ class Recorded:
 
     def __init__(self, ledgers: Ledgers) -> None:
         self._ledgers = ledgers
-        self._recaller = Recaller(ledgers)
+        self._recaller = Recaller(Alone(ledgers))
 
     async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
         return await assemble_context(

@@ -13,15 +13,15 @@ _BUDGETS = ("low", "mid", "high")
 _MOST_RESULTS = 50
 _MOST_TOKENS = 20_000
 
-Ask = Callable[[], Awaitable[Recall]]
+Ask = Callable[[Context], Awaitable[Recall]]
 """The memory as the principal of the request may see it. The agent cannot choose another."""
 
 
 def recall_tool(ask: Ask) -> Tool:
-    """A recall tool over one principal's memory."""
+    """A tool that asks the memory, as whoever the call is made for may see it."""
 
     async def run(arguments: Arguments, context: Context) -> str:
-        recall = await ask()
+        recall = await ask(context)
         return _text(await recall.find(_query(arguments)))
 
     return Tool(

@@ -15,7 +15,7 @@ from unit.memory.recall.homes import ANN, NOW, know_people, learn, run, say
 
 
 def tool(opened: Ledgers, visible: Visibility | None = None) -> Tool:
-    async def ask() -> Recall:
+    async def ask(context: Context) -> Recall:
         return Recall(opened, None, visible=visible or Visibility(), now=lambda: NOW)
 
     return recall_tool(ask)
