@@ -49,7 +49,7 @@ class Access:
         return replace(
             self,
             tools=kept,
-            directories=tuple(grant for grant in asked if self._holds(grant)),
+            directories=tuple(dict.fromkeys(given for grant in asked for given in self._given(grant))),
             network=self.network and network,
         )
 
@@ -60,14 +60,27 @@ class Access:
     def may_call(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
 
-    def _holds(self, asked: Grant) -> bool:
+    def _given(self, asked: Grant) -> list[Grant]:
+        """The grant if it is held, with what must stay read-only inside it; otherwise nothing."""
         path = PurePosixPath(asked.path)
-        return any(
-            path.is_relative_to(held.path)
-            and ".." not in path.parts
-            and (held.writable or not asked.writable)
-            for held in self.directories
-        )
+        held = self._innermost(path)
+        if held is None or ".." in path.parts or (asked.writable and not held.writable):
+            return []
+        inside = [PurePosixPath(grant.path) for grant in self.directories] if asked.writable else []
+        kept = [
+            Grant(path=str(inner))
+            for inner in inside
+            if inner != path
+            and inner.is_relative_to(path)
+            and (grant := self._innermost(inner)) is not None
+            and not grant.writable
+        ]
+        return [asked, *kept]
+
+    def _innermost(self, path: PurePosixPath) -> Grant | None:
+        """What decides about a path: a grant inside another one says the last word, as in the sandbox."""
+        over = [grant for grant in self.directories if path.is_relative_to(grant.path)]
+        return max(reversed(over), key=lambda grant: len(PurePosixPath(grant.path).parts), default=None)
 
 
 @dataclass(kw_only=True)

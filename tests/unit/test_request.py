@@ -1,5 +1,7 @@
 """A worker's request belongs to its parent's lineage and never reaches further."""
 
+from pathlib import PurePosixPath
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,5 +63,18 @@ def test_narrowing_never_widens(held: Access, asked: Access) -> None:
     assert not got.network or held.network
     for tool in ("read", "write", "bash", "edit"):
         assert not got.may_call(tool) or held.may_call(tool)
-    for grant in got.directories:
-        assert held.narrowed(directories=(grant,)).directories == (grant,)
+    for path in ("/", "/a", "/a/b", "/a/b/c", "/a/b/c/d", "/ab"):
+        assert _right(got, path) <= _right(held, path)
+
+
+def test_what_is_read_only_inside_a_writable_directory_stays_so() -> None:
+    held = Access(directories=(Grant(path="/desk", writable=True), Grant(path="/desk/keys")))
+    assert held.narrowed(directories=(Grant(path="/desk/keys", writable=True),)).directories == ()
+    assert held.narrowed(directories=(Grant(path="/desk", writable=True),)).directories == held.directories
+
+
+def _right(access: Access, path: str) -> int:
+    """0: nothing, 1: reading, 2: writing; the innermost grant decides, and of equal ones the last."""
+    over = [grant for grant in access.directories if PurePosixPath(path).is_relative_to(grant.path)]
+    over.sort(key=lambda grant: len(PurePosixPath(grant.path).parts))
+    return 1 + over[-1].writable if over else 0
