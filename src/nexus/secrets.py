@@ -3,9 +3,11 @@
 A setting never holds a secret. It holds a source: `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`.
 """
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from nexus.errors import SecretError
 
@@ -38,9 +40,15 @@ def read(source: str, environ: Mapping[str, str] = os.environ) -> str:
 
 def redact(text: str, known: Iterable[str]) -> str:
     """The text without any of the known secrets, also where it shows only their quoted form."""
-    for secret in sorted((s for s in known if len(s) >= _LEAST_MASKED), key=len, reverse=True):
-        text = text.replace(secret, _MASK)
+    forms = {form for secret in known if len(secret) >= _LEAST_MASKED for form in _forms(secret)}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, _MASK)
     return text
+
+
+def _forms(secret: str) -> tuple[str, ...]:
+    """As it is, and as errors, JSON and addresses show it."""
+    return secret, repr(secret)[1:-1], repr(secret.encode())[2:-1], json.dumps(secret)[1:-1], quote(secret, "")
 
 
 def _from_file(path: Path) -> str:

@@ -1,7 +1,9 @@
 """Secrets: read from where the settings say, and masked in what is stored."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import keyring
 import pytest
@@ -78,3 +80,9 @@ def test_a_keyring_that_does_not_answer_is_an_error_and_not_a_trace(shelf: Shelf
 def test_known_secrets_are_masked_the_longest_first() -> None:
     text = "key abcdef-123456 and abcdef, not abc"
     assert secrets.redact(text, ["abcdef", "abcdef-123456", "abc"]) == "key [secret] and [secret], not abc"
+
+
+def test_a_secret_is_masked_in_its_quoted_forms_too() -> None:
+    secret = "sk-1/2\n\"ä"
+    for shown in (secret, repr(secret), repr(secret.encode()), json.dumps(secret), quote(secret, safe="")):
+        assert "sk-1" not in secrets.redact(f"Illegal header value {shown}", [secret])
