@@ -8,6 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pydantic_ai.exceptions import (
@@ -24,7 +25,7 @@ from nexus.broker.agent.answering import Answering
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Journal, Limits
 from nexus.broker.streams import Delta, Stream
-from nexus.errors import LimitError, ModelError
+from nexus.errors import LimitError, ModelError, NexusError
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
@@ -69,6 +70,11 @@ class Asking:
                 response = await answering.run(messages, parameters)
             except LimitError:
                 raise
+            except asyncio.CancelledError:
+                # Stopped in the midst of it, it is paid for all the same.
+                with suppress(NexusError):
+                    await asyncio.shield(self.journal.spend(answering.attempt("it was stopped")))
+                raise
             except Exception as error:  # whatever a client raises: it is told, and the next is asked
                 reason = self.redact(told(error))
                 spent = answering.attempt(reason)
@@ -76,9 +82,10 @@ class Asking:
                 if answering.unmeasured:
                     unmeasured.append((answering, spent))
                 self._failures.append(f"{candidate.name}: {reason}")
-                self.stream.publish(Delta(kind="restart"))
-                pause_s = self._pause_s(error, attempt)
-                if attempt == candidate.config.max_retries or pause_s is None:
+                pause_s = None if attempt == candidate.config.max_retries else self._pause_s(error, attempt)
+                if pause_s is not None or candidate is not self.candidates[-1]:
+                    self.stream.publish(Delta(kind="restart"))
+                if pause_s is None:
                     return None
                 await self.sleep(pause_s)
             else:

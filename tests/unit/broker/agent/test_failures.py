@@ -101,6 +101,7 @@ async def test_an_answer_that_broke_and_was_never_whole_is_estimated(
     run = made(provider={"max_retries": 0}, system_prompt="You are a patient assistant. " * 40)
     with pytest.raises(ModelError):
         await run()
+    assert "restart" not in [delta.kind for delta in await run.deltas()], "nobody is asked again"
     (broken,) = run.journal.attempts
     told = broken.input_tokens + broken.cache_write_tokens
     assert told == pytest.approx(server.exchanges[0].answer.usage.prompt_tokens, rel=0.2)
