@@ -86,4 +86,9 @@ async def _through(turn: Turn, context: AssembledContext, budget_tokens: int) ->
 async def _stand_in(journal: Journal, text: str) -> None:
     asked = Message(role="user", content=compaction.TASK, parts_json=stored_messages.asked(compaction.TASK))
     await journal.append(0, asked)
-    await journal.append(1, Message(role="assistant", content=text, parts_json=stored_messages.noted(text)))
+    # Behind what a model may have said before it failed: the last message is the one that counts.
+    offset = 1
+    while await journal.message(offset) is not None:
+        offset += 1
+    note = Message(role="assistant", content=text, parts_json=stored_messages.noted(text))
+    await journal.append(offset, note)

@@ -14,7 +14,15 @@ from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
 from nexus.request import Agent, Event, Request
-from nexus.testing import ModelRequest, ModelServer, Turn, failures, shared_prefix_tokens, tokens_in
+from nexus.testing import (
+    ModelRequest,
+    ModelServer,
+    ToolCall,
+    Turn,
+    failures,
+    shared_prefix_tokens,
+    tokens_in,
+)
 
 # The system prompt and the tools take some 1,300 of them.
 _BUDGET_TOKENS = 2_000
@@ -90,6 +98,22 @@ async def test_where_nobody_can_sum_up_the_questions_stand_in(home: Home, server
     after = texts_of(server.requests[-1])
     assert "- Tea is in the blue tin" in after
     assert "kept in the agents ledger" in after
+
+
+async def test_the_questions_stand_in_also_where_a_model_gives_up_halfway(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(last_user="Sum up the conversation").script(
+        Turn("", [ToolCall("agent_send", {"op": "status"})]), failures.unauthorized()
+    )
+    server.always(lambda request: Turn(f"Noted. {_LONG}"))
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        await talk(
+            app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out", "Where is the tea?"
+        )
+        seen = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+    assert "- Tea is in the blue tin" in texts_of(server.requests[-1])
+    assert [message.role for message in seen.summary] == ["user", "assistant"]
 
 
 async def test_a_summary_is_summed_up_in_its_turn(home: Home, server: ModelServer) -> None:

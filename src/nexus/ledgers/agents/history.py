@@ -66,7 +66,9 @@ def _load(connection: apsw.Connection, session_id: str, until: int) -> History:
     if newest is not None:
         turn_id, after = cast("tuple[str, int]", newest)
         rows = connection.execute(queries["messages_of_turn"], (turn_id,))
-        summary = tuple(_message(row) for row in rows)
+        said = [_message(row) for row in rows]
+        # The question and the answer: what a model tried with tools in between is not part of the summary.
+        summary = (said[0], said[-1]) if len(said) > 1 else tuple(said)
     rows = connection.execute(queries["history"], {**bounds, "after": after})
     found = [_Row(row[0], row[1], row[2], _message(row[3:])) for row in cast("Any", rows)]
     return History(
