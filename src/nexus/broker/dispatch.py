@@ -132,7 +132,10 @@ class Dispatcher:
                 claim = partial(dispatches.claim, dispatch_id=one.id, execution_id=execution_id)
                 await self._ledgers.runtime.write(claim)
                 with suppress(EndedError):
-                    await self._queue.handle(one.execution_id).cancel()
+                    if await self._queue.handle(one.execution_id).cancel():
+                        # Not left to the worker: one that never began would not tell.
+                        end = partial(dispatches.end, dispatch_id=one.id, status="cancelled")
+                        await self._ledgers.runtime.write(end)
 
     async def release(self, execution_id: str) -> None:
         """A run failed while it waited: what it waited for comes as a message."""
@@ -142,6 +145,13 @@ class Dispatcher:
         """How many workers of a run are still at work."""
         given = await self._ledgers.runtime.read(partial(dispatches.of_execution, execution_id=execution_id))
         return sum(one.status == "running" for one in given)
+
+    async def at_work_for(self, request: Request) -> int:
+        """How many workers of a request are still at work, whichever of its runs dispatched them."""
+        given = await self._ledgers.runtime.read(
+            partial(dispatches.of_root, root_request_id=request.root_request_id)
+        )
+        return sum(one.status == "running" and one.parent_request_id == request.request_id for one in given)
 
     async def recover(self) -> None:
         """Tell of workers that ended without telling, because the engine gave up on them."""

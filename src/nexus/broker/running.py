@@ -256,7 +256,7 @@ class AgentRun:
             return
         if request.depth > 0:
             await workers.deliver(request.request_id, status, text)
-        if not await workers.at_work(execution_id):
+        if not await workers.at_work_for(request):
             end = partial(requests.end, request_id=request.request_id, status=status, error=error)
             await self._ledgers.runtime.write(end)
 

@@ -145,6 +145,10 @@ async def test_stopping_a_run_stops_its_workers(home: Home, server: ModelServer)
         runs = await app.ledgers.runtime.read(
             partial(executions.begun_in, session_label="main", after=asked.id)
         )
+        request = await app.ledgers.runtime.read(partial(requests.get, request_id=given.parent_request_id))
+    assert request is not None
+    assert request.status == "cancelled"
+    assert given.status == "cancelled"
     assert after.response.content == "Still here"
     assert runs == [after.execution_id], "nobody is told of a worker that was stopped with its manager"
 
