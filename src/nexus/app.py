@@ -14,7 +14,7 @@ from nexus.automations.parts import Automations
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
-from nexus.broker.queue import SessionQueue
+from nexus.broker.queue import SessionQueue, check_label
 from nexus.broker.results import Result, Run
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
@@ -131,6 +131,7 @@ class App:
         mode: Mode = "followup",
     ) -> Answer:
         """Say something as the owner of the home; what is going to answer is returned at once."""
+        check_label(session_label)
         await self.broker.check_models("manager", model)
         incoming = Incoming(
             channel=channel,

@@ -12,7 +12,7 @@ from apps import app_on
 from nexus.app import App
 from nexus.config import Config, ToolsConfig
 from nexus.engine.errors import WorkCancelledError, WorkFailedError
-from nexus.errors import ConfigError
+from nexus.errors import ConfigError, UsageError
 from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
@@ -81,7 +81,14 @@ async def test_an_interruption_stops_what_runs_and_is_answered(home: Home, serve
             await first.result()
         assert (await second.result()).response.content == "Noon."
         past = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+        [stopped] = await rows(
+            app,
+            "runtime",
+            f"SELECT input_tokens + cache_write_tokens, output_tokens FROM usage WHERE execution_id = '{first.id}'",  # noqa: S608 - an id of ours
+        )
     assert [turn.status for turn in past.turns] == ["cancelled", "done"]
+    assert stopped[0] == server.exchanges[0].answer.usage.prompt_tokens, "what was stopped is paid for, too"
+    assert stopped[1] > 0
 
 
 async def test_a_failed_run_says_why_and_the_conversation_goes_on(home: Home, server: ModelServer) -> None:
@@ -112,6 +119,16 @@ async def test_without_a_model_nothing_is_recorded(home: Home) -> None:
     async with App(home, Config()) as app:
         with pytest.raises(ConfigError, match="No model is set"):
             await app.say("Hello")
+        assert await rows(app, "events", "SELECT count(*) FROM events") == [(0,)]
+
+
+@pytest.mark.parametrize("label", ["", " "])
+async def test_a_session_without_a_label_is_refused_and_not_waited_for(
+    home: Home, server: ModelServer, label: str
+) -> None:
+    async with app_on(home, server) as app:
+        with pytest.raises(UsageError, match="needs a label"):
+            await app.say("Hello", session_label=label)
         assert await rows(app, "events", "SELECT count(*) FROM events") == [(0,)]
 
 

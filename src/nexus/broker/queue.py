@@ -18,6 +18,7 @@ from nexus.broker.handle import ExecutionHandle, Homes, settle
 from nexus.broker.steps import Steps
 from nexus.engine import Context, Engine
 from nexus.engine.errors import EngineStateError, UnknownExecutionError, UnknownWorkError
+from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
@@ -35,6 +36,12 @@ _DEBOUNCE_MS = 1_500
 def lane_of(session_label: str) -> str:
     """The lane of a session."""
     return next(lane for prefix, lane in LANES if session_label.startswith(prefix))
+
+
+def check_label(session_label: str) -> None:
+    """Refuse a session without a name: the engine would never run what waits in it."""
+    if not session_label.strip():
+        raise UsageError("A session needs a label", hint="Write one, such as `main`.")
 
 
 @dataclass(kw_only=True)
@@ -112,6 +119,7 @@ class SessionQueue:
             raise UnknownWorkError(
                 f"No run is registered as `{work}`", hint=f"Known: {', '.join(self._bodies)}."
             )
+        check_label(session_label)
         new = NewExecution(
             id=execution_id or ids.new("exe"),
             request_id=request_id,
