@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from nexus import __version__
+from nexus.cli.terminal import printable
 from nexus.errors import NexusError
 
 # Every command: the file and function that carry it out, and its line in the help.
@@ -87,7 +88,7 @@ def main() -> None:
 
 
 def _fail(message: str, hint: str) -> None:
-    click.echo(f"nexus: {message}", err=True)
+    click.echo(f"nexus: {printable(message)}", err=True)
     if hint:
-        click.echo(f"  {hint}", err=True)
+        click.echo(f"  {printable(hint)}", err=True)
     sys.exit(1)

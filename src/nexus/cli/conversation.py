@@ -11,6 +11,7 @@ from nexus import config
 from nexus.app import App
 from nexus.cli.chat import new_label
 from nexus.cli.screen import Screen, cost_line
+from nexus.cli.terminal import printable
 from nexus.cli.typed import Editor, Lines, Typed
 from nexus.engine.errors import WorkCancelledError
 from nexus.errors import NexusError
@@ -128,9 +129,9 @@ class Conversation:
 
 def _tell(error: NexusError) -> None:
     sys.stdout.flush()
-    click.secho(f"nexus: {error.message}", err=True, fg="red")
+    click.secho(f"nexus: {printable(error.message)}", err=True, fg="red")
     if error.hint:
-        click.secho(f"  {error.hint}", err=True)
+        click.secho(f"  {printable(error.hint)}", err=True)
 
 
 async def _remembered(app: App, label: str) -> list[str]:

@@ -2,18 +2,17 @@
 
 import json
 import sys
-import unicodedata
 from typing import TextIO
 
 import click
 
 from nexus.broker.results import Result
 from nexus.broker.streams import Delta
+from nexus.cli.terminal import printable
 from nexus.ledgers.runtime.usage import Totals
 from nexus.pipeline.answered import Answer
 
 _ARGUMENTS_SHOWN = 100
-_KEPT_CONTROLS = "\n\t"
 
 
 class Screen:
@@ -24,6 +23,7 @@ class Screen:
         self._given_notes = notes
         self._live = self._out.isatty()
         self._in_line = False
+        self._said = False
 
     # Looked up each time: a line editor puts its own in their place while somebody types.
 
@@ -37,11 +37,15 @@ class Screen:
 
     async def follow(self, run: Answer) -> Result:
         """Show a run until it has ended; its result, or the error that says why it has none."""
+        self._said = False
         async for delta in run.deltas():
             self._show(delta)
         result = await run.result()
         if not self._live:
             click.echo(result.response.content, file=self._out)
+        elif not self._said:
+            # What was written of it is gone already: another process answered some time ago.
+            click.echo(printable(result.response.content), file=self._out)
         return result
 
     def note(self, text: str) -> None:
@@ -50,7 +54,10 @@ class Screen:
         click.secho(printable(text), file=self._notes, dim=True)
 
     def _show(self, delta: Delta) -> None:
-        if delta.kind == "text" and self._live:
+        if delta.kind == "begin":
+            self._said = False
+        elif delta.kind == "text" and self._live:
+            self._said = True
             self._out.write(printable(delta.text))
             self._out.flush()
             self._in_line = not delta.text.endswith("\n")
@@ -59,7 +66,9 @@ class Screen:
         elif delta.kind == "tool_result" and delta.failed:
             self.note(f"  failed: {delta.text.strip().partition(chr(10))[0]}")
         elif delta.kind == "restart":
-            self.note("(that answer broke off; it is asked for again)")
+            broke_off = self._said or self._in_line
+            self.note(f"({'that answer broke off' if broke_off else 'no answer came'}; it is asked for again)")
+            self._said = False
         elif delta.kind in {"done", "end"}:
             self._end_line()
 
@@ -68,17 +77,6 @@ class Screen:
             self._out.write("\n")
             self._out.flush()
             self._in_line = False
-
-
-def printable(text: str) -> str:
-    """Text without what would steer a terminal: a model may say anything."""
-    return "".join(
-        character
-        for character in text
-        if character in _KEPT_CONTROLS
-        or unicodedata.category(character) not in {"Cc", "Cf"}
-        or character in "\u200c\u200d"
-    )
 
 
 def cost_line(usage: Totals) -> str:

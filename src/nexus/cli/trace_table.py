@@ -8,6 +8,7 @@ from rich.text import Text
 
 from nexus import clock
 from nexus.cli.place import counted
+from nexus.cli.terminal import printable
 from nexus.ledgers.runtime.trace import Node
 from nexus.ledgers.runtime.usage import Totals
 
@@ -175,7 +176,7 @@ def _when(timestamp: str) -> str:
 
 
 def _short(text: str, length: int = _ASKED_CHARACTERS) -> str:
-    line = " ".join(text.split())
+    line = " ".join(printable(text).split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 

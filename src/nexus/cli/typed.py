@@ -32,8 +32,9 @@ class Editor:
         """The next message. Ctrl-C clears the line, Ctrl-D on an empty one is the end."""
         while True:
             try:
-                # What a worker's result leads to may be printed while somebody types.
-                with patch_stdout():
+                # What a worker's result leads to may be printed while somebody types. Raw, so that notes keep
+                # their style: what others wrote was made printable before.
+                with patch_stdout(raw=True):
                     return await self._session.prompt_async("> ")
             except KeyboardInterrupt:
                 continue

@@ -1,6 +1,7 @@
 """A terminal shows what an agent says, and is not steered by it."""
 
-from nexus.cli.screen import cost_line, printable
+from nexus.cli.screen import cost_line
+from nexus.cli.terminal import printable
 from nexus.ledgers.runtime.usage import Totals
 
 
