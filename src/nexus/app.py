@@ -153,7 +153,7 @@ class App:
         request = Request(
             event=Event(content="/new", channel=channel, sender_id=OWNER),
             agent=Agent(session_label=session_label),
-            access=access.owner(self.config.tools),
+            access=access.owner(self.config.tools, self.home),
         )
         await self.automations.runner.fire("command:new", Occasion(request=request))
 

@@ -84,7 +84,8 @@ async def test_an_interruption_stops_what_runs_and_is_answered(home: Home, serve
         [stopped] = await rows(
             app,
             "runtime",
-            f"SELECT input_tokens + cache_write_tokens, output_tokens FROM usage WHERE execution_id = '{first.id}'",  # noqa: S608 - an id of ours
+            "SELECT input_tokens + cache_write_tokens, output_tokens FROM usage "
+            f"WHERE execution_id = '{first.id}'",
         )
     assert [turn.status for turn in past.turns] == ["cancelled", "done"]
     assert stopped[0] == server.exchanges[0].answer.usage.prompt_tokens, "what was stopped is paid for, too"
@@ -132,15 +133,22 @@ async def test_a_session_without_a_label_is_refused_and_not_waited_for(
         assert await rows(app, "events", "SELECT count(*) FROM events") == [(0,)]
 
 
-def test_the_owners_grants_come_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owners_grants_come_from_the_settings(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
-    granted = access.owner(ToolsConfig(directories=("~/notes", "/desk:rw"), network=True))
+    granted = access.owner(ToolsConfig(directories=("~/notes", "/desk:rw"), network=True), home)
     assert granted.directories == (Grant(path="/home/ada/notes"), Grant(path="/desk", writable=True))
     assert granted.network
     assert granted.tools is None
 
 
 @pytest.mark.parametrize("wrong", ["notes", "~/notes/../keys:rw", "./here"])
-def test_a_grant_is_an_absolute_path(wrong: str) -> None:
+def test_a_grant_is_an_absolute_path(home: Home, wrong: str) -> None:
     with pytest.raises(ConfigError, match="absolute path"):
-        access.owner(ToolsConfig(directories=(wrong,)))
+        access.owner(ToolsConfig(directories=(wrong,)), home)
+
+
+def test_an_agent_cannot_be_let_write_its_own_settings(home: Home) -> None:
+    for holding in (home.root.resolve(), home.root.resolve().parent):
+        access.owner(ToolsConfig(directories=(str(holding),)), home)
+        with pytest.raises(ConfigError, match="holds the home itself"):
+            access.owner(ToolsConfig(directories=(f"{holding}:rw",)), home)

@@ -162,7 +162,7 @@ async def _run_now(home: Home, config: Config, name: str, content: str) -> Invoc
             raise registration.unknown(name)
         entry = Entry(found, runner.registry.handlers.get(found.script_path or ""))
         request = trial.sample(content)
-        request.access = access.owner(config.tools)
+        request.access = access.owner(config.tools, home)
         await app.ledgers.runtime.write(partial(requests.create, request=request))
         invocation = await runner.run_now(entry, Occasion(request=request))
         status = "done" if invocation.status == "done" else "failed"

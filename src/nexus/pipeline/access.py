@@ -5,28 +5,29 @@ from pathlib import Path
 
 from nexus.config import ToolsConfig
 from nexus.errors import ConfigError
+from nexus.home import Home
 from nexus.ledgers.identity.access import Granted
 from nexus.request import Access, Grant
 
 
-def owner(tools: ToolsConfig) -> Access:
+def owner(tools: ToolsConfig, home: Home) -> Access:
     """What the owner's own agent may reach, by the settings."""
     return Access(
         level="owner",
         tools=None,
-        directories=tuple(map(directory, tools.directories)),
+        directories=_outside(home, tuple(map(directory, tools.directories))),
         network=tools.network,
         memory="all",
         sessions=("*",),
     )
 
 
-def known(granted: Granted) -> Access:
+def known(granted: Granted, home: Home) -> Access:
     """What somebody may reach whom the owner granted something."""
     return Access(
         level="known",
         tools=frozenset(granted.tools),
-        directories=tuple(map(directory, granted.directories)),
+        directories=_outside(home, tuple(map(directory, granted.directories))),
         network=granted.network,
         memory=granted.memory,
         sessions=granted.sessions,
@@ -38,6 +39,18 @@ def may_use(access: Access, session_label: str, own_session: str) -> bool:
     return session_label == own_session or any(
         fnmatchcase(session_label, pattern) for pattern in access.sessions
     )
+
+
+def _outside(home: Home, grants: tuple[Grant, ...]) -> tuple[Grant, ...]:
+    root = home.root.resolve()
+    for grant in grants:
+        if grant.writable and root.is_relative_to(Path(grant.path).resolve()):
+            # An agent that can write its own settings can give itself any right, and start any program.
+            raise ConfigError(
+                f"`{grant.path}:rw` holds the home itself, {root}",
+                hint="Grant it without `:rw`, or grant only the directories in it that are to be written.",
+            )
+    return grants
 
 
 def directory(text: str) -> Grant:

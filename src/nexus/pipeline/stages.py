@@ -95,7 +95,7 @@ class Stages:
         sender, request = journey.sender, journey.request
         assert sender is not None
         if sender.is_owner:
-            request.access = access.owner(self.config.tools)
+            request.access = access.owner(self.config.tools, self.ledgers.home)
             return
         granted = await self.ledgers.identity.read(partial(grants.of, entity_id=sender.entity_id))
         if granted is None:
@@ -106,7 +106,7 @@ class Stages:
                 f"I do not know you yet. The owner of this agent can let you in with the code {code}."
             )
             return
-        request.access = access.known(granted)
+        request.access = access.known(granted, self.ledgers.home)
         if not access.may_use(request.access, request.agent.session_label, journey.incoming.own_session):
             journey.denied = f"the session {request.agent.session_label} was not granted"
 
