@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from nexus.broker.tools.clipping import clipped
 from nexus.broker.tools.sandbox import Limits, Outcome, Reason
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.errors import ToolError
@@ -37,13 +38,7 @@ def _told(outcome: Outcome, limits: Limits) -> str:
 
 
 def _clipped(output: bytes) -> str:
-    """The beginning and the end: what a command did, and how it ended."""
-    text = output.decode(errors="replace").rstrip("\n")
-    left_out = len(text) - _SHOWN_CHARACTERS
-    if left_out <= 0:
-        return text
-    half = _SHOWN_CHARACTERS // 2
-    return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[-half:]}"
+    return clipped(output.decode(errors="replace").rstrip("\n"), _SHOWN_CHARACTERS)
 
 
 def _reason(reason: Reason, limits: Limits) -> str:

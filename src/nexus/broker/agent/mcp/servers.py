@@ -14,6 +14,7 @@ from nexus import secrets
 from nexus.broker.agent.mcp import offer
 from nexus.broker.agent.mcp.offer import Offer
 from nexus.broker.tools import Context, Tool
+from nexus.broker.tools.clipping import clipped
 from nexus.broker.tools.tool import Arguments
 from nexus.config import McpConfig
 from nexus.errors import ConfigError, NexusError, ToolError
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from nexus.broker.agent.mcp.connection import Connection
 
 _log = logging.getLogger(__name__)
+# As much as `read` shows of a file: a server may send any amount.
+_SHOWN_CHARACTERS = 256 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +109,12 @@ class _Server:
     async def _call(self, tool: str, arguments: Arguments) -> str:
         try:
             connection = await self._connected()
-            return secrets.redact(await connection.call(tool, dict(arguments)), self._secrets)
+            return self._shown(await connection.call(tool, dict(arguments)))
         except NexusError as error:
-            raise ToolError(secrets.redact(error.message, self._secrets), hint=error.hint) from None
+            raise ToolError(self._shown(error.message), hint=error.hint) from None
+
+    def _shown(self, text: str) -> str:
+        return clipped(secrets.redact(text, self._secrets), _SHOWN_CHARACTERS)
 
     async def _connected(self) -> "Connection":
         async with self._starting:
