@@ -48,7 +48,13 @@ def redact(text: str, known: Iterable[str]) -> str:
 
 def _forms(secret: str) -> tuple[str, ...]:
     """As it is, and as errors, JSON and addresses show it."""
-    return secret, repr(secret)[1:-1], repr(secret.encode())[2:-1], json.dumps(secret)[1:-1], quote(secret, "")
+    return (
+        secret,
+        repr(secret)[1:-1],
+        repr(secret.encode())[2:-1],
+        json.dumps(secret)[1:-1],
+        quote(secret, ""),
+    )
 
 
 def _from_file(path: Path) -> str:

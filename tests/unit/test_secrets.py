@@ -83,6 +83,6 @@ def test_known_secrets_are_masked_the_longest_first() -> None:
 
 
 def test_a_secret_is_masked_in_its_quoted_forms_too() -> None:
-    secret = "sk-1/2\n\"ä"
+    secret = 'sk-1/2\n"ä'
     for shown in (secret, repr(secret), repr(secret.encode()), json.dumps(secret), quote(secret, safe="")):
         assert "sk-1" not in secrets.redact(f"Illegal header value {shown}", [secret])

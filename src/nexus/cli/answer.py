@@ -37,13 +37,11 @@ async def _answered(
         loop = asyncio.get_running_loop()
         stopping: list[asyncio.Task[bool]] = []
         loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))
-        if quiet:
-            return await run.result()
         screen = Screen()
-        result = await screen.follow(run)
+        result = await run.result() if quiet else await screen.follow(run)
         if await app.broker.workers_at_work(result.execution_id):
             screen.note(f"Workers are still at work. `nexus chat --session {label}` goes on with them.")
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not quiet:
             screen.note(cost_line(result.usage))
         return result
 

@@ -9,6 +9,7 @@ import click
 
 from nexus import config
 from nexus.app import App
+from nexus.broker.queue import check_label
 from nexus.cli.chat import new_label
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.terminal import printable
@@ -27,6 +28,7 @@ async def converse(
     home: Home, settings: config.Config, label: str, model: str, *, interactive: bool, help_text: str
 ) -> None:
     """Talk until the person leaves or the pipe ends."""
+    check_label(label)
     async with App(home, settings) as app:
         await app.broker.check_models("manager", model)
         conversation = Conversation(app, Screen(), label, model, costs=interactive)

@@ -67,7 +67,9 @@ class Screen:
             self.note(f"  failed: {delta.text.strip().partition(chr(10))[0]}")
         elif delta.kind == "restart":
             broke_off = self._said or self._in_line
-            self.note(f"({'that answer broke off' if broke_off else 'no answer came'}; it is asked for again)")
+            self.note(
+                f"({'that answer broke off' if broke_off else 'no answer came'}; it is asked for again)"
+            )
             self._said = False
         elif delta.kind in {"done", "end"}:
             self._end_line()
