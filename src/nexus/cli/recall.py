@@ -5,7 +5,7 @@ import json
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import click
 
@@ -18,6 +18,9 @@ from nexus.ledgers import Ledgers
 from nexus.memory.embedding import MODELS, Vectors, embed_new, find, opener
 from nexus.memory.recall import Answer, Budget, Query, Recall, kinds
 from nexus.memory.recall.reranker import CrossEncoder
+
+# The program has just started and nothing is warm; a person waits longer than an agent may.
+_DEADLINE_MS: Final = 10_000
 
 
 @click.command()
@@ -46,6 +49,7 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
     home, settings = opened_home(ctx)
     query = Query(
         text=text,
+        deadline_ms=_DEADLINE_MS,
         kinds=kinds(options["scope"]),
         entity_id=options["entity"],
         budget=cast("Budget", options["budget"]),

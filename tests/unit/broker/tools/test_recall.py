@@ -27,7 +27,8 @@ def context(tmp_path: Path) -> Context:
 
 
 async def call(opened: Ledgers, context: Context, **arguments: Any) -> str:
-    return await tool(opened).call(arguments, context)
+    # The longest budget: what is found must not depend on what else the machine does.
+    return await tool(opened).call({"budget": "high", **arguments}, context)
 
 
 async def test_results_come_with_kind_id_date_and_source(opened: Ledgers, context: Context) -> None:
@@ -35,7 +36,7 @@ async def test_results_come_with_kind_id_date_and_source(opened: Ledgers, contex
     (fact_id,) = await learn(
         opened, memory.NewFact(fact="Ann cannot eat dairy", confidence=0.8, source_event_id=event_id)
     )
-    text = await call(opened, context, query="What can Ann not eat, dairy?", budget="high")
+    text = await call(opened, context, query="What can Ann not eat, dairy?")
     assert text.startswith("<memory>\n- ")
     assert f"- Ann: I cannot eat any dairy. (event, {event_id}, 2026-05-01)" in text
     assert f"(fact, {fact_id}, " in text
@@ -78,7 +79,7 @@ async def test_entity_scope_and_times_narrow_the_answer(opened: Ledgers, context
 async def test_the_agent_sees_no_more_than_its_principal(opened: Ledgers, context: Context) -> None:
     await say(opened, "t", ("Ann", "The secret is dairy."), channel="slack")
     limited = tool(opened, Visibility(channels=frozenset({"email"})))
-    text = await limited.call({"query": "secret dairy", "channel": "slack"}, context)
+    text = await limited.call({"query": "secret dairy", "channel": "slack", "budget": "high"}, context)
     assert text == "Nothing relevant is remembered."
 
 

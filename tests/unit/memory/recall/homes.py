@@ -10,6 +10,8 @@ import numpy as np
 from nexus.ledgers import Ledgers, events, memory
 from nexus.memory.recall.words import tokens
 
+# What is found must not depend on what else the machine does.
+LONG_MS = 60_000
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 ANN, BOB, TEA = "ent_ann", "ent_bob", "ent_tea"
 

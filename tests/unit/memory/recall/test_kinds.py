@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.recall import Kind, Query, Recall, Result
-from unit.memory.recall.homes import ANN, BOB, NOW, TEA, WordHashes, know_people, learn, run, say
+from unit.memory.recall.homes import ANN, BOB, LONG_MS, NOW, TEA, WordHashes, know_people, learn, run, say
 
 
 def recall_of(opened: Ledgers) -> Recall:
@@ -13,7 +13,7 @@ def recall_of(opened: Ledgers) -> Recall:
 
 
 async def found(opened: Ledgers, text: str, kind: Kind, **more: object) -> list[Result]:
-    query = Query(text=text, kinds=frozenset({kind}), **more)  # type: ignore[arg-type]
+    query = Query(deadline_ms=LONG_MS, text=text, kinds=frozenset({kind}), **more)  # type: ignore[arg-type]
     return list((await recall_of(opened).find(query)).results)
 
 
@@ -67,7 +67,9 @@ async def test_episodes(opened: Ledgers) -> None:
 
 async def test_episodes_of_the_time_that_is_meant(opened: Ledgers) -> None:
     await conclude(opened)
-    answer = await recall_of(opened).find(Query(text="What did Ann and Bob carry in March?"))
+    answer = await recall_of(opened).find(
+        Query(deadline_ms=LONG_MS, text="What did Ann and Bob carry in March?")
+    )
     (result,) = [r for r in answer.results if r.item.kind == "episode"]
     assert "temporal" in result.reasons.arms
 
@@ -82,7 +84,7 @@ async def test_entities_by_any_of_their_names(opened: Ledgers) -> None:
 async def test_what_is_concluded_about_a_named_entity_without_sharing_a_word(opened: Ledgers) -> None:
     await know_people(opened)
     await conclude(opened)
-    answer = await recall_of(opened).gather(Query(text="Annie?"))
+    answer = await recall_of(opened).gather(Query(deadline_ms=LONG_MS, text="Annie?"))
     assert {"mod_1", "obs_new", "epi_1"} <= answer.sightings.keys()
 
 
@@ -101,7 +103,7 @@ async def test_an_entity_that_was_merged_away_brings_what_is_known_of_the_one_th
         memory.NewFact(fact="She keeps bees", source_entity_id="ent_ann2"),
         memory.NewFact(fact="She sold the hives", source_entity_id=ANN),
     )
-    answer = await recall_of(opened).gather(Query(text="What about Annie?"))
+    answer = await recall_of(opened).gather(Query(deadline_ms=LONG_MS, text="What about Annie?"))
     assert {old, new} <= answer.sightings.keys()
 
 
@@ -114,7 +116,7 @@ async def test_facts_about_neighbours_come_after_those_about_the_named(opened: L
         ),
         memory.NewFact(fact="It grows in Assam", source_entity_id=TEA),
     )
-    seen = (await recall_of(opened).gather(Query(text="What about Robert?"))).sightings
+    seen = (await recall_of(opened).gather(Query(deadline_ms=LONG_MS, text="What about Robert?"))).sightings
     assert seen[own][0].score > seen[beyond][0].score
 
 
@@ -128,7 +130,9 @@ async def test_causes_and_effects_of_what_was_found(opened: Ledgers) -> None:
         "INSERT INTO causal_links (id, cause_fact_id, effect_fact_id) "
         f"VALUES ('cau_1', '{cause}', '{effect}')",
     )
-    seen = (await recall_of(opened).gather(Query(text="Why did the dam break?"))).sightings
+    seen = (
+        await recall_of(opened).gather(Query(deadline_ms=LONG_MS, text="Why did the dam break?"))
+    ).sightings
     assert [sighting.arm for sighting in seen[effect]] == ["causal"]
 
 
@@ -142,7 +146,9 @@ async def test_an_entity_narrows_the_answer_to_what_is_about_it(opened: Ledgers)
     )
     named, _ = await say(opened, "t", ("Ann Keller", "Tea for me."), ("Bob", "Tea for me too."))
     for entity in (ANN, "Annie"):
-        answer = await recall_of(opened).find(Query(text="Who likes tea?", entity_id=entity, budget="high"))
+        answer = await recall_of(opened).find(
+            Query(deadline_ms=LONG_MS, text="Who likes tea?", entity_id=entity, budget="high")
+        )
         ids = {result.item.id for result in answer.results}
         assert about in ids
         assert named in ids
@@ -154,7 +160,9 @@ async def test_all_kinds_are_found_by_meaning_once_they_are_embedded(opened: Led
     await learn(opened, memory.NewFact(fact="Ann moved to Basel"))
     vectors = Vectors(opened.embeddings, WordHashes())
     await embed_new(opened, vectors)
-    answer = await Recall(opened, vectors, now=lambda: NOW).find(Query(text="moved Basel"))
+    answer = await Recall(opened, vectors, now=lambda: NOW).find(
+        Query(deadline_ms=LONG_MS, text="moved Basel")
+    )
     assert {"semantic", "gist"} <= answer.results[0].reasons.arms.keys()
 
 

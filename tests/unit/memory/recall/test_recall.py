@@ -8,7 +8,7 @@ import pytest
 from nexus.ledgers import Ledgers, events, memory
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.recall import Query, Recall
-from unit.memory.recall.homes import NOW, WordHashes
+from unit.memory.recall.homes import LONG_MS, NOW, WordHashes
 
 TALK = {
     "garden": [
@@ -55,7 +55,7 @@ async def filled(opened: Ledgers) -> tuple[Recall, dict[str, str]]:
 
 async def test_the_turn_that_says_it_comes_first(opened: Ledgers) -> None:
     recall, ids = await filled(opened)
-    answer = await recall.find(Query(text="Who teaches Bob the cello?"))
+    answer = await recall.find(Query(deadline_ms=LONG_MS, text="Who teaches Bob the cello?"))
     assert answer.results[0].item.id == ids["I started cello lessons with Mrs Keller."]
     reasons = answer.results[0].reasons
     assert "keyword" in reasons.arms
@@ -66,15 +66,15 @@ async def test_the_turn_that_says_it_comes_first(opened: Ledgers) -> None:
 
 async def test_an_answer_without_the_words_is_found_beside_its_question(opened: Ledgers) -> None:
     recall, ids = await filled(opened)
-    answer = await recall.find(Query(text="Which vegetable grows best?"))
+    answer = await recall.find(Query(deadline_ms=LONG_MS, text="Which vegetable grows best?"))
     assert ids["Zucchini, by far!"] in [result.item.id for result in answer.results[:3]]
 
 
 async def test_nothing_outside_the_scope_is_returned(opened: Ledgers) -> None:
     recall, _ = await filled(opened)
-    none = await recall.find(Query(text="cello lessons", thread_ids=frozenset()))
+    none = await recall.find(Query(deadline_ms=LONG_MS, text="cello lessons", thread_ids=frozenset()))
     assert none.results == ()
-    other = await recall.find(Query(text="cello lessons", channel="elsewhere"))
+    other = await recall.find(Query(deadline_ms=LONG_MS, text="cello lessons", channel="elsewhere"))
     assert other.results == ()
 
 
@@ -86,7 +86,9 @@ async def test_a_scope_of_threads_shuts_out_facts_that_may_rest_on_others(opened
     found = await opened.events.read(lambda c: events.get(c, event_id))
     assert found is not None
     assert found.thread_id is not None
-    answer = await recall.find(Query(text="cello lessons", thread_ids=frozenset({found.thread_id})))
+    answer = await recall.find(
+        Query(deadline_ms=LONG_MS, text="cello lessons", thread_ids=frozenset({found.thread_id}))
+    )
     assert {result.item.kind for result in answer.results} == {"event"}
     assert {result.item.thread_id for result in answer.results} == {found.thread_id}
 
@@ -94,14 +96,16 @@ async def test_a_scope_of_threads_shuts_out_facts_that_may_rest_on_others(opened
 async def test_neighbours_from_outside_the_time_are_not_answers(opened: Ledgers) -> None:
     recall, _ = await filled(opened)
     before = datetime(2026, 5, 3, 0, 2, tzinfo=UTC)
-    answer = await recall.find(Query(text="Which vegetable grows best?", time_before=before))
+    answer = await recall.find(
+        Query(deadline_ms=LONG_MS, text="Which vegetable grows best?", time_before=before)
+    )
     assert answer.results
     assert all(result.item.at < "2026-05-03T00:02" for result in answer.results)
 
 
 async def test_the_best_thread_holds_the_answer(opened: Ledgers) -> None:
     recall, _ = await filled(opened)
-    answer = await recall.find(Query(text="cello practise"))
+    answer = await recall.find(Query(deadline_ms=LONG_MS, text="cello practise"))
     assert answer.threads[0][0] == answer.results[0].item.thread_id
 
 
@@ -110,20 +114,22 @@ async def test_facts_are_found_beside_events(opened: Ledgers) -> None:
     (fact_id,) = await opened.memory.write(
         lambda c: memory.append_facts(c, [memory.NewFact(fact="Bob plays the cello since 2025")])
     )
-    answer = await recall.find(Query(text="Since when does Bob play the cello?"))
+    answer = await recall.find(Query(deadline_ms=LONG_MS, text="Since when does Bob play the cello?"))
     assert fact_id in [result.item.id for result in answer.results]
 
 
 @pytest.mark.parametrize("budget", ["low", "mid", "high"])
 async def test_every_budget_answers(opened: Ledgers, budget: str) -> None:
     recall, _ = await filled(opened)
-    answer = await recall.find(Query(text="tomatoes", budget=budget))  # type: ignore[arg-type]
+    answer = await recall.find(Query(deadline_ms=LONG_MS, text="tomatoes", budget=budget))  # type: ignore[arg-type]
     assert answer.results
 
 
 async def test_it_works_by_words_alone(opened: Ledgers) -> None:
     _, ids = await filled(opened)
-    answer = await Recall(opened, None, now=lambda: NOW).find(Query(text="tomatoes and basil"))
+    answer = await Recall(opened, None, now=lambda: NOW).find(
+        Query(deadline_ms=LONG_MS, text="tomatoes and basil")
+    )
     assert answer.results[0].item.id == ids["We planted tomatoes and basil in the garden today."]
 
 
@@ -137,11 +143,11 @@ async def test_embedding_twice_is_embedding_once(opened: Ledgers) -> None:
 async def test_where_nothing_is_relevant_nothing_is_returned(opened: Ledgers, budget: str) -> None:
     recall, _ = await filled(opened)
     for text in ("What is the capital of Mongolia?", "quarterly tax filing deadline", "asdf"):
-        answer = await recall.find(Query(text=text, budget=budget))  # type: ignore[arg-type]
+        answer = await recall.find(Query(deadline_ms=LONG_MS, text=text, budget=budget))  # type: ignore[arg-type]
         assert answer.results == ()
         assert answer.answerable < 0.05
 
 
 async def test_an_empty_home_answers_with_nothing(opened: Ledgers) -> None:
     recall = Recall(opened, Vectors(opened.embeddings, WordHashes()), now=lambda: NOW)
-    assert (await recall.find(Query(text="anything at all?"))).results == ()
+    assert (await recall.find(Query(deadline_ms=LONG_MS, text="anything at all?"))).results == ()

@@ -18,7 +18,7 @@ from nexus.memory.embedding.catalogue import VOCABULARY
 from nexus.memory.recall import Query, Recall
 from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.reranker import CrossEncoder
-from unit.memory.recall.homes import NOW, learn
+from unit.memory.recall.homes import LONG_MS, NOW, learn
 
 WORD = "violin"
 
@@ -77,7 +77,7 @@ async def test_its_word_is_one_more_factor_of_the_score(opened: Ledgers, network
         memory.NewFact(fact="Ann plays the cello on Monday", as_of=NOW),
         memory.NewFact(fact="Ann plays the violin violin violin on Monday", as_of=NOW),
     )
-    query = Query(text="What does Ann play on Monday?", budget="high")
+    query = Query(deadline_ms=LONG_MS, text="What does Ann play on Monday?", budget="high")
     plain = await Recall(opened, None, now=lambda: NOW).find(query)
     read = await Recall(opened, None, now=lambda: NOW, reranker=network).find(query)
     before = {result.item.id: result.score for result in plain.results}

@@ -7,7 +7,7 @@ import pytest
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.recall import ARMS, Query, Recall, Search, Sighting, Visibility
-from unit.memory.recall.homes import ANN, NOW, WordHashes, know_people, learn, run, say
+from unit.memory.recall.homes import ANN, LONG_MS, NOW, WordHashes, know_people, learn, run, say
 
 
 async def two_channels(opened: Ledgers) -> dict[str, str]:
@@ -43,7 +43,9 @@ async def asked(opened: Ledgers, visible: Visibility, **query: object) -> set[st
     vectors = Vectors(opened.embeddings, WordHashes())
     await embed_new(opened, vectors)
     recall = Recall(opened, vectors, visible=visible, now=lambda: NOW)
-    found = await recall.gather(Query(text="Annie's secret project", budget="high", **query))  # type: ignore[arg-type]
+    found = await recall.gather(
+        Query(deadline_ms=LONG_MS, text="Annie's secret project", budget="high", **query)
+    )  # type: ignore[arg-type]
     return {item.id for item in found.pool.items}
 
 
@@ -88,7 +90,9 @@ async def test_times_hold_for_facts_and_conclusions_too(opened: Ledgers) -> None
     )
     vectors = Vectors(opened.embeddings, WordHashes())
     recall = Recall(opened, vectors, now=lambda: NOW)
-    answer = await recall.find(Query(text="secret project", time_after=datetime(2025, 1, 1, tzinfo=UTC)))
+    answer = await recall.find(
+        Query(deadline_ms=LONG_MS, text="secret project", time_after=datetime(2025, 1, 1, tzinfo=UTC))
+    )
     assert [result.item.text for result in answer.results] == ["secret project new"]
 
 
@@ -107,7 +111,7 @@ async def test_the_gate_does_not_rely_on_the_arms(opened: Ledgers, kind: str) ->
         now=lambda: NOW,
         arms={**ARMS, "careless": careless},
     )
-    found = await recall.gather(Query(text="project"))
+    found = await recall.gather(Query(deadline_ms=LONG_MS, text="project"))
     assert forbidden not in {item.id for item in found.pool.items}
 
 
@@ -118,5 +122,5 @@ async def test_an_arm_of_ones_own_is_used_beside_the_others(opened: Ledgers) -> 
         return [Sighting(arm="mine", kind="event", id=ids["home"], rank=1, score=1.0)]
 
     recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "mine": arm})
-    found = await recall.gather(Query(text="Heron"))
+    found = await recall.gather(Query(deadline_ms=LONG_MS, text="Heron"))
     assert found.sightings[ids["home"]][0].arm == "mine"
