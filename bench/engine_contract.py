@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from report import Figure, machine, progress, table, write_section
@@ -34,6 +34,7 @@ _KILL_EVERY_S = 4.0
 _LEASE_MS = 10_000
 _FREEZE_S = _LEASE_MS / 1000 + 3
 _TAKEOVER_MS = 5_000
+_PARTS = ("order", "kills", "freezes", "stops", "acknowledged")
 
 Workers = list[subprocess.Popen[bytes]]
 Check = Callable[[Harness], list[str]]
@@ -50,12 +51,12 @@ class Run:
         self._sessions = self._number(500)
         self.figures: list[Figure] = []
 
-    def all(self) -> None:
+    def all(self, parts: Sequence[str]) -> None:
         if self._cluster is not None:
             self._cluster.start()
         try:
-            for part in (self._order, self._kills, self._freezes, self._stops, self._acknowledged):
-                part()
+            for part in parts:
+                getattr(self, f"_{part}")()
         finally:
             for harness in self._harnesses:
                 harness.stop()
@@ -213,6 +214,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--database", choices=["sqlite", "postgres", "both"], default="both")
     parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--part", choices=_PARTS, action="append", help="only this part; may be given again")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     # So that whoever stops it leaves no worker and no server behind.
@@ -220,11 +222,11 @@ def main() -> None:
     kept = True
     for kind in ["sqlite", "postgres"] if given.database == "both" else [given.database]:
         run = Run(kind, given.scale)
-        run.all()
+        run.all(given.part or _PARTS)
         kept = kept and all(figure.met for figure in run.figures)
         text = f"### {kind}\n\n{table(run.figures)}"
         print(text, flush=True)
-        if given.write:
+        if given.write and not given.part:
             about = (
                 f"## The engine's contract on {kind}\n\n`python bench/engine_contract.py`: {machine()}\n\n"
             )

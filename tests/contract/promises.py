@@ -99,9 +99,18 @@ def late_writes(harness: Harness) -> list[str]:
                     continue
                 if line["what"] == "begin":
                     lost.remove(line["id"])  # it was given the work anew
-                elif line["what"] in {"recorded", "end"}:
+                elif line["what"] == "end" or (line["what"] == "recorded" and _ran_elsewhere(lines, line)):
                     broken.append(f"{line['id']}: {line['what']} {line.get('step', '')} after the thaw")
     return broken
+
+
+def _ran_elsewhere(lines: list[Line], recorded: Line) -> bool:
+    """Whether another process ran the step too; if not, its record stood when the work was taken over."""
+    return any(
+        line["what"] == "ran" and line["pid"] != recorded["pid"]
+        for line in lines
+        if line.get("id") == recorded["id"] and line.get("step") == recorded["step"]
+    )
 
 
 def _begun(lines: list[Line], pid: int, before: int) -> set[str]:

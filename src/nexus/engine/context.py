@@ -38,13 +38,23 @@ class Context:
         An executor that has lost its lease starts no further step, and one that was already running
         when the lease was lost cannot record its result.
         """
+
+        async def guarded() -> T:
+            # Looking for a record takes time, in which the lease may be lost: a frozen process wakes up here.
+            if not self.is_ours:
+                raise self._fenced()
+            return await function(*arguments)
+
         if self.is_ours:
             try:
-                return await interior.step(name, function, *arguments)
+                return await interior.step(name, guarded)
             except interior.NotOwnerError:
                 pass
+        raise self._fenced()
+
+    def _fenced(self) -> asyncio.CancelledError:
         self.entry.stop("fenced")
-        raise asyncio.CancelledError
+        return asyncio.CancelledError()
 
     async def thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run blocking code. It cannot be stopped, so a cancellation waits here until it has ended."""

@@ -2,12 +2,14 @@
 
 from nexus.engine.database import Database
 from nexus.engine.errors import EngineOwnerError
+from nexus.home import Home
 
 
-def claim(database: Database, owner: str) -> None:
+def claim(database: Database, home: Home | None) -> None:
     """Take an empty database for a home; refuse one that another home has taken."""
-    if not owner:
+    if home is None:
         return
+    owner = home.identity()
     take = database.sql(
         "INSERT INTO {t}nexus_owner (id, owner) VALUES (1, :owner) ON CONFLICT (id) DO NOTHING"
     )

@@ -21,7 +21,7 @@ def prepared(settings: Settings) -> Database:
         try:
             migrate(database.url)
             _complete(database)
-            owner.claim(database, settings.owner)
+            owner.claim(database, settings.home)
             statistics.ensure(database, settings)
         except BaseException:
             database.close()

@@ -37,8 +37,8 @@ class Settings:
 
     database: Path | str
     """The path of an SQLite file, or the url of a Postgres database (`postgresql://…`)."""
-    owner: str = ""
-    """Postgres only: who the work belongs to. A database that does another's work is refused."""
+    home: Home | None = None
+    """Postgres only: whose work it is. A database that does another home's work is refused."""
     lanes: tuple[Lane, ...] = DEFAULT_LANES
     host_limit: int = 112
     """The most executions that one process runs at a time, over all lanes."""
@@ -80,7 +80,7 @@ class Settings:
         """The settings of one home's engine."""
         return cls(
             database=config.database or home.engine_file,
-            owner=home.identity() if config.database else "",
+            home=home,
             host_limit=config.host_limit,
             lease_ms=config.lease_ms,
             synchronous=config.synchronous,

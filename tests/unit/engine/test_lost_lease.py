@@ -70,3 +70,42 @@ async def test_a_step_does_not_begin_under_a_lease_that_was_lost(engine: Engine)
             await handle.result()
         assert engine._parts is not None
         assert ran == [engine._parts.leases.executor_id] != attempts
+
+
+async def test_a_lease_that_is_lost_while_a_record_is_looked_for_stops_the_step(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    async def work(context: Context, payload: Any) -> None:
+        async def step() -> None:
+            ran.append(context.executor_id)
+
+        if not lost:
+            lost.append(context.executor_id)
+            leases = context.leases
+            answers = iter([True])
+
+            def held_by(executor_id: str) -> bool:
+                return next(answers, False)
+
+            monkeypatch.setattr(leases, "held_by", held_by)
+            losing.append(asyncio.create_task(_lose(engine, monkeypatch)))
+        await context.step("work", step)
+
+    lost: list[str] = []
+    losing: list[asyncio.Task[None]] = []
+    engine.register("work", work)
+    async with engine:
+        handle = await engine.start("work", None, key="k", lane="chat")
+        async with asyncio.timeout(60):
+            await handle.result()
+    assert len(ran) == 1
+    assert ran != lost
+
+
+async def _lose(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    await asyncio.sleep(0.5)
+    monkeypatch.undo()
+    assert engine._parts is not None
+    await asyncio.to_thread(engine._parts.leases._replace)
