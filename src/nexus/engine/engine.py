@@ -18,7 +18,7 @@ from nexus.engine.cancels import Cancels
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
 from nexus.engine.enqueue import Enqueuer
-from nexus.engine.errors import EngineStateError, UnknownExecutionError, UnknownWorkError
+from nexus.engine.errors import EngineError, EngineStateError, UnknownExecutionError, UnknownWorkError
 from nexus.engine.failures import translated
 from nexus.engine.handle import Handle
 from nexus.engine.interior import Interior
@@ -123,6 +123,12 @@ class Engine:
         twice for the same thing gives an id: the second call then finds the first one's execution.
         """
         self.settings.lane(lane)
+        if not key:
+            # No lane would ever take it up: the turns of a lane go by key.
+            raise EngineError(
+                f"`{work}` cannot be started without a key",
+                hint="Give the key that its order goes by, such as a session, or a key of its own.",
+            )
         if self._parts is not None and work not in self._works:
             known = ", ".join(self._works)
             raise UnknownWorkError(f"No work is registered as `{work}`", hint=f"Known: {known}.")
