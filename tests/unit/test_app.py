@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import apsw
@@ -135,8 +136,12 @@ async def test_a_session_without_a_label_is_refused_and_not_waited_for(
 
 def test_the_owners_grants_come_from_the_settings(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
-    granted = access.owner(ToolsConfig(directories=("~/notes", "/desk:rw"), network=True), home)
-    assert granted.directories == (Grant(path="/home/ada/notes"), Grant(path="/desk", writable=True))
+    granted = access.owner(ToolsConfig(directories=("~/notes", "~/mail:ro", "/desk:rw"), network=True), home)
+    assert granted.directories == (
+        Grant(path="/home/ada/notes"),
+        Grant(path="/home/ada/mail"),
+        Grant(path="/desk", writable=True),
+    )
     assert granted.network
     assert granted.tools is None
 
@@ -152,3 +157,23 @@ def test_an_agent_cannot_be_let_write_its_own_settings(home: Home) -> None:
         access.owner(ToolsConfig(directories=(str(holding),)), home)
         with pytest.raises(ConfigError, match="holds the home itself"):
             access.owner(ToolsConfig(directories=(f"{holding}:rw",)), home)
+
+
+@pytest.mark.parametrize("inside", ["state", "state/hooks/scripts", "state/meeseeks", "data", "new"])
+def test_an_agent_cannot_be_let_write_its_own_prompt_scripts_or_ledgers(home: Home, inside: str) -> None:
+    access.owner(ToolsConfig(directories=(str(home.root / inside),)), home)
+    with pytest.raises(ConfigError, match="belongs to the home"):
+        access.owner(ToolsConfig(directories=(f"{home.root / inside}:rw",)), home)
+
+
+def test_a_link_to_the_homes_own_folders_is_no_way_around(home: Home, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(home.state)
+    with pytest.raises(ConfigError, match="belongs to the home"):
+        access.owner(ToolsConfig(directories=(f"{link}:rw",)), home)
+
+
+def test_a_workspace_can_be_granted_for_writing(home: Home) -> None:
+    workspace = home.meeseeks / "writer"
+    granted = access.owner(ToolsConfig(directories=(f"{workspace}:rw",)), home)
+    assert granted.directories == (Grant(path=str(workspace), writable=True),)

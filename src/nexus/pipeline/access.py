@@ -42,24 +42,32 @@ def may_use(access: Access, session_label: str, own_session: str) -> bool:
 
 
 def _outside(home: Home, grants: tuple[Grant, ...]) -> tuple[Grant, ...]:
-    root = home.root.resolve()
+    root, workspaces = home.root.resolve(), home.meeseeks.resolve()
     for grant in grants:
-        if grant.writable and root.is_relative_to(Path(grant.path).resolve()):
-            # An agent that can write its own settings can give itself any right, and start any program.
+        place = Path(grant.path).resolve()
+        if not grant.writable or workspaces in place.parents:
+            continue
+        # An agent that can write its own settings, prompt or scripts can give itself any right, and start
+        # any program.
+        if root.is_relative_to(place):
             raise ConfigError(
                 f"`{grant.path}:rw` holds the home itself, {root}",
                 hint="Grant it without `:rw`, or grant only the directories in it that are to be written.",
+            )
+        if place.is_relative_to(root):
+            raise ConfigError(
+                f"`{grant.path}:rw` belongs to the home, {root}",
+                hint=f"Grant it without `:rw`, or a directory elsewhere, or one workspace in {workspaces}.",
             )
     return grants
 
 
 def directory(text: str) -> Grant:
-    """A directory as the settings write it: `~/notes`, or `~/notes:rw`."""
-    path, colon, mode = text.rpartition(":")
-    writable = bool(colon) and mode == "rw"
-    place = Path(path if writable else text).expanduser()
+    """A directory as the settings write it: `~/notes`, `~/notes:ro` for the same, or `~/notes:rw`."""
+    path, _, mode = text.rpartition(":")
+    place = Path(path if mode in {"ro", "rw"} else text).expanduser()
     if not place.is_absolute() or ".." in place.parts:
         raise ConfigError(
             f"`{text}` is not an absolute path of a directory", hint="Write it as ~/notes or ~/notes:rw."
         )
-    return Grant(path=str(place), writable=writable)
+    return Grant(path=str(place), writable=mode == "rw")
