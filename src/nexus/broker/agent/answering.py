@@ -142,9 +142,7 @@ class Answering:
 
     def _cost(self, usage: RequestUsage) -> int | None:
         model = self._candidate.model
-        return prices.cost_microusd(
-            usage, provider=self._candidate.provider, model=model.model_name, base_url=model.base_url or ""
-        )
+        return prices.cost_microusd(usage, model=model.model_name, base_url=model.base_url or "")
 
 
 def _tokens(length_bytes: int) -> int:

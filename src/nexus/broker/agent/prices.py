@@ -8,10 +8,11 @@ from pydantic_ai.usage import RequestUsage
 _MICRO = Decimal(1_000_000)
 
 
-def cost_microusd(usage: RequestUsage, *, provider: str, model: str, base_url: str) -> int | None:
+def cost_microusd(usage: RequestUsage, *, model: str, base_url: str) -> int | None:
     """The price in millionths of a dollar, rounded; None where the list does not have the model.
 
-    The address tells best who sends the bill; the provider's name in the settings comes second.
+    The address tells who sends the bill. What the settings call the provider does not: a server of one's own
+    may go by any name.
     """
     used = Usage(
         input_tokens=usage.input_tokens,
@@ -22,8 +23,5 @@ def cost_microusd(usage: RequestUsage, *, provider: str, model: str, base_url: s
     try:
         price = calc_price(used, model, provider_api_url=base_url)
     except LookupError:
-        try:
-            price = calc_price(used, model, provider_id=provider)
-        except LookupError:
-            return None
+        return None
     return round(price.total_price * _MICRO)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,20 +97,37 @@ async def test_clients_are_made_once_for_each_provider(server: ModelServer) -> N
     assert one.model.provider is two.model.provider is again.model.provider
 
 
-def test_what_a_model_cost_is_unknown_rather_than_wrong() -> None:
+def test_what_a_model_cost_goes_by_the_address_and_is_unknown_rather_than_wrong() -> None:
     from pydantic_ai.usage import RequestUsage
 
     from nexus.broker.agent import prices
 
     usage = RequestUsage(input_tokens=1_000_000, output_tokens=100_000)
-    known = prices.cost_microusd(
-        usage, provider="anthropic", model="claude-opus-5", base_url="http://127.0.0.1"
-    )
+    claude = partial(prices.cost_microusd, model="claude-opus-5")
+    known = claude(usage, base_url="https://api.anthropic.com")
     assert known is not None
     assert known > 1_000_000
-    cached = replace(usage, cache_read_tokens=900_000)
-    cheaper = prices.cost_microusd(cached, provider="anthropic", model="claude-opus-5", base_url="")
+    cheaper = claude(replace(usage, cache_read_tokens=900_000), base_url="https://api.anthropic.com")
     assert cheaper is not None
     assert cheaper < known
-    assert prices.cost_microusd(usage, provider="ollama", model="qwen3", base_url="http://127.0.0.1") is None
-    assert prices.cost_microusd(usage, provider="local", model="gpt-4.1", base_url="http://10.0.0.1") is None
+    assert claude(usage, base_url="http://127.0.0.1") is None
+    assert prices.cost_microusd(usage, model="qwen3", base_url="https://api.openai.com/v1/") is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [(ProviderConfig(kind="anthropic"), "claude-opus-5"), (ProviderConfig(kind="openai"), "gpt-4.1")],
+    ids=["anthropic", "openai"],
+)
+async def test_a_provider_without_an_address_in_the_settings_has_prices(
+    provider: ProviderConfig, model: str
+) -> None:
+    from pydantic_ai.usage import RequestUsage
+
+    from nexus.broker.agent import prices
+
+    config = Config(providers={"mine": replace(provider, api_key="env:KEY")})
+    async with Models(config, {"KEY": "k"}) as models:
+        (candidate,) = await models.candidates((f"mine/{model}",))
+        address = candidate.model.base_url or ""
+    assert prices.cost_microusd(RequestUsage(input_tokens=1_000), model=model, base_url=address)
