@@ -1,6 +1,7 @@
 """Tools of real MCP servers, started as processes and reached over HTTP."""
 
 import asyncio
+import re
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ import pytest_asyncio
 import mcp_server
 from agent_runs import Run
 from nexus.broker.agent.mcp import Servers
+from nexus.broker.agent.mcp.offer import Offer
 from nexus.broker.tools import Context, Sandbox, Tool
 from nexus.config import McpConfig
 from nexus.errors import ToolError
@@ -104,11 +106,37 @@ async def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -
 @shared
 async def test_what_was_offered_is_known_without_starting_the_server(servers: Servers, state: Path) -> None:
     offered = await servers.tools()
-    gone = Servers({"shelf": _config(state, command="/nowhere/at/all")}, state, {"MCP_TOKEN": TOKEN})
-    async with gone:
-        assert _definitions(await gone.tools()) == _definitions(offered)
-        with pytest.raises(ToolError, match="could not be started"):
-            await _called(gone, "look")
+    async with Servers({"shelf": _config(state)}, state, {}) as locked:
+        assert _definitions(await locked.tools()) == _definitions(offered)
+        with pytest.raises(ToolError, match="no secret at env:MCP_TOKEN"):
+            await _called(locked, "look")
+
+
+@shared
+@pytest.mark.parametrize(
+    "edited",
+    [{"command": "/nowhere/at/all"}, {"args": (PROGRAM, "broken")}, {"command": "", "url": "http://[::1]:9"}],
+)
+async def test_what_another_server_of_the_same_name_offered_is_not_used(
+    servers: Servers, state: Path, edited: dict[str, Any]
+) -> None:
+    assert await servers.tools()
+    async with Servers({"shelf": _config(state, **edited)}, state, {"MCP_TOKEN": TOKEN}) as changed:
+        assert await changed.tools() == []
+    assert [tool.name for tool in await servers.tools()] == NAMES
+
+
+def test_tools_whose_names_no_provider_accepts_stay_apart() -> None:
+    long = "x" * 80
+    names = [_name(name) for name in ("a.b", "a/b", "a_b", f"{long}1", f"{long}2")]
+    assert len(set(names)) == len(names)
+    assert _name("a_b") == "shelf__a_b"
+    assert all(re.fullmatch(r"shelf__[a-zA-Z0-9_-]{1,57}", name) for name in names)
+    assert _name("a.b") == _name("a.b")
+
+
+def _name(tool: str) -> str:
+    return Offer(name=tool, description="", parameters={}, repeatable=False).name_in("shelf")
 
 
 def _definitions(tools: list[Tool]) -> list[Any]:

@@ -73,19 +73,20 @@ class _Server:
         self._name = name
         self._config = config
         self._cache = cache
+        self._source = offer.source(config)
         self._environ = environ
         self._starting = asyncio.Lock()
         self._connection: Connection | None = None
         self._secrets: set[str] = set()
 
     async def tools(self) -> list[Tool]:
-        offers = await asyncio.to_thread(offer.read, self._cache)
+        offers = await asyncio.to_thread(offer.read, self._cache, self._source)
         if offers is None:
             try:
                 await self._connected()
             except NexusError as error:
                 _log.warning("%s", secrets.redact(str(error), self._secrets))
-            offers = await asyncio.to_thread(offer.read, self._cache)
+            offers = await asyncio.to_thread(offer.read, self._cache, self._source)
         return [self._tool(one) for one in offers or []]
 
     async def close(self) -> None:
@@ -122,7 +123,7 @@ class _Server:
                 self._connection = None
                 connection = await self._made()
                 offers = await connection.open()
-                await asyncio.to_thread(offer.write, self._cache, offers)
+                await asyncio.to_thread(offer.write, self._cache, self._source, offers)
                 self._connection = connection
             return self._connection
 
