@@ -137,13 +137,19 @@ def _sum(node: Node) -> Text:
     total = node.total
     prompt = total.tokens - total.output_tokens
     cached = f" ({total.cache_read_tokens / prompt:.0%} from cache)" if prompt else ""
-    unpriced = f", and {counted(total.unpriced_calls, 'call')} without a known price"
     return Text.assemble(
         ("∑ ", "bold"),
         f"{counted(total.calls, 'model call')}: {prompt:,} tokens in{cached}, {total.output_tokens:,} out, ",
-        (_money(total.cost_microusd), "bold"),
-        unpriced if total.unpriced_calls else "",
+        *_bill(total),
     )
+
+
+def _bill(total: Totals) -> list[str | tuple[str, str]]:
+    unpriced = counted(total.unpriced_calls, "call")
+    if total.calls and total.unpriced_calls == total.calls:
+        return [("?", "bold"), f" for {unpriced} without a known price"]
+    money = (_money(total.cost_microusd), "bold")
+    return [money, f", and {unpriced} without a known price" if total.unpriced_calls else ""]
 
 
 def _took(node: Node) -> str:

@@ -55,6 +55,15 @@ def test_a_trace_shows_the_tree_with_its_sums(traced: Home) -> None:
     )
 
 
+def test_a_sum_of_unknown_prices_is_unknown(traced: Home) -> None:
+    runtime = writing(traced, "runtime")
+    runtime.execute("UPDATE usage SET cost_microusd = NULL")
+    runtime.close()
+    assert lines(traced, ROOT)[-1] == (
+        "∑ 4 model calls: 295 tokens in (54% from cache), 16 out, ? for 4 calls without a known price"
+    )
+
+
 def test_an_error_is_told_once(traced: Home) -> None:
     told = [line for line in lines(traced, ROOT) if "no model answered" in line]
     assert told == ["✗ execution worker:1: ModelError: no model answered"]
