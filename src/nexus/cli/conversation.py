@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from contextlib import suppress
 from functools import partial
 
 import click
@@ -106,10 +107,15 @@ class Conversation:
             await asyncio.sleep(_LOOK_S)
             if not self._last:
                 continue
-            for run in await self._app.runs_after(self._label, self._last):
-                async with self._speaking:
-                    if run.id not in self._shown:
-                        await self._show(run)
+            # What is wrong may pass, as a busy ledger does. If it stays, who says something is told.
+            with suppress(NexusError):
+                await self._show_new()
+
+    async def _show_new(self) -> None:
+        for run in await self._app.runs_after(self._label, self._last):
+            async with self._speaking:
+                if run.id not in self._shown:
+                    await self._show(run)
 
     async def _show(self, run: Answer) -> None:
         self._shown.add(run.id)
