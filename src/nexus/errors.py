@@ -16,6 +16,7 @@ NexusError
 │   └── SandboxError         there is no sandbox, or it cannot be set up as asked: nothing was run
 ├── AgentError
 │   ├── ModelError           no model that was asked gave an answer
+│   │   └── ModelRefusedError  none takes the request as it is, such as one that is too long
 │   └── LimitError           a run reached a limit of turns, time, requests, tokens or money
 ├── AccessError              somebody may not do what they asked for
 ├── AutomationError          an automation could not be registered, found or run
@@ -102,6 +103,10 @@ class AgentError(NexusError):
 
 class ModelError(AgentError):
     """No model that was asked gave an answer."""
+
+
+class ModelRefusedError(ModelError):
+    """No model takes the request as it is, such as one that is too long: asking again is of no use."""
 
 
 class LimitError(AgentError):

@@ -32,6 +32,7 @@ def test_the_exported_errors_are_these() -> None:
         "LimitError",
         "ModelError",
         "ModelFileError",
+        "ModelRefusedError",
         "NexusError",
         "SandboxError",
         "SchemaError",

@@ -1,7 +1,8 @@
 """Compaction: before a run, the older part of a long conversation becomes a summary, which is a turn too.
 
 The conversation's own model is asked, with the conversation as its cached prefix. Nothing is removed from
-the ledger, and what a model no longer sees is always stood in for.
+the ledger, and what a model no longer sees is always stood in for: by the questions, where it cannot be
+summed up. A failure that may pass fails the run, and the next one tries again.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from nexus.broker.agent.records import Journal, Message
 from nexus.broker.queue import Turn
 from nexus.broker.streams import Stream, Streams
 from nexus.context import AssembledContext, budget, compaction
-from nexus.errors import AgentError
+from nexus.errors import AgentError, ModelRefusedError
 from nexus.ledgers.agents import history, sessions, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
@@ -23,6 +24,9 @@ from nexus.ledgers.runtime import usage
 
 MakeJob = Callable[[str, Sequence[StoredMessage], OpenTurn, Stream], loop.Job]
 """The job of asking this conversation's model something, without tools that do anything."""
+
+# What fails as often is not taken to pass: the session would be stuck.
+_TRIES = 5
 
 
 async def compact(
@@ -57,7 +61,12 @@ async def compact(
         )
         try:
             await loop.run(job)
-        except AgentError:
+        except AgentError as error:
+            if not await _is_final(turn, opened, error):
+                streams.remove(name)
+                failed = partial(turns.end, turn_id=opened.id, status="failed", error=str(error))
+                await turn.ledgers.agents.write(failed)
+                raise
             await _stand_in(job.journal, compaction.stand_in(past, through))
     streams.remove(name)
     await turn.ledgers.agents.write(partial(turns.end, turn_id=opened.id, status="done"))
@@ -81,6 +90,14 @@ async def _through(turn: Turn, context: AssembledContext, budget_tokens: int) ->
     if budget.fits(before_tokens, budget.estimate(context.user_turn()), budget_tokens=budget_tokens):
         return None
     return budget.through(sizes, budget_tokens=budget_tokens)
+
+
+async def _is_final(turn: Turn, opened: OpenTurn, error: AgentError) -> bool:
+    """Whether trying again would be of no use."""
+    if isinstance(error, ModelRefusedError):
+        return True
+    failed = await turn.ledgers.agents.read(partial(turns.failed_summaries, turn=opened))
+    return failed + 1 >= _TRIES
 
 
 async def _stand_in(journal: Journal, text: str) -> None:

@@ -10,11 +10,13 @@ import pytest
 from apps import app_on
 from nexus.app import App
 from nexus.context import compaction
+from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
 from nexus.request import Agent, Event, Request
 from nexus.testing import (
+    HttpError,
     ModelRequest,
     ModelServer,
     ToolCall,
@@ -24,8 +26,10 @@ from nexus.testing import (
     tokens_in,
 )
 
-# The system prompt and the tools take some 1,300 of them.
-_BUDGET_TOKENS = 2_000
+# The system prompt and the tools take some 1,500 of them.
+_BUDGET_TOKENS = 2_300
+# A fork has no call yet whose tokens were counted, and the estimate leaves out the tools.
+_FORK_BUDGET_TOKENS = 2_000
 _LONG = "lorem ipsum " * 100
 
 
@@ -89,7 +93,7 @@ async def test_nobody_who_reads_along_sees_the_summary(home: Home, server: Model
 
 
 async def test_where_nobody_can_sum_up_the_questions_stand_in(home: Home, server: ModelServer) -> None:
-    server.when(last_user="Sum up the conversation").always(failures.server_error())
+    server.when(last_user="Sum up the conversation").always(failures.context_exceeded())
     server.always(lambda request: Turn(f"Noted. {_LONG}"))
     async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
         await talk(
@@ -100,11 +104,41 @@ async def test_where_nobody_can_sum_up_the_questions_stand_in(home: Home, server
     assert "kept in the agents ledger" in after
 
 
+@pytest.mark.parametrize("failure", [failures.server_error(), failures.unauthorized()], ids=["down", "key"])
+async def test_a_failure_that_may_pass_hides_nothing_and_the_next_run_tries_again(
+    home: Home, server: ModelServer, failure: HttpError
+) -> None:
+    server.when(last_user="Sum up the conversation").script(failure, "SUMMARY: the blue tin.")
+    server.always(lambda request: Turn(f"Noted. {_LONG}"))
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        await talk(app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out")
+        with pytest.raises(WorkFailedError):
+            await talk(app, "Where is the tea?")
+        failed = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+        await talk(app, "Where is the tea, again?")
+        seen = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+    assert (len(failed.summary), len(failed.turns)) == (0, 3)
+    assert [message.content for message in seen.summary] == [compaction.TASK, "SUMMARY: the blue tin."]
+    assert not list((home.run / "streams").glob("*.summary.jsonl"))
+
+
+async def test_what_fails_again_and_again_is_stood_in_for(home: Home, server: ModelServer) -> None:
+    server.when(last_user="Sum up the conversation").always(failures.server_error())
+    server.always(lambda request: Turn(f"Noted. {_LONG}"))
+    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+        await talk(app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out")
+        for _ in range(4):
+            with pytest.raises(WorkFailedError):
+                await talk(app, "Where is the tea?")
+        await talk(app, "Where is the tea?")
+    assert "- Tea is in the blue tin" in texts_of(server.requests[-1])
+
+
 async def test_the_questions_stand_in_also_where_a_model_gives_up_halfway(
     home: Home, server: ModelServer
 ) -> None:
     server.when(last_user="Sum up the conversation").script(
-        Turn("", [ToolCall("agent_send", {"op": "status"})]), failures.unauthorized()
+        Turn("", [ToolCall("agent_send", {"op": "status"})]), failures.context_exceeded()
     )
     server.always(lambda request: Turn(f"Noted. {_LONG}"))
     async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
@@ -144,7 +178,7 @@ async def test_a_fork_of_a_long_conversation_is_summed_up_before_its_first_answe
     server.always(lambda request: Turn(f"Noted. {_LONG}"))
     async with app_on(home, server) as app:
         await talk(app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out")
-    async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
+    async with app_on(home, server, context_tokens=_FORK_BUDGET_TOKENS) as app:
         request = Request(event=Event(content="Where is the tea?"), agent=Agent(session_label="fork"))
         await app.ledgers.runtime.write(partial(requests.create, request=request))
         context = await app.broker.assemble_context(

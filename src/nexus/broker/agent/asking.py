@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 from pydantic_ai.exceptions import (
     ModelAPIError,
+    ModelAuthenticationError,
     ModelHTTPError,
+    ModelNotFoundError,
     ModelQuotaExceededError,
     ModelRequestRejectedError,
     UnexpectedModelBehavior,
@@ -25,7 +27,7 @@ from nexus.broker.agent.answering import Answering
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Journal, Limits
 from nexus.broker.streams import Delta, Stream
-from nexus.errors import LimitError, ModelError, NexusError
+from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
@@ -44,17 +46,20 @@ class Asking:
     """On the monotonic clock: no pause goes beyond it."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _failures: list[str] = field(default_factory=list[str], init=False)
+    _refusals: int = field(default=0, init=False)
 
     async def answer(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
         """The first answer that is complete; ModelError when there is none."""
         self._failures.clear()
+        self._refusals = 0
         self.stream.publish(Delta(kind="begin"))
         for candidate in self.candidates:
             answer = await self._ask(candidate, messages, parameters)
             if answer is not None:
                 self.stream.publish(Delta(kind="done"))
                 return answer
-        raise ModelError(
+        kind = ModelRefusedError if self._refusals == len(self.candidates) else ModelError
+        raise kind(
             "No model answered:\n" + "\n".join(f"- {failure}" for failure in self._failures),
             hint="See what the provider says above; further models can be listed in [models] of config.toml.",
         )
@@ -82,6 +87,7 @@ class Asking:
                 if answering.unmeasured:
                     unmeasured.append((answering, spent))
                 self._failures.append(f"{candidate.name}: {reason}")
+                self._refusals += refused(error)
                 pause_s = None if attempt == candidate.config.max_retries else self._pause_s(error, attempt)
                 if pause_s is not None or candidate is not self.candidates[-1]:
                     self.stream.publish(Delta(kind="restart"))
@@ -112,6 +118,13 @@ def worth_repeating(error: Exception) -> bool:
     if isinstance(error, ModelHTTPError) and error.provider_retry_hint is not None:
         return error.provider_retry_hint
     return isinstance(error, ModelAPIError | UnexpectedModelBehavior | OSError | TimeoutError | ValueError)
+
+
+def refused(error: Exception) -> bool:
+    """Whether it is the request that a provider does not take, which no key and no waiting changes."""
+    return isinstance(error, ModelRequestRejectedError) and not isinstance(
+        error, ModelAuthenticationError | ModelNotFoundError
+    )
 
 
 def told(error: Exception) -> str:

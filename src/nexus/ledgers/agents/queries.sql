@@ -92,6 +92,14 @@ WHERE turn.kind = 'summary' AND turn.status = 'done' AND turn.summarises_through
   AND EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until)
 ORDER BY turn.position DESC LIMIT 1
 
+-- name: failed_summaries
+SELECT count(*) FROM agent_turns AS turn
+WHERE session_id = :session_id AND kind = 'summary' AND status = 'failed' AND position < :position
+  AND NOT EXISTS (
+    SELECT 1 FROM agent_turns AS made
+    WHERE made.session_id = turn.session_id AND made.kind = 'summary' AND made.status = 'done'
+      AND made.position > turn.position AND made.position < :position)
+
 -- name: messages_of_turn
 SELECT id, turn_id, position, role, content, parts_json, model, event_id, created_at
 FROM agent_messages WHERE turn_id = ? ORDER BY position

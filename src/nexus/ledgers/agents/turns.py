@@ -64,6 +64,14 @@ def begin_summary(
     return _begin(connection, session.id, execution_id, request_id, "summary", summarises_through)
 
 
+def failed_summaries(connection: apsw.Connection, turn: OpenTurn) -> int:
+    """How many tries to sum a session up failed in a row before this one."""
+    found = connection.execute(
+        sql.queries("agents")["failed_summaries"], {"session_id": turn.session_id, "position": turn.position}
+    )
+    return cast("int", found.get)
+
+
 def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | None = None) -> bool:
     """Record how a turn ended, and that calls still under way did not. False: it had ended already."""
     queries = sql.queries("agents")
