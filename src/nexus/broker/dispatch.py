@@ -5,7 +5,7 @@ where nobody waits, a message in the session that dispatched it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Container, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
@@ -30,6 +30,7 @@ from nexus.request import Access, Agent, Grant, Request
 _FORGOTTEN = "What it was about was forgotten."
 _LOOK_S = 0.02
 _LOOKS = 50
+_END_MS = 10_000
 
 
 class Start(Protocol):
@@ -137,9 +138,22 @@ class Dispatcher:
                         end = partial(dispatches.end, dispatch_id=one.id, status="cancelled")
                         await self._ledgers.runtime.write(end)
 
-    async def release(self, execution_id: str) -> None:
-        """A run failed while it waited: what it waited for comes as a message."""
-        await self._ledgers.runtime.write(partial(dispatches.release, execution_id=execution_id))
+    async def release(self, execution_id: str, told: Container[str]) -> None:
+        """A run failed: what it waited for comes as a message, unless one of the calls `told` gave it."""
+
+        def take_back(connection: apsw.Connection) -> list[Dispatch]:
+            dispatches.release(connection, execution_id)
+            claimed = dispatches.claimed_by(connection, execution_id)
+            untold = [one for one in claimed if one.delivered_call_id not in told]
+            for one in untold:
+                dispatches.take_back(connection, one.id)
+            return untold
+
+        untold = await self._ledgers.runtime.write(take_back)
+        # A worker says that it has ended just before its run does.
+        await self._ended(untold, _END_MS)
+        for one in untold:
+            await self._tell(one)
 
     async def at_work(self, execution_id: str) -> int:
         """How many workers of a run are still at work."""
@@ -156,11 +170,14 @@ class Dispatcher:
     async def recover(self) -> None:
         """Tell of workers that ended without telling, because the engine gave up on them."""
         for one in await self._ledgers.runtime.read(dispatches.undelivered):
-            run = await self._ledgers.runtime.read(partial(executions.get, execution_id=one.execution_id))
-            if run is not None and run.status in FINAL:
-                await self.deliver(one.worker_request_id, run.status, _said(run))
+            await self._tell(one)
 
     # Parts
+
+    async def _tell(self, one: Dispatch) -> None:
+        run = await self._ledgers.runtime.read(partial(executions.get, execution_id=one.execution_id))
+        if run is not None and run.status in FINAL:
+            await self.deliver(one.worker_request_id, run.status, _said(run))
 
     def _recorded(self, connection: apsw.Connection, call: Call, task: str, read_only: bool) -> Dispatch:
         known = dispatches.of_call(connection, call.execution_id, call.key)

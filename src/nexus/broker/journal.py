@@ -67,7 +67,7 @@ class LedgerJournal:
 
     def key(self, call_id: str) -> str:
         """The key of a call within the run: some servers use the same ids in every answer."""
-        return f"{self._last_offset}:{call_id}"
+        return key_of(self._last_offset, call_id)
 
     async def begin_call(self, call: ToolCall) -> BegunCall:
         """Record that a call is about to be made, and tell what is known of it."""
@@ -156,6 +156,11 @@ class LedgerJournal:
             name=name,
             started_at=clock.timestamp(clock.now()),
         )
+
+
+def key_of(offset: int, call_id: str) -> str:
+    """The key of a call that the message at a place of a run asked for."""
+    return f"{offset}:{call_id}"
 
 
 def _ended(span: Span, outcome: str) -> Span:

@@ -13,7 +13,7 @@ from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
 from nexus.broker.compaction import compact
 from nexus.broker.dispatch import Dispatcher
-from nexus.broker.journal import LedgerJournal
+from nexus.broker.journal import LedgerJournal, key_of
 from nexus.broker.queue import Turn
 from nexus.broker.results import Response, Result
 from nexus.broker.streams import Stream, Streams
@@ -22,7 +22,7 @@ from nexus.broker.tools import Grant as SandboxGrant
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.errors import AgentError, NexusError, ToolError
-from nexus.ledgers.agents import history, turns
+from nexus.ledgers.agents import history, tool_calls, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import requests
@@ -246,8 +246,8 @@ class AgentRun:
             end_turn = partial(turns.end, turn_id=self._opened.id, status=status, error=error)
             await self._ledgers.agents.write(end_turn)
         workers, execution_id = self._parts.workers, self._turn.execution.id
-        if status == "failed":
-            await workers.release(execution_id)
+        if status == "failed" and request.depth == 0:
+            await workers.release(execution_id, await self._told_calls())
         if status == "cancelled" or request.depth > 0:
             await workers.abandon(execution_id)
         if status != "done":
@@ -259,6 +259,13 @@ class AgentRun:
         if not await workers.at_work_for(request):
             end = partial(requests.end, request_id=request.request_id, status=status, error=error)
             await self._ledgers.runtime.write(end)
+
+    async def _told_calls(self) -> set[str]:
+        """The keys of the calls whose results this run has got."""
+        if self._opened is None:
+            return set()
+        done = await self._ledgers.agents.read(partial(tool_calls.done, turn=self._opened))
+        return {key_of(offset, call_id) for offset, call_id in done}
 
 
 def _exact(message: StoredMessage) -> str:

@@ -9,10 +9,11 @@ import pytest
 
 from apps import app_on, dispatching, granted, heard, send
 from nexus.app import App
-from nexus.engine.errors import WorkCancelledError
+from nexus.engine.errors import WorkCancelledError, WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.runtime import dispatches, executions, requests, usage
 from nexus.ledgers.runtime.dispatches import Dispatch
+from nexus.request import Access, Agent, Event, Request
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn
 
 
@@ -173,6 +174,31 @@ async def test_a_worker_that_fails_is_told_as_failed(home: Home, server: ModelSe
         result = await (await app.say("Plan the trip")).result()
     assert 'outcome="failed"' in result.response.content
     assert "No model answered" in result.response.content
+
+
+async def test_what_a_failed_run_waited_for_comes_as_messages(home: Home, server: ModelServer) -> None:
+    server.when(last_user="worker_result").always(lambda r: Turn(f"Heard: {r.last_user}"))
+    server.when(last_user="Find a train").script("The 9:15")
+    server.when(last_user="Find a room").script(Turn("Room 7", faults=[Hold(gate="room")]))
+    server.when(from_manager).script(*dispatching("Find a train", "Find a room", then="never said"))
+    async with app_on(home, server) as app:
+        request = Request(event=Event(content="Plan the trip"), agent=Agent(session_label="main"))
+        request.access = Access(level="owner", tools=None)
+        await app.ledgers.runtime.write(partial(requests.create, request=request))
+        context = await app.broker.assemble_context(request, session_label="main", task="Plan the trip")
+        context.timeout_ms = 8_000
+        with pytest.raises(WorkFailedError, match="longer than"):
+            await (await app.broker.start_execution(request, context)).result()
+        server.gate("room").open()
+        given = {one.task: one for one in await given_by(app)}
+        await app.queue.handle(given["Find a room"].execution_id).result()
+        given = {one.task: one for one in await given_by(app)}
+        told = {
+            task: (await app.broker.run(one.delivered_to or "").result()).response.content
+            for task, one in given.items()
+        }
+    assert "The 9:15" in told["Find a train"], "it had ended before the run that waited failed"
+    assert "Room 7" in told["Find a room"]
 
 
 async def test_a_read_only_worker_cannot_write_where_its_manager_can(

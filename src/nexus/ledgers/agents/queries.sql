@@ -132,6 +132,9 @@ ON CONFLICT DO NOTHING
 -- name: call
 SELECT id, status, result, error FROM agent_tool_calls WHERE turn_id = ? AND position = ? AND call_id = ?
 
+-- name: done_calls
+SELECT position, call_id FROM agent_tool_calls WHERE turn_id = ? AND status = 'done' AND call_id IS NOT NULL
+
 -- name: end_call
 UPDATE agent_tool_calls
 SET status = :status, result = :result, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')

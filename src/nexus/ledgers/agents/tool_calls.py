@@ -1,7 +1,7 @@
 """Tool calls in the agents ledger: recorded before the tool runs, so that a crash leaves a trace of it."""
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import apsw
 
@@ -82,3 +82,9 @@ def end(
         },
     )
     return connection.changes() > 0
+
+
+def done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, str]]:
+    """The calls of a turn that gave a result: the offset of the message that asked, and the id of each."""
+    rows = connection.execute(sql.queries("agents")["done_calls"], (turn.id,))
+    return [(position - turn.first_position, call_id) for position, call_id in cast("Any", rows)]

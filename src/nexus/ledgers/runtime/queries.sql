@@ -195,6 +195,12 @@ SELECT id, parent_request_id, root_request_id, parent_session_label, parent_exec
        delivered_call_id, created_at, ended_at
 FROM dispatches WHERE parent_execution_id = ? ORDER BY created_at, id
 
+-- name: dispatches_claimed_by
+SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
+       delivered_call_id, created_at, ended_at
+FROM dispatches WHERE delivered_to = ? AND delivered_call_id IS NOT NULL ORDER BY created_at, id
+
 -- name: end_dispatch
 UPDATE dispatches SET status = :status, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE id = :id AND status = 'running'
