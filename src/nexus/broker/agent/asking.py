@@ -1,7 +1,8 @@
 """Asking a model until one answers: retries of the same, then the next in order.
 
 A provider that is busy or breaks off is asked again after the time that it names, or with growing pauses;
-one that refuses is not. What was streamed of an answer that broke off is withdrawn.
+one that refuses is not, nor one that names a long time while another can be asked. What was
+streamed of an answer that broke off is withdrawn.
 """
 
 import asyncio
@@ -31,6 +32,8 @@ from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
+# Beyond it the next model is asked, where there is one.
+_PATIENCE_S = 60.0
 
 
 @dataclass(kw_only=True)
@@ -88,8 +91,11 @@ class Asking:
                     unmeasured.append((answering, spent))
                 self._failures.append(f"{candidate.name}: {reason}")
                 self._refusals += refused(error)
+                is_last = candidate is self.candidates[-1]
                 pause_s = None if attempt == candidate.config.max_retries else self._pause_s(error, attempt)
-                if pause_s is not None or candidate is not self.candidates[-1]:
+                if pause_s is not None and pause_s > _PATIENCE_S and not is_last:
+                    pause_s = None
+                if pause_s is not None or not is_last:
                     self.stream.publish(Delta(kind="restart"))
                 if pause_s is None:
                     return None

@@ -1,5 +1,6 @@
 """Every failure of a model, in both wire formats: right outcome, right number of requests, right bill."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -132,6 +133,17 @@ async def test_the_time_that_a_provider_names_is_waited_out(
     began = time.monotonic()
     assert (await made()()).text == "At last."
     assert time.monotonic() - began >= 1.0
+
+
+async def test_a_long_time_is_not_waited_for_where_another_model_can_be_asked(
+    made: Callable[..., Run], server: ModelServer, wire: str
+) -> None:
+    first, second = BOTH if wire == "anthropic" else reversed(BOTH)
+    server.when(model=first.partition("/")[2]).script(failures.rate_limited(retry_after_ms=1_200_000))
+    server.when(model=second.partition("/")[2]).script("The other one speaks.")
+    async with asyncio.timeout(60):
+        assert (await made(names=(first, second))()).text == "The other one speaks."
+    assert len(server.requests) == 2
 
 
 async def test_a_time_beyond_the_runs_own_is_not_waited_for(
