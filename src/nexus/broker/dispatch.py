@@ -15,7 +15,7 @@ import apsw
 from nexus import ids
 from nexus.broker.queue import SessionQueue
 from nexus.broker.results import Result
-from nexus.broker.tools import Call, Worker
+from nexus.broker.tools import AGENT_SEND, SANDBOXED, Call, Worker
 from nexus.broker.tools.agent_send import result_text
 from nexus.config import AgentsConfig
 from nexus.engine.errors import EndedError
@@ -31,6 +31,8 @@ _FORGOTTEN = "What it was about was forgotten."
 _LOOK_S = 0.02
 _LOOKS = 50
 _END_MS = 10_000
+# What the others do, such as those of MCP servers, no sandbox keeps from writing.
+_READING = frozenset({*(tool.name for tool in SANDBOXED), AGENT_SEND.name, "recall"})
 
 
 class Start(Protocol):
@@ -313,9 +315,9 @@ def _is_for(one: Dispatch, call: Call) -> bool:
 
 
 def _only_reading(access: Access) -> Access:
-    """What is held, without the right to write anywhere."""
+    """What is held, without the right to write anywhere or to call what might."""
     return Access(
-        tools=None,
+        tools=_READING,
         directories=tuple(Grant(path=grant.path) for grant in access.directories),
         network=access.network,
     )

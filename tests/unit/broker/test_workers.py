@@ -1,6 +1,6 @@
 """Workers: dispatched, heard of once, and never able to reach further than who dispatched them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,8 @@ import pytest
 
 from apps import app_on, dispatching, granted, heard, send
 from nexus.app import App
+from nexus.broker.tools import Context, Tool
+from nexus.broker.tools.tool import parameters
 from nexus.engine.errors import WorkCancelledError, WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.runtime import dispatches, executions, requests, usage
@@ -217,6 +219,33 @@ async def test_a_read_only_worker_cannot_write_where_its_manager_can(
         result = await (await app.say("Plan the trip")).result()
     assert not (desk / "note.txt").exists()
     assert "note.txt" in result.response.content
+
+
+async def test_a_read_only_worker_cannot_call_what_no_sandbox_holds(home: Home, server: ModelServer) -> None:
+    put: list[str] = []
+
+    async def run(arguments: Mapping[str, Any], context: Context) -> str:
+        put.append(arguments["text"])
+        return "Put."
+
+    shelf = Tool(
+        name="shelf__put", description="Put.", parameters=parameters("text", text={"type": "string"}), run=run
+    )
+    for task in ("Note it freely", "Note it"):
+        call = Turn("", [ToolCall("shelf__put", {"text": task})])
+        server.when(last_user=task).script(call, lambda r: Turn(r.tool_results[0]))
+    server.when(from_manager).script(
+        Turn("", [send("dispatch", text="Note it freely")]),
+        Turn("", [send("wait")]),
+        Turn("", [send("dispatch", text="Note it", read_only=True)]),
+        Turn("", [send("wait")]),
+        heard,
+    )
+    async with app_on(home, server) as app:
+        app.broker.add_tools([shelf])
+        result = await (await app.say("Plan the trip")).result()
+    assert put == ["Note it freely"]
+    assert "`shelf__put` may not be used here" in result.response.content
 
 
 async def test_two_sessions_do_not_share_their_workers(home: Home, server: ModelServer) -> None:
