@@ -5,7 +5,7 @@ where nobody waits, a message in the session that dispatched it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Container, Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
@@ -140,7 +140,7 @@ class Dispatcher:
                         end = partial(dispatches.end, dispatch_id=one.id, status="cancelled")
                         await self._ledgers.runtime.write(end)
 
-    async def release(self, execution_id: str, told: Container[str]) -> None:
+    async def release(self, execution_id: str, told: set[str]) -> None:
         """A run failed: what it waited for comes as a message, unless one of the calls `told` gave it."""
 
         def take_back(connection: apsw.Connection) -> list[Dispatch]:
