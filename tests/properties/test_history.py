@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nexus.ledgers.agents import history, messages, turns
@@ -84,6 +84,7 @@ class Both:
 
 
 @settings(max_examples=150, deadline=None)
+@example([("talk", 0, "", "done"), ("fork", 0, "u", "done"), ("sum up", 1, 1, None)])
 @given(st.lists(st.one_of(_TALK, _TALK, _FORK, _SUM_UP), max_size=14))
 def test_a_history_is_what_a_plain_copy_would_be(steps: list[tuple[str, int, Any, Any]]) -> None:
     both = Both()

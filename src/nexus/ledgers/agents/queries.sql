@@ -45,6 +45,8 @@ SELECT coalesce(max(turn.position) + 1, 0)
 FROM line JOIN agent_turns AS turn ON turn.session_id = line.session_id
 WHERE turn.session_id = :session_id
    OR EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until)
+   -- A turn that was killed before its first message holds its place all the same.
+   OR NOT EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id)
 
 -- name: turn_of_execution
 SELECT id, session_id, position, (SELECT min(position) FROM agent_messages WHERE turn_id = turn.id)
