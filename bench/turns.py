@@ -192,7 +192,7 @@ async def measured(url: str, folder: Path, *, quick: bool) -> tuple[list[Figure]
         Figure("a turn through the broker, p50 / p95", _spread(times["broker"])),
         _target("what the broker adds, p50", statistics.median(added), 40),
         Figure("what the broker adds, p95", f"{percentile(added, 0.95):.1f} ms"),
-        Figure("what the broker adds in the quickest tenth, where nothing else ran", f"{quickest:.1f} ms"),
+        Figure("what the broker adds in the quickest tenth of turns", f"{quickest:.1f} ms"),
         Figure("until the turn is recorded and its handle returned, p50", _p50(times["asked"])),
         Figure("first words, bare, p50", _p50(first["bare"])),
         Figure("first words, through the broker to a subscriber, p50", _p50(first["broker"])),
