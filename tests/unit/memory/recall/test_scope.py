@@ -1,6 +1,7 @@
 """Nothing that the asker may not see is ranked, whatever arm brings it."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -39,13 +40,12 @@ async def two_channels(opened: Ledgers) -> dict[str, str]:
     }
 
 
-async def asked(opened: Ledgers, visible: Visibility, **query: object) -> set[str]:
+async def asked(opened: Ledgers, visible: Visibility, **query: Any) -> set[str]:
     vectors = Vectors(opened.embeddings, WordHashes())
     await embed_new(opened, vectors)
     recall = Recall(opened, vectors, visible=visible, now=lambda: NOW)
-    found = await recall.gather(
-        Query(deadline_ms=LONG_MS, text="Annie's secret project", budget="high", **query)
-    )  # type: ignore[arg-type]
+    text = "Annie's secret project"
+    found = await recall.gather(Query(deadline_ms=LONG_MS, text=text, budget="high", **query))
     return {item.id for item in found.pool.items}
 
 
