@@ -40,6 +40,8 @@ from nexus.pipeline.answered import Answer, Answered
 from nexus.pipeline.pipeline import refused
 from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request
+from nexus.roles.bundled import bundled
+from nexus.roles.parts import Parts
 from nexus.skills.commands import Commands
 from nexus.skills.doors import OWNER, Door
 
@@ -103,7 +105,7 @@ class App:
             servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
             self.broker.add_tools([recall_tool(self._recall_for), *await servers.tools()])
             opening.push_async_callback(self.automations.close)
-            await self.automations.load()
+            await self.automations.load(bundled(self._parts()))
             opening.push_async_callback(self.engine.close)
             await self.engine.open(serve=self._serve)
             opening.push_async_callback(self.automations.settle)
@@ -186,6 +188,18 @@ class App:
         with suppress(ModelFileError):
             vectors = await self.embedding.vectors()
         return Recall(self.ledgers, vectors, visible=visible)
+
+    def _parts(self) -> Parts:
+        return Parts(
+            home=self.home,
+            config=self.config,
+            ledgers=self.ledgers,
+            engine=self.engine,
+            memory=self.memory,
+            broker=self.broker,
+            recall=self.recall,
+            door=self.door,
+        )
 
     async def _recall_for(self, context: ToolContext) -> Recall:
         """The memory as the principal of a tool's call may see it."""

@@ -4,6 +4,7 @@ A plain ULID tells milliseconds, and two processes can make ids within one. The 
 milliseconds hold the microseconds; what they make is still a valid ULID.
 """
 
+import hashlib
 import os
 import threading
 import time
@@ -11,6 +12,9 @@ import time
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _RANDOM_BITS = 70
+_CHARACTERS = 26
+# The milliseconds and the microseconds of the id that another one is derived from.
+_TIME_CHARACTERS = 12
 
 
 class Ulids:
@@ -55,3 +59,11 @@ os.register_at_fork(after_in_child=_ulids.restart)
 def new(prefix: str) -> str:
     """A new id such as `fact_01JCQ3…`."""
     return f"{prefix}_{_ulids.next()}"
+
+
+def derived(prefix: str, id_: str, salt: str) -> str:
+    """An id that follows from another one, with its time: asked for again, it is the same."""
+    digest = int.from_bytes(hashlib.sha256(f"{id_}:{salt}".encode()).digest())
+    rest = "".join(_ALPHABET[(digest >> shift) & 31] for shift in range(0, 5 * _CHARACTERS, 5))
+    own = id_.partition("_")[2]
+    return f"{prefix}_{(own[:_TIME_CHARACTERS] + rest)[:_CHARACTERS]}"

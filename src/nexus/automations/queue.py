@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any, Protocol
 
-from nexus.automations.services import derived
+from nexus import ids
 from nexus.engine import Context, Engine
 from nexus.engine.errors import UnknownExecutionError
 from nexus.errors import NexusError
@@ -104,7 +104,7 @@ class InvocationQueue:
                 {"home": self._home, "invocation": invocation_id},
                 key=f"{self._home}/{key}" if self._home else key,
                 lane=LANE,
-                execution_id=derived("exe", invocation_id, "chain"),
+                execution_id=ids.derived("exe", invocation_id, "chain"),
             )
 
     async def _hand_over(self, id_: str, automation: str, session_label: str) -> None:

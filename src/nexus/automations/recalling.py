@@ -4,12 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, get_args
 
+from nexus.config import MemoryConfig
 from nexus.errors import AutomationError, ModelFileError
 from nexus.ledgers import Ledgers
-from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS
-from nexus.memory.embedding.embedder import load
-from nexus.memory.embedding.files import find
-from nexus.memory.embedding.vectors import Vectors
+from nexus.memory.embedding import Vectors, opened
 from nexus.memory.recall import Budget, Query, Recall, Result
 from nexus.request import Request
 
@@ -36,8 +34,9 @@ class Recaller:
 class Alone:
     """The memory of a home that nobody serves; the model that finds by meaning is loaded when it is asked."""
 
-    def __init__(self, ledgers: Ledgers) -> None:
+    def __init__(self, ledgers: Ledgers, settings: MemoryConfig) -> None:
         self._ledgers = ledgers
+        self._settings = settings
         self._loading = asyncio.Lock()
         self._recall: Recall | None = None
 
@@ -49,10 +48,9 @@ class Alone:
 
     async def _vectors(self) -> Vectors | None:
         try:
-            embedder = await asyncio.to_thread(lambda: load(find(MODELS[DEFAULT_MODEL])))
+            return await opened(self._ledgers, self._settings)
         except ModelFileError:
             return None  # by words alone
-        return Vectors(self._ledgers.embeddings, embedder)
 
 
 def _query(request: Request, question: str, options: dict[str, Any]) -> Query:

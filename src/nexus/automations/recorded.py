@@ -8,6 +8,7 @@ from nexus.automations.context import Response, Result, Run
 from nexus.automations.occasion import Occasion
 from nexus.automations.recalling import Alone, Recaller
 from nexus.automations.services import run_id
+from nexus.config import MemoryConfig
 from nexus.context import AssembledContext, assemble_context
 from nexus.errors import AutomationError
 from nexus.ledgers import Ledgers
@@ -77,9 +78,9 @@ class _RecordedRun:
 class Recorded:
     """Services that only read."""
 
-    def __init__(self, ledgers: Ledgers) -> None:
+    def __init__(self, ledgers: Ledgers, settings: MemoryConfig) -> None:
         self._ledgers = ledgers
-        self._recaller = Recaller(Alone(ledgers))
+        self._recaller = Recaller(Alone(ledgers, settings))
 
     async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
         return await assemble_context(

@@ -18,7 +18,6 @@ from nexus.automations.occasion import Occasion
 from nexus.automations.queue import InvocationQueue
 from nexus.automations.registry import Entry, Registry
 from nexus.automations.returned import Returned, apply
-from nexus.automations.services import derived
 from nexus.config import AutomationsConfig
 from nexus.context.wrapping import wrapped
 from nexus.errors import LedgerError
@@ -196,25 +195,17 @@ def _memories(text: str) -> str:
 def _id(entry: Entry, point: HookPoint, occasion: Occasion) -> str:
     if occasion.key is None or entry.automation.blocking:
         return ids.new("inv")
-    return derived("inv", occasion.key, f"{point.name}:{entry.automation.id}")
+    return ids.derived("inv", occasion.key, f"{point.name}:{entry.automation.id}")
 
 
 def _final(begun: Invocation, ended: Ended, started_at: str, now: clock.Clock) -> Invocation:
-    return Invocation(
-        id=begun.id,
-        automation_id=begun.automation_id,
-        automation_version=begun.automation_version,
-        hook_point=begun.hook_point,
-        request_id=begun.request_id,
-        root_request_id=begun.root_request_id,
-        blocking=begun.blocking,
+    return replace(
+        begun,
         status=ended.status,
         result=ended.value if ended.status == "done" else None,
         error=ended.error,
         duration_ms=round(ended.duration_ms, 3),
-        created_at=begun.created_at,
         started_at=started_at,
         ended_at=clock.timestamp(now()),
         output=ended.output or None,
-        input=begun.input,
     )

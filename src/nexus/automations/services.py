@@ -1,20 +1,15 @@
 """What one invocation had done for it by the rooms below, so that it can be found again or stopped."""
 
-import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from nexus import ids
 from nexus.automations.context import AutomationContext, Result, Run, Services
 from nexus.context import AssembledContext
 from nexus.errors import NexusError, ScriptError
 from nexus.request import Request
-
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_TIME_CHARACTERS = 12
-_ULID_CHARACTERS = 26
-
 
 Method = Callable[..., Awaitable[Any]]
 
@@ -54,15 +49,7 @@ class InvocationServices:
 
 def run_id(invocation_id: str, number: int) -> str:
     """The id of an invocation's run."""
-    return derived("exe", invocation_id, str(number))
-
-
-def derived(prefix: str, id_: str, salt: str) -> str:
-    """An id that follows from another one, with its time: asked for again, it is the same."""
-    digest = int.from_bytes(hashlib.sha256(f"{id_}:{salt}".encode()).digest())
-    rest = "".join(_ALPHABET[(digest >> shift) & 31] for shift in range(0, 5 * _ULID_CHARACTERS, 5))
-    own = id_.partition("_")[2]
-    return f"{prefix}_{(own[:_TIME_CHARACTERS] + rest)[:_ULID_CHARACTERS]}"
+    return ids.derived("exe", invocation_id, str(number))
 
 
 class Calls:

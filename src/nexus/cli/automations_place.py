@@ -17,6 +17,7 @@ from nexus.home import Home, HomeLock
 from nexus.ledgers.connection import connect
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
+from nexus.roles.bundled import bundled
 
 
 @dataclass(kw_only=True)
@@ -64,7 +65,7 @@ def opened(ctx: click.Context) -> Generator[Place]:
         connection = connect(home.ledger("runtime"), "runtime", config.ledgers, writes=True)
         try:
             place = Place(home=home, config=config, connection=connection)
-            place.problems = load(home, place.write).problems
+            place.problems = load(home, place.write, bundled()).problems
             yield place
         finally:
             connection.close()

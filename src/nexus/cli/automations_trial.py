@@ -31,6 +31,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, requests
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.pipeline import access
+from nexus.roles.bundled import bundled
 
 
 def run_tests(script_path: Path) -> None:
@@ -99,10 +100,11 @@ async def _replayed(
     home: Home, config: Config, name: str, request_id: str | None, limit: int, file: Path | None
 ) -> list[_Again]:
     async with Ledgers(home, config.ledgers) as ledgers:
-        loaded = await asyncio.to_thread(load, home, registration.writer(ledgers))
+        loaded = await asyncio.to_thread(load, home, registration.writer(ledgers), bundled())
         entry = await _entry(ledgers, name, loaded.handlers)
         code = await asyncio.to_thread(_code, home, entry, file)
         wanted = [request_id] if request_id else await _latest(ledgers, limit)
+        below = Recorded(ledgers, config.memory)
         again: list[_Again] = []
         for each in wanted:
             occasion = await occasion_of(ledgers, each, entry.automation.hook_point)
@@ -111,7 +113,7 @@ async def _replayed(
                     raise UsageError(f"There is no request {each}", hint="`nexus trace` lists them.")
                 continue
             runs = await Recorded.of(ledgers, entry.automation, each)
-            services = Replayed(below=Recorded(ledgers), recorded=runs)
+            services = Replayed(below=below, recorded=runs)
             timeout_ms = entry.automation.timeout_ms or config.automations.timeout_ms
             ended = await trial.replay(home, entry, code, occasion, services, timeout_ms)
             again.append(_Again(request_id=each, content=occasion.request.event.content, trial=ended))

@@ -94,11 +94,11 @@ async def _run(
 
 async def _recall(ledgers: "Ledgers", config: "Config") -> "Recall":
     from nexus.errors import ModelFileError
-    from nexus.memory.embedding import Vectors, embed_new, opener
+    from nexus.memory.embedding import embed_new, opened
     from nexus.memory.recall import Recall
 
     try:
-        vectors = Vectors(ledgers.embeddings, opener(config.memory)(None))
+        vectors = await opened(ledgers, config.memory)
     except ModelFileError as error:
         click.echo(f"Searching by words alone: {error.message}", err=True)
         return Recall(ledgers, None)
@@ -111,13 +111,13 @@ async def _look(home: "Home", config: "Config", *, check: bool) -> dict[str, Any
 
     from nexus import clock
     from nexus.ledgers import Ledgers
-    from nexus.memory.embedding import Vectors, backlog, chosen, opener
+    from nexus.memory.embedding import backlog, chosen, opened
     from nexus.memory.embedding.job import Pass
 
     async with Ledgers(home, config.ledgers) as ledgers:
         made: dict[str, int] = {}
         if check:
-            vectors = Vectors(ledgers.embeddings, opener(config.memory)(None))
+            vectors = await opened(ledgers, config.memory)
             made["made"] = await Pass(ledgers=ledgers, vectors=vectors, whole=True).run()
             await vectors.serve()
         found = await backlog(ledgers, chosen(config.memory).id)

@@ -15,7 +15,7 @@ from nexus.cli.recall_report import show
 from nexus.errors import ModelFileError, UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
-from nexus.memory.embedding import MODELS, Vectors, embed_new, find, opener
+from nexus.memory.embedding import MODELS, Vectors, embed_new, find, opened
 from nexus.memory.recall import Answer, Budget, Query, Recall, kinds
 from nexus.memory.recall.reranker import CrossEncoder
 
@@ -73,7 +73,7 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answe
     async with Ledgers(home, settings.ledgers) as ledgers:
         vectors: Vectors | None = None
         try:
-            vectors = Vectors(ledgers.embeddings, opener(settings.memory)(None))
+            vectors = await opened(ledgers, settings.memory)
             await embed_new(ledgers, vectors)
             await vectors.mirror.refresh()
         except ModelFileError as error:

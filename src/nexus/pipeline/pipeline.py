@@ -15,7 +15,6 @@ from nexus import clock, ids
 from nexus.automations.context import Response
 from nexus.automations.context import Result as AutomationResult
 from nexus.automations.returned import Returned
-from nexus.automations.services import derived
 from nexus.broker.results import Result
 from nexus.context import AssembledContext
 from nexus.errors import AccessError
@@ -105,7 +104,7 @@ class Pipeline:
     async def _answer_without_agent(self, journey: Journey) -> None:
         request, stages = journey.request, self._stages
         if journey.response is not None:
-            answer_id = derived("evt", request.request_id, "answer")
+            answer_id = ids.derived("evt", request.request_id, "answer")
             await self._stage(
                 journey, "deliverResponse", stages.deliver_response(request, journey.response, answer_id)
             )

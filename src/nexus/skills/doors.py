@@ -19,9 +19,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.server import ServerState
 
+from nexus import asgi
 from nexus.errors import HomeError, NexusError, UsageError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE
 
@@ -33,7 +32,6 @@ _LONGEST_ADDRESS_BYTES: Final = 104
 _LARGEST_BODY_BYTES: Final = 64 * 1024 * 1024
 _BACKLOG: Final = 256
 _KEEP_ALIVE_S: Final = 5
-_POLL_S: Final = 0.005
 # How long what was accepted may take to be answered when the door closes.
 _GRACE_S: Final = 5.0
 _JSON: Final = "application/json"
@@ -62,7 +60,8 @@ class Door:
         directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             bound = _bound(self.path, directory)
-            server = _server(Starlette(routes=[Route("/{command}", self._respond, methods=["POST"])]))
+            app = Starlette(routes=[Route("/{command}", self._respond, methods=["POST"])])
+            server = asgi.server(app, keep_alive_s=_KEEP_ALIVE_S, headers=False)
             await server.startup(sockets=[bound])
         except BaseException:
             os.close(directory)
@@ -80,17 +79,15 @@ class Door:
         self.path.unlink(missing_ok=True)
         for server in listening.server.servers:
             server.close()
-        state = listening.server.server_state
-        for connection in list(state.connections):
+        for connection in list(listening.server.server_state.connections):
             connection.shutdown()
         try:
             async with asyncio.timeout(_GRACE_S):
-                await _settled(state)
+                await asgi.settled(listening.server)
         except TimeoutError:
             # Somebody began a request and does not end it, or does not read the answer.
-            for connection in list(state.connections):
-                connection.transport.abort()  # pyright: ignore[reportOptionalMemberAccess]
-            await _settled(state)
+            asgi.abort(listening.server)
+            await asgi.settled(listening.server)
         os.close(listening.directory)
 
     async def _respond(self, request: Request) -> Response:
@@ -108,12 +105,6 @@ class Door:
         except NexusError as error:
             return PlainTextResponse(str(error), status_code=409)
         return Response(answer, media_type=_JSON)
-
-
-async def _settled(state: ServerState) -> None:
-    # uvicorn keeps these sets and tells nobody when they are empty.
-    while state.connections or state.tasks:  # noqa: ASYNC110
-        await asyncio.sleep(_POLL_S)
 
 
 def _bound(path: Path, directory: int) -> socket.socket:
@@ -151,22 +142,3 @@ def _refuse_second(path: Path, address: str) -> None:
                 f"Another process answers at {path}: the home is running already",
                 hint="Stop that one first, or go on using it.",
             )
-
-
-def _server(app: Starlette) -> uvicorn.Server:
-    config = uvicorn.Config(
-        app,
-        http=H11Protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-    )
-    config.load()
-    server = uvicorn.Server(config)
-    server.lifespan = config.lifespan_class(config)
-    return server

@@ -12,7 +12,6 @@ from nexus.automations.context import Services
 from nexus.automations.improvement import edits
 from nexus.automations.improvement.edits import MOST_CHARACTERS, Edit
 from nexus.automations.occasion import Occasion
-from nexus.automations.services import derived
 from nexus.automations.workspace import Folder, workspace
 from nexus.automations.workspace.history import History
 from nexus.context.wrapping import wrapped
@@ -61,7 +60,7 @@ async def reflect(
     task = _task(files, occasion, done)
     assembled = await services.assemble_context(request, label, task)
     assembled.role_context = wrapped("role", files.get(workspace.ROLE, ""))
-    run = await services.start_execution(request, assembled, derived("exe", done.id, "improve"))
+    run = await services.start_execution(request, assembled, ids.derived("exe", done.id, "improve"))
     answer = (await run.result()).response.content
     return partial(_settle, home, automation, place, answer, [request.event.content])
 

@@ -135,7 +135,7 @@ def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[Any]
 
 def unfinished_before(connection: apsw.Connection, session_label: str, execution_id: str) -> list[str]:
     """The runs of a session that were asked for earlier and have not ended."""
-    rows = connection.execute(sql.queries("runtime")["unfinished_in_session"], (session_label, execution_id))
+    rows = connection.execute(sql.queries("runtime")["unfinished_before"], (session_label, execution_id))
     return [cast("str", row[0]) for row in rows]
 
 
@@ -152,7 +152,7 @@ def unfinished(connection: apsw.Connection) -> list[str]:
 
 def unfinished_in(connection: apsw.Connection, session_label: str) -> list[str]:
     """The runs of a session that have not ended, in order."""
-    rows = connection.execute(sql.queries("runtime")["all_unfinished_in_session"], (session_label,))
+    rows = connection.execute(sql.queries("runtime")["unfinished_in_session"], (session_label,))
     return [cast("str", row[0]) for row in rows]
 
 

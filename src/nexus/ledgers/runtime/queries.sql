@@ -42,7 +42,7 @@ SELECT input_json FROM executions WHERE taken_by = ? AND mode = ? ORDER BY rowid
 -- name: release_taken
 UPDATE executions SET taken_by = NULL WHERE taken_by = ? AND status = 'queued'
 
--- name: unfinished_in_session
+-- name: unfinished_before
 SELECT id FROM executions
 WHERE session_label = ? AND status IN ('queued', 'running')
   AND rowid < (SELECT rowid FROM executions WHERE id = ?)
@@ -51,7 +51,7 @@ ORDER BY rowid
 -- name: unfinished
 SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
 
--- name: all_unfinished_in_session
+-- name: unfinished_in_session
 SELECT id FROM executions WHERE session_label = ? AND status IN ('queued', 'running') ORDER BY rowid
 
 -- name: known_executions

@@ -6,7 +6,7 @@ searches it, `embed_new` makes the vectors that are missing, and `background` ha
 
 from nexus.memory.embedding.backlog import Backlog, backlog
 from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, Model
-from nexus.memory.embedding.choice import chosen, opener
+from nexus.memory.embedding.choice import chosen, opened, opener
 from nexus.memory.embedding.embedder import Embedder, MiniLM, load
 from nexus.memory.embedding.files import ModelFiles, find
 from nexus.memory.embedding.job import embed_new
@@ -29,5 +29,6 @@ __all__ = [
     "embed_new",
     "find",
     "load",
+    "opened",
     "opener",
 ]

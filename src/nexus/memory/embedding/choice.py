@@ -1,13 +1,16 @@
 """Which model a home uses: the one that its settings name, found and opened."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 from nexus.config import MemoryConfig
 from nexus.errors import ConfigError, ModelFileError
+from nexus.ledgers import Ledgers
 from nexus.memory.embedding.catalogue import MODELS, Model
 from nexus.memory.embedding.embedder import Embedder, load
 from nexus.memory.embedding.files import find
+from nexus.memory.embedding.vectors import Vectors
 
 
 def chosen(settings: MemoryConfig) -> Model:
@@ -32,3 +35,8 @@ def opener(settings: MemoryConfig) -> Callable[[str | None], Embedder]:
         raise ModelFileError(f"The model {model_id} is not known", hint=f"Known: {', '.join(MODELS)}.")
 
     return open_model
+
+
+async def opened(ledgers: Ledgers, settings: MemoryConfig) -> Vectors:
+    """The vectors of a home and the chosen model, in a process that serves nothing."""
+    return Vectors(ledgers.embeddings, await asyncio.to_thread(opener(settings), None))

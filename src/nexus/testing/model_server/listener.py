@@ -9,8 +9,9 @@ import uvicorn
 from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from nexus import asgi
+
 KEEP_ALIVE_S = 75
-POLL_S = 0.002
 BACKLOG = 1024
 
 
@@ -62,7 +63,7 @@ class Listener:
 
     async def _serve(self, app: ASGIApp) -> None:
         self._loop = asyncio.get_running_loop()
-        server = self._server = _server(app)
+        server = self._server = asgi.server(app, keep_alive_s=KEEP_ALIVE_S)
         await server.startup(sockets=[self._socket])
         self.ready.set_result(None)
         await self._stop.wait()
@@ -72,11 +73,8 @@ class Listener:
         # uvicorn's own shutdown lets open answers finish; a stalled one never would.
         for listening in server.servers:
             listening.close()
-        for connection in list(server.server_state.connections):
-            connection.transport.abort()  # pyright: ignore[reportOptionalMemberAccess]
-        # uvicorn keeps these sets and tells nobody when they are empty.
-        while server.server_state.connections or server.server_state.tasks:  # noqa: ASYNC110
-            await asyncio.sleep(POLL_S)
+        asgi.abort(server)
+        await asgi.settled(server)
         for listening in server.servers:
             await listening.wait_closed()
 
@@ -93,20 +91,3 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.close()
         raise
     return listening
-
-
-def _server(app: ASGIApp) -> uvicorn.Server:
-    config = uvicorn.Config(
-        app,
-        http=H11Protocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-    )
-    config.load()
-    server = uvicorn.Server(config)
-    server.lifespan = config.lifespan_class(config)
-    return server
