@@ -47,9 +47,12 @@ class Context:
 
         if self.is_ours:
             try:
-                return await interior.step(name, guarded)
+                result = await interior.step(name, guarded)
             except interior.NotOwnerError:
-                pass
+                raise self._fenced() from None
+            # It may have been frozen between the record and here.
+            if self.is_ours:
+                return result
         raise self._fenced()
 
     def _fenced(self) -> asyncio.CancelledError:
