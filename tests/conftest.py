@@ -10,6 +10,8 @@ from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import attach
 
+pytest_plugins = ["leftovers"]
+
 
 @pytest.fixture(autouse=True)
 def no_home_of_the_person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
