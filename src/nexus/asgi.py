@@ -10,11 +10,18 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 _POLL_S: Final = 0.002
 
 
-def server(app: ASGIApp, *, keep_alive_s: int, headers: bool = True) -> uvicorn.Server:
+def server(
+    app: ASGIApp,
+    *,
+    keep_alive_s: int,
+    headers: bool = True,
+    protocol: type[H11Protocol] = H11Protocol,
+    most_connections: int | None = None,
+) -> uvicorn.Server:
     """A server that is ready for `startup`; with `headers` it says who it is and what time it is."""
     config = uvicorn.Config(
         app,
-        http=H11Protocol,
+        http=protocol,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -23,6 +30,7 @@ def server(app: ASGIApp, *, keep_alive_s: int, headers: bool = True) -> uvicorn.
         server_header=headers,
         date_header=headers,
         timeout_keep_alive=keep_alive_s,
+        limit_concurrency=most_connections,
     )
     config.load()
     made = uvicorn.Server(config)

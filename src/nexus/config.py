@@ -162,6 +162,26 @@ class AutomationsConfig:
     memory_mib: int = _setting(512, "The most memory that a process of a script may use.", least=32)
 
 
+@dataclass(frozen=True, kw_only=True)
+class GatewayConfig:
+    """The HTTP API, the dashboard and the MCP server, which `nexus up` serves."""
+
+    host: str = _setting(
+        "127.0.0.1", "Where it listens. Anything else than loopback lets other machines try to get in."
+    )
+    port: int = _setting(0, "Its port. 0: 7807, or a free one where that is taken.")
+    hosts: tuple[str, ...] = _setting(
+        (),
+        "Further names under which it may be addressed, with the port, such as `nexus.example:443` behind a "
+        "proxy. A request for any other name is refused.",
+    )
+    max_body_bytes: int = _setting(1_048_576, "The most that one request may send.", least=1)
+    body_timeout_ms: int = _setting(30_000, "How long a request may take to arrive.", least=1)
+    rate_per_s: int = _setting(
+        200, "How many requests are answered in a second; five times as many may come at once.", least=1
+    )
+
+
 def _providers() -> dict[str, ProviderConfig]:
     return {
         "anthropic": ProviderConfig(kind="anthropic", api_key="env:ANTHROPIC_API_KEY"),
@@ -183,6 +203,7 @@ class Config:
     tools: ToolsConfig = ToolsConfig()
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
     automations: AutomationsConfig = AutomationsConfig()
+    gateway: GatewayConfig = GatewayConfig()
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:

@@ -26,6 +26,8 @@ NexusError
 │   └── ScriptChangedError   a script is not what was registered: it is not run
 ├── WorkspaceError           a file of a workspace cannot be reached, or lies outside of it
 ├── ModelFileError           a small network's file is missing, cannot be had, or is not the pinned one
+├── GatewayError             the gateway cannot listen, or does not answer
+├── MissingError             there is nothing of that name or id
 ├── CareError                a backup, restore, export, import or forget could not be done
 └── UsageError               an argument cannot be used as given
 
@@ -143,6 +145,14 @@ class WorkspaceError(NexusError):
 
 class ModelFileError(NexusError):
     """A small network's file is missing, cannot be had, or is not the one that was pinned."""
+
+
+class GatewayError(NexusError):
+    """The gateway cannot listen, or does not answer."""
+
+
+class MissingError(NexusError):
+    """There is nothing of that name or id."""
 
 
 class CareError(NexusError):

@@ -5,6 +5,7 @@ A home is the unit of everything. Nothing in the program assumes that a process 
 
 import fcntl
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from nexus.errors import HomeBusyError, HomeError, HomeMissingError
 LEDGERS: Final = ("events", "agents", "identity", "memory", "embeddings", "runtime")
 PRIVATE_DIRECTORY: Final = 0o700
 PRIVATE_FILE: Final = 0o600
+_TOKEN_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class Home:
         return self.root / "home.lock"
 
     @property
+    def token_file(self) -> Path:
+        """What proves to the gateway that a program speaks for the owner. No backup holds it."""
+        return self.root / "token"
+
+    @property
     def directories(self) -> tuple[Path, ...]:
         """Every directory of a home, parents first."""
         return (
@@ -77,6 +84,22 @@ class Home:
         file = self.state / "home-id"
         _write_new(file, ids.new("hom"))
         return file.read_text(encoding="utf-8").strip()
+
+    def token(self) -> str:
+        """The secret in `token_file`, made when first asked; an error where it cannot be trusted."""
+        _write_new(self.token_file, secrets.token_urlsafe(_TOKEN_BYTES))
+        token = self.token_file.read_text(encoding="utf-8").strip()
+        if self.token_file.stat().st_mode & 0o077:
+            raise HomeError(
+                f"Other users can read the token in {self.token_file}",
+                hint=f"Run `rm '{self.token_file}'`: a new one is made.",
+            )
+        if len(token) < _TOKEN_BYTES:
+            raise HomeError(
+                f"What is in {self.token_file} is too short to be a secret",
+                hint=f"Run `rm '{self.token_file}'`: a new one is made.",
+            )
+        return token
 
     def ledger(self, name: str) -> Path:
         return self.data / f"{name}.db"
@@ -115,7 +138,12 @@ class Home:
                 directory.mkdir(mode=PRIVATE_DIRECTORY, parents=directory == self.root)
                 directory.chmod(PRIVATE_DIRECTORY)
                 made.append(directory)
-        for file, content in ((self.config_file, config.template()), (self.lock_file, "")):
+        contents = {
+            self.config_file: config.template(),
+            self.lock_file: "",
+            self.token_file: secrets.token_urlsafe(_TOKEN_BYTES),
+        }
+        for file, content in contents.items():
             if _write_new(file, content):
                 made.append(file)
         return made

@@ -56,6 +56,7 @@ def test_init_makes_a_private_and_healthy_home(tmp_path: Path) -> None:
         "logs",
         "run",
         "state",
+        "token",
     }
     assert (home / "state" / "meeseeks").is_dir()
     assert (home / "state" / "hooks" / "scripts").is_dir()

@@ -39,6 +39,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "tools": {**asdict(Config().tools), "directories": []},
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
         "automations": asdict(Config().automations),
+        "gateway": {**asdict(Config().gateway), "hosts": []},
     }
 
 

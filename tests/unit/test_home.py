@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.errors import HomeBusyError, HomeMissingError
+from nexus.errors import HomeBusyError, HomeError, HomeMissingError
 from nexus.home import Home, HomeLock, locate
 
 _HOLD = """
@@ -72,11 +72,12 @@ def test_a_home_that_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
 def test_creating_makes_every_folder_and_a_commented_config(tmp_path: Path) -> None:
     home = Home(tmp_path / "deep" / "home")
     made = home.create()
-    assert set(made) == {*home.directories, home.config_file, home.lock_file}
+    assert set(made) == {*home.directories, home.config_file, home.lock_file, home.token_file}
     assert home.require() is home
     assert {str(path.relative_to(home.root)) for path in home.root.rglob("*")} == {
         "config.toml",
         "home.lock",
+        "token",
         "data",
         "logs",
         "run",
@@ -162,3 +163,32 @@ def test_a_lock_that_was_given_back_is_free(home: Home) -> None:
     assert home.lock_file.read_bytes() == b""
     with _held_elsewhere(home, "alone"):
         pass
+
+
+def test_a_home_has_a_token_that_stays_and_that_only_its_owner_can_read(tmp_path: Path) -> None:
+    home, other = Home(tmp_path / "home"), Home(tmp_path / "other")
+    home.create()
+    other.create()
+    assert home.token() == home.token_file.read_text()
+    assert home.token() != other.token()
+    assert home.token_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_home_from_before_there_were_tokens_gets_one(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.token_file.unlink()
+    assert len(home.token()) >= 32
+    assert home.token_file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_token_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    home.token_file.chmod(0o644)
+    with pytest.raises(HomeError, match="Other users"):
+        home.token()
+    home.token_file.chmod(0o600)
+    home.token_file.write_text("")
+    with pytest.raises(HomeError, match="too short"):
+        home.token()

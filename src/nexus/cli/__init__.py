@@ -18,6 +18,7 @@ from nexus.errors import NexusError
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("nexus.cli.init:init", "Make a home, or complete one."),
     "up": ("nexus.cli.up:up", "Run the home until Ctrl-C."),
+    "login": ("nexus.cli.login:login", "A link to the dashboard, or the token for programs."),
     "status": ("nexus.cli.status:status", "A short picture of the home, to read or to paste."),
     "chat": ("nexus.cli.chat:chat", "Talk with the agent."),
     "run": ("nexus.cli.run:run", "Give the agent one task, also in a pipe."),

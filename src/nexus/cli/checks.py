@@ -105,7 +105,7 @@ def _layout(home: Home) -> Iterator[Finding]:
 
 
 def _permissions(home: Home) -> Iterator[Finding]:
-    files = [home.config_file, home.lock_file, *home.data.iterdir()]
+    files = [home.config_file, home.lock_file, home.token_file, *home.data.iterdir()]
     wanted = [(path, PRIVATE_DIRECTORY) for path in home.directories if path.is_dir()]
     wanted += [(path, PRIVATE_FILE) for path in files if path.is_file()]
     wrong = [(path, mode) for path, mode in wanted if stat.S_IMODE(path.stat().st_mode) & 0o077]

@@ -1,0 +1,1 @@
+"""The gateway: a home's HTTP API, dashboard and MCP server, on loopback and for its owner alone."""

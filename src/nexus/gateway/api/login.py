@@ -1,0 +1,28 @@
+"""Ways in: a login link for a browser."""
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from nexus.gateway.dependencies import HomeKeys
+from nexus.gateway.guard import LOGIN
+from nexus.gateway.keys import LINK_S
+
+router = APIRouter(tags=["login"])
+
+
+class Link(BaseModel):
+    """A way into the dashboard for one browser."""
+
+    url: str = Field(description="Open it in a browser of this machine. It works once.")
+    valid_s: int = Field(description="For how long.")
+
+
+@router.post("/login-links", status_code=201)
+async def make_login_link(request: Request, keys: HomeKeys) -> Link:
+    """Make a login link, which opens the dashboard once and within ten minutes."""
+    return Link(url=login_url(str(request.base_url), keys.new_code()), valid_s=LINK_S)
+
+
+def login_url(base: str, code: str) -> str:
+    """The link as a person opens it."""
+    return f"{base.rstrip('/')}{LOGIN}?code={code}"

@@ -1,0 +1,73 @@
+"""How errors are told over HTTP: a status, what happened and what to do next."""
+
+from typing import Any, cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from nexus import errors
+from nexus.engine.errors import EngineStateError, UnknownExecutionError
+
+
+class Problem(BaseModel):
+    """What every answer that is no success holds."""
+
+    message: str = Field(description="What happened.")
+    hint: str = Field(default="", description="What to do next.")
+
+
+# The first that fits counts.
+_STATUS: tuple[tuple[type[errors.NexusError], int], ...] = (
+    (errors.MissingError, 404),
+    (UnknownExecutionError, 404),
+    (errors.UnknownAutomationError, 404),
+    (errors.UsageError, 400),
+    (errors.AccessError, 403),
+    (errors.LedgerBusyError, 503),
+    (errors.LedgerFullError, 507),
+    (errors.LedgerCorruptError, 500),
+    (errors.ModelError, 502),
+    (EngineStateError, 409),
+    (errors.NexusError, 409),
+)
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    401: {"model": Problem, "description": "No valid token"},
+    429: {"model": Problem, "description": "Too many requests at once"},
+    "4XX": {"model": Problem, "description": "It cannot be done as asked"},
+    "5XX": {"model": Problem, "description": "Something is wrong on the side of the home"},
+}
+"""What any endpoint may answer beside a success."""
+
+
+def install(server: FastAPI) -> None:
+    """Make every error of the application a `Problem`."""
+    server.add_exception_handler(errors.NexusError, _nexus)
+    server.add_exception_handler(HTTPException, _http)
+    server.add_exception_handler(RequestValidationError, _invalid)
+
+
+def status_of(error: errors.NexusError) -> int:
+    return next(status for kind, status in _STATUS if isinstance(error, kind))
+
+
+async def _nexus(request: Request, error: Exception) -> JSONResponse:
+    told = cast("errors.NexusError", error)
+    return _answer(status_of(told), told.message, told.hint)
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    told = cast("HTTPException", error)
+    return _answer(told.status_code, str(told.detail), "GET /api/openapi.json lists what there is.")
+
+
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
+    first = cast("RequestValidationError", error).errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return _answer(422, f"{place}: {first['msg']}", "GET /api/openapi.json describes what is expected.")
+
+
+def _answer(status: int, message: str, hint: str) -> JSONResponse:
+    return JSONResponse(Problem(message=message, hint=hint).model_dump(), status_code=status)

@@ -1,0 +1,142 @@
+"""What every request passes before anything else sees it: who asks, from where, how often, how much.
+
+Only what the connection and the home's own secrets say counts. A request without a valid token is answered
+with 401 whatever it asks for, so that nothing can be learned about what there is.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from nexus.gateway.keys import SESSION_S, Keys
+from nexus.gateway.limits import BURST_S, BodyLimits, BodyTooLargeError, Bucket, read_body, replayed
+from nexus.gateway.refusals import refusal
+
+LOGIN: Final = "/login"
+_SAFE: Final = frozenset({"GET", "HEAD"})
+_REFUSALS_PER_S: Final = 5
+_REFUSALS_AT_ONCE: Final = 50
+# A page that was opened by another one sends no strict cookie: the next step must come from our own page.
+_ENTER: Final = """<!doctype html><html lang="en"><meta charset="utf-8">
+<meta http-equiv="refresh" content="0;url=/"><title>Nexus</title><a href="/">Nexus</a></html>"""
+_HEADERS: Final = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What is let in: the names under which the gateway may be addressed, and how much is taken."""
+
+    hosts: frozenset[str]
+    """Values of `Host`, with the port, in lower case."""
+    rate_per_s: int
+    body: BodyLimits
+
+
+class Guard:
+    """Stands in front of the whole application, so that no endpoint can forget to ask."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, rules: Rules) -> None:
+        self._app = app
+        self._keys = keys
+        self._rules = rules
+        self._requests = Bucket(rules.rate_per_s, rules.rate_per_s * BURST_S)
+        self._refusals = Bucket(_REFUSALS_PER_S, _REFUSALS_AT_ONCE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request, send = Request(scope), _with_headers(send)
+        refused = self._foreign(request.headers) or self._login(request) or self._unproven(request)
+        if refused is None and not self._requests.take():
+            refused = refusal(429, "Too many requests at once", "Wait a moment, then try again.")
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        try:
+            body = await read_body(receive, self._rules.body)
+        except BodyTooLargeError:
+            most = self._rules.body.most_bytes
+            refused = refusal(
+                413, f"More than {most:,} bytes were sent", "Send less, or raise `[gateway] max_body_bytes`."
+            )
+        except ClientDisconnect:
+            return
+        except TimeoutError:
+            refused = refusal(408, "The request took too long to arrive", "Send it again, at once.")
+        else:
+            await self._app(scope, replayed(body, receive), send)
+            return
+        await refused(scope, receive, send)
+
+    def _foreign(self, headers: Headers) -> Response | None:
+        """A page of another site, or a name that was made to point here, gets nothing."""
+        host, origin = headers.get("host", "").lower(), headers.get("origin")
+        if host not in self._rules.hosts:
+            return refusal(
+                421, "This home does not answer to that name", "Use the address that `nexus up` tells."
+            )
+        if origin is not None and origin.lower() not in {f"http://{host}", f"https://{host}"}:
+            return refusal(403, "Pages of other sites may not use this home", "Open its own dashboard.")
+        return None
+
+    def _login(self, request: Request) -> Response | None:
+        """A login link becomes a session. It is the one way in without a token, and works once."""
+        if request.url.path != LOGIN or request.method != "GET":
+            return None
+        session = self._keys.session(request.query_params.get("code", ""))
+        if session is None:
+            return self._refused(request.headers, "This login link was used already, or is too old")
+        entered = HTMLResponse(_ENTER)
+        secure = request.url.scheme == "https"
+        entered.set_cookie(
+            self._keys.cookie, session, max_age=SESSION_S, httponly=True, samesite="strict", secure=secure
+        )
+        return entered
+
+    def _unproven(self, request: Request) -> Response | None:
+        headers = request.headers
+        kind, _, token = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            right = self._keys.is_token(token.strip())
+            return None if right else self._refused(headers, "The token is wrong")
+        if not self._keys.is_session(request.cookies.get(self._keys.cookie, "")):
+            return self._refused(headers, "Nothing is told without the token of the home")
+        return _forged(request)
+
+    def _refused(self, headers: Headers, message: str) -> Response:
+        if not self._refusals.take():
+            return refusal(429, "Too many attempts", "Wait a moment, then try again.", headers)
+        hint = "`nexus login` prints a link for the browser, `nexus login --token` the token for programs."
+        return refusal(401, message, hint, headers)
+
+
+def _forged(request: Request) -> Response | None:
+    """A browser sends its cookie also for requests that another local page caused: those are refused."""
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    own = site in {"same-origin", "none"}
+    if own and (request.method in _SAFE or "origin" in request.headers):
+        return None
+    return refusal(403, "This request does not come from the dashboard", "Programs use the token instead.")
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sending

@@ -1,0 +1,124 @@
+"""The gateway's socket: uvicorn, with limits on how long the head of a request may take to arrive."""
+
+import asyncio
+import socket
+from types import TracebackType
+from typing import Final, Self
+
+import h11
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from nexus import asgi
+from nexus.errors import GatewayError
+
+PORT: Final = 7807
+"""Taken unless another one is asked for; where it is in use, a free one."""
+HEAD_S: Final = 10.0
+_KEEP_ALIVE_S: Final = 30
+_MOST_CONNECTIONS: Final = 1_000
+_BACKLOG: Final = 512
+_GRACE_S: Final = 2.0
+_TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class Impatient(H11Protocol):
+    """uvicorn waits for the head of a request for ever; this closes a connection that dawdles."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn has it
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forgo()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """The time begins with the first byte (or the connection) and ends with the head."""
+        if self.conn.their_state is not h11.IDLE:
+            self._forgo()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_S, self._expire)
+
+    def _forgo(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _expire(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_TIMEOUT)
+            self.transport.close()
+
+
+class Listener:
+    """Serves an application while the context lasts."""
+
+    def __init__(self, app: ASGIApp, listening: socket.socket) -> None:
+        self._server = asgi.server(
+            app,
+            keep_alive_s=_KEEP_ALIVE_S,
+            headers=False,
+            protocol=Impatient,
+            most_connections=_MOST_CONNECTIONS,
+        )
+        self._socket = listening
+
+    async def __aenter__(self) -> Self:
+        await self._server.startup(sockets=[self._socket])
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Accept no more, let what was accepted be answered, and cut off streams: they can be resumed."""
+        for server in self._server.servers:
+            server.close()
+        for connection in list(self._server.server_state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(_GRACE_S):
+                await asgi.settled(self._server)
+        except TimeoutError:
+            asgi.abort(self._server)
+            await asgi.settled(self._server)
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket at that place; port 0 is the usual one, or a free one where that is taken."""
+    try:
+        return _bound(host, port or PORT)
+    except OSError as error:
+        if port == 0:
+            return _bound(host, 0)
+        raise GatewayError(
+            f"The gateway cannot listen at {host} port {port}: {error.strerror}",
+            hint="Choose another with `nexus up --port NUMBER`.",
+        ) from None
+
+
+def address(listening: socket.socket) -> str:
+    """Where clients of this machine reach it."""
+    host, port = str(listening.getsockname()[0]), listening.getsockname()[1]
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is compared, not bound
+    return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named as TCP: asyncio sends small pieces at once (TCP_NODELAY) only on sockets that say so.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except BaseException:
+        listening.close()
+        raise
+    return listening

@@ -1,0 +1,100 @@
+"""The gateway's application, and how it is served.
+
+The gateway is made of rooms: `api` under /api, `dashboard` under / and `mcp` under /mcp. A room is a package
+with a function `async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None`, named in `ROOMS`
+below, which adds its routes (`server.include_router(…)`, `server.mount(…)`) and enters on the stack what must
+run while the gateway is served, such as a session manager.
+
+A room need not ask who is there: `Guard` stands in front of everything, so a request that reaches a room came
+from the owner, by the token or by a browser's session, with a body that is whole and small enough. Endpoints
+get the open home as an argument, `home: nexus.gateway.dependencies.Home`. They raise `NexusError`s, which
+become JSON with message and hint (`errors.status_of` gives the status, for a room that makes a page of it).
+Headers that the guard sets (`content-security-policy`, `cache-control`) can be set by a room instead.
+"""
+
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Final, Self
+
+from fastapi import FastAPI
+
+from nexus import __version__
+from nexus.app import App
+from nexus.config import GatewayConfig
+from nexus.gateway import api, errors
+from nexus.gateway.api.login import login_url
+from nexus.gateway.guard import Guard, Rules
+from nexus.gateway.keys import Keys
+from nexus.gateway.limits import BodyLimits
+from nexus.gateway.listener import Listener, address
+
+OPENAPI: Final = "/api/openapi.json"
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
+_ABOUT: Final = """Everything that a home can do, for programs of its owner.
+
+Every request carries the home's token, `Authorization: Bearer …`, which `nexus login --token` prints; without
+it every path answers 401. Errors are JSON with a `message` (what happened) and a `hint` (what to do next)."""
+
+Room = Callable[[FastAPI, App, AsyncExitStack], Awaitable[None]]
+ROOMS: tuple[Room, ...] = (api.join,)
+
+
+async def build(app: App, keys: Keys, stack: AsyncExitStack) -> FastAPI:
+    """The application of a home. It trusts whoever reaches it: put a `Guard` in front."""
+    server = FastAPI(
+        title="Nexus",
+        version=__version__,
+        description=_ABOUT,
+        openapi_url=OPENAPI,
+        docs_url=None,
+        redoc_url=None,
+    )
+    server.state.nexus = app
+    server.state.keys = keys
+    errors.install(server)
+    for join in ROOMS:
+        await join(server, app, stack)
+    return server
+
+
+class Gateway:
+    """A home's gateway, listening while the context lasts."""
+
+    def __init__(self, app: App, listening: socket.socket) -> None:
+        self._app = app
+        self._socket = listening
+        self._stack = AsyncExitStack()
+        self._keys = Keys(app.home.token())
+        self.url = address(listening)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as opening:
+            server = await build(self._app, self._keys, opening)
+            guard = Guard(server, self._keys, rules(self._app.config.gateway, self._socket))
+            await opening.enter_async_context(Listener(guard, self._socket))
+            self._stack = opening.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    def login_url(self) -> str:
+        """A new link that opens the dashboard once."""
+        return login_url(self.url, self._keys.new_code())
+
+
+def rules(config: GatewayConfig, listening: socket.socket) -> Rules:
+    """What the gateway lets in: its own names and those that the owner set."""
+    host, port = listening.getsockname()[:2]
+    named = f"[{host}]" if ":" in host else host
+    hosts = {f"{name}:{port}" for name in (*_LOOPBACK, named)} | set(config.hosts)
+    return Rules(
+        hosts=frozenset(name.lower() for name in hosts),
+        rate_per_s=config.rate_per_s,
+        body=BodyLimits(most_bytes=config.max_body_bytes, timeout_ms=config.body_timeout_ms),
+    )
