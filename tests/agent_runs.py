@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nexus import ids
+from nexus.answer import Delta
 from nexus.broker.agent import loop
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Attempt, BegunCall, CallTool, Limits, Message, Outcome, Spent, ToolCall
-from nexus.broker.streams import Delta, Streams
+from nexus.broker.streams import Streams
 from nexus.broker.tools import Tool
 from nexus.broker.tools.tool import check, parameters
 from nexus.config import Config, ModelsConfig, ProviderConfig

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from nexus.answer import Result
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
@@ -15,7 +16,7 @@ from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
 from nexus.broker.queue import SessionQueue, check_label
-from nexus.broker.results import Result, Run
+from nexus.broker.results import Run
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
 from nexus.broker.tools import Context as ToolContext

@@ -13,8 +13,8 @@ from typing import Protocol
 import apsw
 
 from nexus import ids
+from nexus.answer import Result
 from nexus.broker.queue import SessionQueue
-from nexus.broker.results import Result
 from nexus.broker.tools import AGENT_SEND, SANDBOXED, Call, Worker
 from nexus.broker.tools.agent_send import result_text
 from nexus.config import AgentsConfig

@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 
 from nexus import clock
+from nexus.answer import Totals
 from nexus.broker.agent.records import Attempt, BegunCall, Message, Spent, ToolCall
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, tool_calls
@@ -18,7 +19,7 @@ from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import spans, usage
 from nexus.ledgers.runtime.spans import Span
-from nexus.ledgers.runtime.usage import Totals, UsageRow
+from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Request
 
 

@@ -1,45 +1,12 @@
-"""What came of a run, as it is stored and as whoever asked for it gets it."""
+"""A run in the hand of whoever asked for it."""
 
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
-from typing import Any, Self
 
+from nexus.answer import Delta, Result
 from nexus.broker.handle import ExecutionHandle
-from nexus.broker.streams import Delta, Streams
+from nexus.broker.streams import Streams
 from nexus.engine.errors import EndedError
 from nexus.ledgers.runtime.executions import FINAL, Execution
-from nexus.ledgers.runtime.usage import Totals
-
-
-@dataclass(frozen=True, kw_only=True)
-class Response:
-    """What the agent answered, and which model did."""
-
-    content: str
-    model: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """A finished run."""
-
-    execution_id: str
-    request_id: str
-    response: Response
-    usage: Totals
-    """What this run cost; what its workers did is below its request."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self:
-        fields: dict[str, Any] = {
-            **value,
-            "response": Response(**value["response"]),
-            "usage": Totals(**value["usage"]),
-        }
-        return cls(**fields)
 
 
 class Run:

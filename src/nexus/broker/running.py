@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from nexus.answer import Response, Result
 from nexus.broker.agent import loop
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.models import Models
@@ -15,7 +16,6 @@ from nexus.broker.compaction import compact
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.journal import LedgerJournal, key_of
 from nexus.broker.queue import Turn
-from nexus.broker.results import Response, Result
 from nexus.broker.streams import Stream, Streams
 from nexus.broker.tools import Call, Context, Sandbox, Tool
 from nexus.broker.tools import Grant as SandboxGrant

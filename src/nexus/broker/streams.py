@@ -10,14 +10,14 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
+from nexus.answer import Delta
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE
 
-Kind = Literal["begin", "text", "thinking", "tool_call", "done", "tool_result", "restart", "end"]
 # Deltas that come within this time are written together: a subscriber cannot tell the difference.
 _GATHER_S = 0.015
 _POLL_S = 0.015
@@ -26,21 +26,6 @@ _ASK_ENDED_S = 0.5
 _KEPT_AFTER_END_S = 60.0
 # No run writes nothing for so long; its process was killed between its end and that of its stream.
 _FORSAKEN_S = 86_400.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Delta:
-    """A piece of a run.
-
-    `begin` and `done` enclose one answer of the model, `restart` withdraws what came since `begin` because
-    the answer is asked for again, `end` is the last of a run.
-    """
-
-    kind: Kind
-    text: str = ""
-    tool: str = ""
-    call_id: str = ""
-    failed: bool = False
 
 
 class Stream:

@@ -9,8 +9,8 @@ from dataclasses import asdict
 import click
 
 from nexus import config
+from nexus.answer import Result
 from nexus.app import App
-from nexus.broker.results import Result
 from nexus.cli.screen import Screen, cost_line
 from nexus.engine.errors import WorkCancelledError
 from nexus.home import Home

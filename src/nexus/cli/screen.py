@@ -6,10 +6,8 @@ from typing import TextIO
 
 import click
 
-from nexus.broker.results import Result
-from nexus.broker.streams import Delta
+from nexus.answer import Delta, Result, Totals
 from nexus.cli.terminal import printable
-from nexus.ledgers.runtime.usage import Totals
 from nexus.pipeline.answered import Answer
 
 _ARGUMENTS_SHOWN = 100

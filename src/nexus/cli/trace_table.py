@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.text import Text
 
 from nexus import clock
+from nexus.answer import Totals
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.ledgers.runtime.trace import Node
-from nexus.ledgers.runtime.usage import Totals
 
 _STYLES = {
     **dict.fromkeys(("ok", "done"), "green"),

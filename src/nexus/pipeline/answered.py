@@ -3,9 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from nexus.broker.results import Response, Result
-from nexus.broker.streams import Delta
-from nexus.ledgers.runtime.usage import Totals
+from nexus.answer import Delta, Response, Result, Totals
 
 
 class Answer(Protocol):

@@ -12,10 +12,10 @@ from functools import partial
 import apsw
 
 from nexus import clock, ids
+from nexus.answer import Result
 from nexus.automations.context import Response
 from nexus.automations.context import Result as AutomationResult
 from nexus.automations.returned import Returned
-from nexus.broker.results import Result
 from nexus.context import AssembledContext
 from nexus.errors import AccessError
 from nexus.ledgers.runtime import requests, spans

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus.broker.streams import Delta, Streams
+from nexus.answer import Delta
+from nexus.broker.streams import Streams
 
 ID = "exe_1"
 ANSWER = [Delta(kind="begin"), Delta(kind="text", text="Hello."), Delta(kind="done")]

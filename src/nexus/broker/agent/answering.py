@@ -25,11 +25,12 @@ from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.usage import RequestUsage
 
 from nexus import clock, ids
+from nexus.answer import Delta
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent import prices
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt
-from nexus.broker.streams import Delta, Stream
+from nexus.broker.streams import Stream
 
 # Where a provider tells nothing, a token is taken to have this many bytes.
 _BYTES_PER_TOKEN = 4

@@ -24,10 +24,11 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
+from nexus.answer import Delta
 from nexus.broker.agent.answering import Answering
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Journal, Limits
-from nexus.broker.streams import Delta, Stream
+from nexus.broker.streams import Stream
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 
 _FIRST_PAUSE_S = 0.5

@@ -10,8 +10,9 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
+from nexus.answer import Delta
 from nexus.broker.agent.records import BegunCall, CallTool, Journal, Step, ToolCall
-from nexus.broker.streams import Delta, Stream
+from nexus.broker.streams import Stream
 from nexus.broker.tools import Tool
 from nexus.errors import AgentError, ToolError
 

@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 import apsw
 
 from nexus import clock
+from nexus.answer import Totals
 from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.runtime import dispatches, requests
-from nexus.ledgers.runtime.usage import Totals
 
 NodeKind = Literal["request", "execution", "automation", "span"]
 

@@ -5,6 +5,7 @@ from typing import cast
 
 import apsw
 
+from nexus.answer import Totals
 from nexus.ledgers import sql
 
 
@@ -28,28 +29,6 @@ class UsageRow:
     output_tokens: int = 0
     cost_microusd: int | None = None
     """None where the price is not known."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Totals:
-    """A sum of usage. Calls without a known price are counted apart: the money leaves them out."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    output_tokens: int = 0
-    cost_microusd: int = 0
-    unpriced_calls: int = 0
-
-    @property
-    def tokens(self) -> int:
-        """All of them, in and out."""
-        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens
-
-    def __add__(self, other: "Totals") -> "Totals":
-        mine, theirs = asdict(self), asdict(other)
-        return Totals(**{name: mine[name] + theirs[name] for name in mine})
 
 
 def record(connection: apsw.Connection, row: UsageRow) -> None:

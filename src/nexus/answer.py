@@ -1,0 +1,77 @@
+"""What an agent answers: its pieces while it is being written, and the result with what it cost.
+
+Whoever asks knows these, in the program and over HTTP alike.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+Kind = Literal["begin", "text", "thinking", "tool_call", "done", "tool_result", "restart", "end"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delta:
+    """A piece of a run.
+
+    `begin` and `done` enclose one answer of the model, `restart` withdraws what came since `begin` because
+    the answer is asked for again, `end` is the last of a run.
+    """
+
+    kind: Kind
+    text: str = ""
+    tool: str = ""
+    call_id: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Totals:
+    """A sum of usage. Calls without a known price are counted apart: the money leaves them out."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost_microusd: int = 0
+    unpriced_calls: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All of them, in and out."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens
+
+    def __add__(self, other: "Totals") -> "Totals":
+        mine, theirs = asdict(self), asdict(other)
+        return Totals(**{name: mine[name] + theirs[name] for name in mine})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """What the agent answered, and which model did."""
+
+    content: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A finished run."""
+
+    execution_id: str
+    request_id: str
+    response: Response
+    usage: Totals
+    """What this run cost; what its workers did is below its request."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        fields: dict[str, Any] = {
+            **value,
+            "response": Response(**value["response"]),
+            "usage": Totals(**value["usage"]),
+        }
+        return cls(**fields)
