@@ -32,6 +32,8 @@ class Setting:
     kind: str
     default: Value
     doc: str
+    secret: bool = False
+    """Whether it names where a secret is kept."""
 
     @property
     def variable(self) -> str:
@@ -43,7 +45,12 @@ def described(section: str, kind: type[Any]) -> list[Setting]:
     blank = kind()
     return [
         Setting(
-            section=section, key=f.name, kind=_kind(f), default=getattr(blank, f.name), doc=f.metadata["doc"]
+            section=section,
+            key=f.name,
+            kind=_kind(f),
+            default=getattr(blank, f.name),
+            doc=f.metadata["doc"],
+            secret=f.metadata["secret"],
         )
         for f in fields(kind)
     ]

@@ -58,14 +58,15 @@ def test_a_failing_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "events.db"
     migrate.build(path, "events")
     known = sql.migrations("events")
-    broken = (*known, (2, "0002_broken", "CREATE TABLE half (id TEXT); INSERT INTO nowhere VALUES (1);"))
+    number = len(known) + 1
+    broken = (*known, (number, "9999_broken", "CREATE TABLE half (id TEXT); INSERT INTO nowhere VALUES (1);"))
     monkeypatch.setattr(sql, "migrations", lambda ledger: broken)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
 
-    with pytest.raises(SchemaError, match="0002_broken"):
+    with pytest.raises(SchemaError, match="9999_broken"):
         connect(path, "events", LedgersConfig(), writes=True)
 
     connection = apsw.Connection(str(path))
-    assert connection.pragma("user_version") == 1
+    assert connection.pragma("user_version") == len(known)
     assert connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'half'").get == 0
     connection.close()
 

@@ -170,6 +170,15 @@ def roll_back(home: Home, write: Write, name: str, version: int | None) -> Autom
     return made
 
 
+def kept_source(home: Home, version: Automation) -> str:
+    """The text of a version's script, as it was kept when it was registered."""
+    recorded = version.script_path or ""
+    if not version.script_hash or recorded.startswith(IN_PROCESS):
+        raise AutomationError(f"`{version.name}` runs code of an installed package")
+    kept = _kept(home, version.script_hash) / checked.place(home, recorded).name
+    return kept.read_text(encoding="utf-8")
+
+
 def unknown(name: str) -> UnknownAutomationError:
     return UnknownAutomationError(
         f"There is no automation `{name}`", hint="List them with `nexus automations list`."

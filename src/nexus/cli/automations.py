@@ -9,12 +9,13 @@ from typing import Any, cast
 import click
 
 from nexus.automations import hook_points, registration, registry, template
+from nexus.automations.condition import condition
 from nexus.automations.improvement.reflection import quarantine_of
 from nexus.automations.scripts import checked, script
 from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import History
 from nexus.cli.automations_place import Place, opened
-from nexus.cli.automations_table import print_automation, print_invocation, print_list, state
+from nexus.cli.automations_table import print_automation, print_invocation, print_list
 from nexus.errors import AutomationError, UsageError
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime import invocations
@@ -80,7 +81,7 @@ def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
     """List what is registered, in the order in which it runs."""
     with opened(ctx) as place:
         found = [
-            (each, state(place.home, each))
+            (each, condition(place.home, each))
             for each in place.write(rows.listed)
             if hook_point in {None, each.hook_point}
         ]
@@ -101,7 +102,7 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show one automation: its settings, its state, its last error."""
     with opened(ctx) as place:
         found = place.found(name)
-        told = state(place.home, found)
+        told = condition(place.home, found)
         aside = sorted(map(str, quarantine_of(place.home, name).glob("*.json")))
     if as_json:
         click.echo(json.dumps({**found.to_json(), "state": told, "quarantined": aside}, indent=2))

@@ -4,32 +4,10 @@ import json
 
 import click
 
-from nexus.automations import hook_points
-from nexus.automations.scripts import checked
-from nexus.automations.scripts.checked import IN_PROCESS
-from nexus.errors import AutomationError
-from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
 
 _SHOWN_CHARACTERS = 160
-
-
-def state(home: Home, automation: Automation) -> str:
-    """Whether it would run now, and if not, why."""
-    if automation.status != "active":
-        reason = f": {automation.disabled_reason}" if automation.disabled_reason else ""
-        return f"{automation.status}{reason}"
-    if automation.hook_point not in {point.name for point in hook_points.HOOK_POINTS}:
-        return "never fires: there is no such hook point"
-    if not (automation.script_path or "").startswith(IN_PROCESS):
-        try:
-            checked.read(home, automation)
-        except AutomationError as error:
-            return f"refused: {error.message}"
-    if automation.circuit_state != "closed":
-        return f"circuit {automation.circuit_state.replace('_', '-')} since {automation.circuit_opened_at}"
-    return "active"
 
 
 def print_list(found: list[tuple[Automation, str]]) -> None:

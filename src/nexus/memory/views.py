@@ -53,7 +53,7 @@ async def entities(
     ledgers: Ledgers, *, matching: str | None = None, type_: str | None = None, limit: int = 50
 ) -> list[dict[str, Any]]:
     """Entities, those that changed last first, each with how much is known about it."""
-    bindings = {"type": type_, "like": _like(matching) if matching else None, "limit": limit}
+    bindings = {"type": type_, "like": like(matching) if matching else None, "limit": limit}
 
     def work(connection: apsw.Connection) -> list[tuple[dict[str, Any], list[str]]]:
         listed = rows(connection, sql.queries("identity")["listed_entities"], bindings)
@@ -203,14 +203,15 @@ def _named(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
     return dict(zip(names, row, strict=True))
 
 
-def _like(text: str) -> str:
+def like(text: str) -> str:
+    """A pattern that a normalised name matches where it holds the text."""
     escaped = normalised(text).replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped}%"
 
 
 def _unknown(connection: apsw.Connection, reference: str) -> UsageError:
     word = max(normalised(reference).split() or [""], key=len)
-    bindings = {"type": None, "like": _like(word[:3]), "limit": _NEAR}
+    bindings = {"type": None, "like": like(word[:3]), "limit": _NEAR}
     near = rows(connection, sql.queries("identity")["listed_entities"], bindings) if word else []
     listed = ", ".join(f"{row[2]} ({row[0]})" for row in near)
     return UsageError(

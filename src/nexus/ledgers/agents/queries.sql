@@ -9,6 +9,20 @@ FROM agent_sessions WHERE label = ?
 SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at
 FROM agent_sessions WHERE role = coalesce(:role, role) ORDER BY updated_at DESC, id DESC LIMIT :limit
 
+-- name: listed_sessions
+SELECT session.id, session.label, session.role, session.model, parent.label, session.created_at,
+       session.updated_at,
+       (SELECT count(*) FROM agent_turns WHERE session_id = session.id AND kind = 'exchange'),
+       (SELECT substr(content, 1, 200) FROM agent_messages
+        WHERE session_id = session.id AND role IN ('user', 'assistant') AND content <> ''
+        ORDER BY position DESC LIMIT 1)
+FROM agent_sessions AS session LEFT JOIN agent_sessions AS parent ON parent.id = session.parent_session_id
+WHERE (session.updated_at, session.id) < (:at, :id) AND (:role IS NULL OR session.role = :role)
+ORDER BY session.updated_at DESC, session.id DESC LIMIT :limit
+
+-- name: session_roles
+SELECT DISTINCT role FROM agent_sessions ORDER BY role
+
 -- name: add_session
 INSERT INTO agent_sessions (id, label, role, model, thread_id, parent_session_id, forked_at_position)
 VALUES (:id, :label, :role, :model, :thread_id, :parent_session_id, :forked_at_position)
@@ -106,6 +120,20 @@ WHERE session_id = :session_id AND kind = 'summary' AND status = 'failed' AND po
 SELECT id, turn_id, position, role, content, parts_json, model, event_id, created_at
 FROM agent_messages WHERE turn_id = ? ORDER BY position
 
+-- name: transcript
+SELECT message.id, message.turn_id, message.position, message.role, substr(message.content, 1, :most),
+       length(message.content), message.model, message.event_id, message.created_at, turn.kind, turn.status,
+       turn.error, turn.request_id, turn.execution_id
+FROM agent_messages AS message JOIN agent_turns AS turn ON turn.id = message.turn_id
+WHERE message.session_id = :session_id AND message.position < :before
+ORDER BY message.position DESC LIMIT :limit
+
+-- name: whole_message
+SELECT message.id, message.turn_id, message.position, message.role, message.content, length(message.content),
+       message.model, message.event_id, message.created_at, turn.kind, turn.status, turn.error,
+       turn.request_id, turn.execution_id
+FROM agent_messages AS message JOIN agent_turns AS turn ON turn.id = message.turn_id WHERE message.id = ?
+
 -- name: history
 WITH RECURSIVE line (session_id, until) AS (
   SELECT :session_id, :before
@@ -136,6 +164,11 @@ SELECT id, status, result, error FROM agent_tool_calls WHERE turn_id = ? AND pos
 
 -- name: done_calls
 SELECT position, call_id FROM agent_tool_calls WHERE turn_id = ? AND status = 'done' AND call_id IS NOT NULL
+
+-- name: calls_of_turns
+SELECT id, turn_id, position, tool_name, substr(arguments_json, 1, :most), substr(result, 1, :most), status,
+       error
+FROM agent_tool_calls WHERE turn_id IN (SELECT value FROM json_each(:turns)) ORDER BY id
 
 -- name: end_call
 UPDATE agent_tool_calls

@@ -24,6 +24,7 @@ CREATE TABLE agent_sessions (
 ) STRICT;
 CREATE INDEX agent_sessions_parent ON agent_sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
 CREATE INDEX agent_sessions_thread ON agent_sessions (thread_id) WHERE thread_id IS NOT NULL;
+CREATE INDEX agent_sessions_updated ON agent_sessions (updated_at, id);
 
 CREATE TABLE agent_turns (
   -- One exchange: what was asked and what came of it. A summary made by compaction is a turn too.

@@ -76,3 +76,24 @@ WHERE event_id IN (SELECT value FROM json_each(?)) AND entity_id IS NOT NULL GRO
 
 -- name: origins
 SELECT id, channel, sender, occurred_at, content FROM events WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: beginnings
+SELECT id, substr(content, 1, :most) FROM events WHERE id IN (SELECT value FROM json_each(:ids))
+
+-- name: said
+SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at
+FROM events WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
+
+-- name: said_before
+SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at
+FROM events WHERE thread_id = :thread_id AND seq < :seq ORDER BY seq DESC LIMIT :limit
+
+-- name: said_after
+SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at
+FROM events WHERE thread_id = :thread_id AND seq > :seq ORDER BY seq LIMIT :limit
+
+-- name: said_for_request
+SELECT content FROM events WHERE request_id = ? AND direction = 'outbound' ORDER BY seq
+
+-- name: thread_title
+SELECT coalesce(title, external_id) FROM threads WHERE id = ?

@@ -43,6 +43,7 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_external ON events (channel, external_id) WHERE external_id IS NOT NULL;
 CREATE INDEX events_thread ON events (thread_id, seq);
 CREATE INDEX events_occurred ON events (occurred_at);
+CREATE INDEX events_request ON events (request_id) WHERE request_id IS NOT NULL;
 
 CREATE TRIGGER events_are_not_changed BEFORE UPDATE ON events
 BEGIN SELECT RAISE(ABORT, 'events is append-only: a recorded event is never changed'); END;

@@ -190,6 +190,23 @@ WHERE merged_into IS NULL
       UNION SELECT id FROM entities WHERE normalized_name LIKE :like ESCAPE '\')))
 ORDER BY updated_at DESC, id DESC LIMIT :limit
 
+-- name: entities_before
+SELECT id, type, canonical_name, summary, created_at, updated_at FROM entities
+WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND (:type IS NULL OR type = :type)
+ORDER BY updated_at DESC, id DESC LIMIT :limit
+
+-- name: matching_entities_before
+SELECT id, type, canonical_name, summary, created_at, updated_at FROM entities
+WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND (:type IS NULL OR type = :type)
+  AND id IN (
+    SELECT root_id FROM entity_roots WHERE id IN (
+      SELECT entity_id FROM entity_aliases WHERE normalized LIKE :like ESCAPE '\'
+      UNION SELECT id FROM entities WHERE normalized_name LIKE :like ESCAPE '\'))
+ORDER BY updated_at DESC, id DESC LIMIT :limit
+
+-- name: entity_types
+SELECT type, count(*) FROM entities WHERE merged_into IS NULL GROUP BY type ORDER BY count(*) DESC, type
+
 -- name: entity
 SELECT id, type, canonical_name, summary, merged_into, source_event_id, metadata_json, created_at, updated_at
 FROM entities WHERE id = ?

@@ -23,6 +23,7 @@ CREATE TABLE entities (
 ) STRICT;
 CREATE INDEX entities_name ON entities (normalized_name);
 CREATE INDEX entities_merged ON entities (merged_into) WHERE merged_into IS NOT NULL;
+CREATE INDEX entities_updated ON entities (updated_at, id) WHERE merged_into IS NULL;
 
 CREATE TABLE entity_aliases (
   -- Every name, address, number or handle that an entity goes by.

@@ -102,6 +102,35 @@ SELECT * FROM (
   ORDER BY at DESC, seq DESC LIMIT :limit)
 ORDER BY at, seq
 
+-- name: timeline_before
+WITH its (seq) AS (
+  SELECT seq FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
+  UNION SELECT seq FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(:entities))
+  UNION SELECT facts.seq FROM fact_entities JOIN facts ON facts.id = fact_id
+    WHERE entity_id IN (SELECT value FROM json_each(:entities)))
+SELECT seq, id, coalesce(as_of, valid_at) AS at, fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+FROM facts WHERE seq IN its AND (coalesce(as_of, valid_at), seq) < (:at, :seq)
+ORDER BY at DESC, seq DESC LIMIT :limit
+
+-- name: facts_before
+SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+FROM facts WHERE seq < :before ORDER BY seq DESC LIMIT :limit
+
+-- name: matching_facts
+SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+FROM facts WHERE seq IN (
+  SELECT rowid FROM facts_fts WHERE facts_fts MATCH :match AND rowid < :before ORDER BY rowid DESC LIMIT :limit)
+ORDER BY seq DESC
+
+-- name: facts_from_event
+SELECT id, fact, source_entity_id FROM facts WHERE source_event_id = ? ORDER BY seq LIMIT 50
+
+-- name: facts_of_episode
+SELECT id, fact, source_entity_id FROM facts WHERE source_episode_id = ? ORDER BY seq LIMIT ?
+
 -- name: count_of_facts
 SELECT count(*) FROM (
   SELECT id FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(?1))
@@ -125,6 +154,81 @@ WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id)
   AND (:entities IS NULL OR id IN (
     SELECT episode_id FROM episode_entity_mentions WHERE entity_id IN (SELECT value FROM json_each(:entities))))
 ORDER BY end_time DESC, id DESC LIMIT :limit
+
+-- name: episodes_before
+SELECT id, channel, thread_id, title, summary, start_time, end_time, event_count, token_count, version,
+       previous_version_id, source_request_id
+FROM episodes AS latest
+WHERE (end_time, id) < (:at, :id) AND (:channel IS NULL OR channel = :channel)
+  AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id)
+ORDER BY end_time DESC, id DESC LIMIT :limit
+
+-- name: episode
+SELECT id, channel, thread_id, title, summary, start_time, end_time, event_count, token_count, version,
+       previous_version_id, source_request_id
+FROM episodes WHERE id = ?
+
+-- name: events_of_episode
+SELECT event_id FROM episode_events WHERE episode_id = ? ORDER BY position LIMIT ?
+
+-- name: mentions_of_episode
+SELECT entity_id, mention_count FROM episode_entity_mentions WHERE episode_id = ?
+ORDER BY mention_count DESC, entity_id LIMIT 50
+
+-- name: episodes_with_event
+SELECT episode_id FROM episode_events WHERE event_id = ?
+  AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = episode_id)
+
+-- name: observations_before
+SELECT id, NULL, subject_entity_id, content, version, previous_version_id, stale_at, stale_reason,
+       source_request_id, created_at,
+       (SELECT count(*) FROM observation_facts WHERE observation_id = latest.id)
+FROM analysis_runs AS latest
+WHERE type_id = 'observation' AND id < :id AND (NOT :stale OR stale_at IS NOT NULL)
+  AND (:subjects IS NULL OR subject_entity_id IN (SELECT value FROM json_each(:subjects)))
+  AND NOT EXISTS (SELECT 1 FROM analysis_runs WHERE previous_version_id = latest.id)
+ORDER BY id DESC LIMIT :limit
+
+-- name: observation_versions
+-- Of the same line: those before it, itself, and those behind it.
+WITH RECURSIVE
+  older (id) AS (SELECT :id UNION SELECT previous_version_id FROM analysis_runs JOIN older USING (id)),
+  newer (id) AS (SELECT :id UNION SELECT run.id FROM analysis_runs AS run JOIN newer ON run.previous_version_id = newer.id)
+SELECT id, NULL, subject_entity_id, content, version, previous_version_id, stale_at, stale_reason,
+       source_request_id, created_at, (SELECT count(*) FROM observation_facts WHERE observation_id = one.id)
+FROM analysis_runs AS one
+WHERE type_id = 'observation' AND id IN (SELECT id FROM older UNION SELECT id FROM newer)
+ORDER BY version DESC, id DESC LIMIT 50
+
+-- name: sources_of_observation
+SELECT 'fact', facts.id, fact, source_event_id FROM observation_facts JOIN facts ON facts.id = fact_id
+WHERE observation_id = :id ORDER BY seq DESC LIMIT :limit
+
+-- name: mental_models_before
+SELECT id, name, subject_entity_id, content, version, previous_version_id, stale_at, stale_reason,
+       source_request_id, created_at, (SELECT count(*) FROM mental_model_sources WHERE model_id = latest.id)
+FROM mental_models AS latest
+WHERE id < :id AND (NOT :stale OR stale_at IS NOT NULL)
+  AND (:subjects IS NULL OR subject_entity_id IN (SELECT value FROM json_each(:subjects)))
+  AND NOT EXISTS (SELECT 1 FROM mental_models WHERE previous_version_id = latest.id)
+ORDER BY id DESC LIMIT :limit
+
+-- name: mental_model_versions
+WITH RECURSIVE
+  older (id) AS (SELECT :id UNION SELECT previous_version_id FROM mental_models JOIN older USING (id)),
+  newer (id) AS (SELECT :id UNION SELECT run.id FROM mental_models AS run JOIN newer ON run.previous_version_id = newer.id)
+SELECT id, name, subject_entity_id, content, version, previous_version_id, stale_at, stale_reason,
+       source_request_id, created_at, (SELECT count(*) FROM mental_model_sources WHERE model_id = one.id)
+FROM mental_models AS one
+WHERE id IN (SELECT id FROM older UNION SELECT id FROM newer) ORDER BY version DESC, id DESC LIMIT 50
+
+-- name: sources_of_mental_model
+SELECT basis.source_type, source_id,
+       coalesce(fact, (SELECT content FROM analysis_runs WHERE id = source_id),
+                (SELECT content FROM mental_models WHERE id = source_id), ''),
+       source_event_id
+FROM mental_model_sources AS basis LEFT JOIN facts ON facts.id = source_id
+WHERE model_id = :id ORDER BY basis.source_type, source_id LIMIT :limit
 
 -- name: seen_together
 -- Other entities of the same facts and episodes, with how many of each.
@@ -150,6 +254,34 @@ SELECT entity_id, count(DISTINCT fact_id), count(DISTINCT episode_id) FROM other
 WHERE entity_id NOT IN (SELECT value FROM json_each(:entities))
 GROUP BY entity_id
 ORDER BY count(DISTINCT fact_id) + count(DISTINCT episode_id) DESC, entity_id LIMIT :limit
+
+-- name: neighbours
+-- As above, among the newest facts and episodes: of somebody who occurs everywhere these are telling enough.
+WITH
+  its_facts (seq) AS (
+    SELECT * FROM (
+      SELECT seq FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
+      UNION SELECT seq FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(:entities))
+      UNION SELECT facts.seq FROM fact_entities JOIN facts ON facts.id = fact_id
+        WHERE entity_id IN (SELECT value FROM json_each(:entities)))
+    ORDER BY seq DESC LIMIT 2000),
+  its_episodes (id) AS (
+    SELECT episode_id FROM episode_entity_mentions
+    WHERE entity_id IN (SELECT value FROM json_each(:entities)) ORDER BY episode_id DESC LIMIT 500),
+  others (entity_id, fact_seq, episode_id) AS (
+    SELECT source_entity_id, seq, NULL FROM facts WHERE seq IN its_facts AND source_entity_id IS NOT NULL
+    UNION ALL
+    SELECT target_entity_id, seq, NULL FROM facts WHERE seq IN its_facts AND target_entity_id IS NOT NULL
+    UNION ALL
+    SELECT entity_id, seq, NULL FROM facts JOIN fact_entities ON fact_id = facts.id WHERE seq IN its_facts
+    UNION ALL
+    SELECT entity_id, NULL, episode_id FROM episode_entity_mentions AS mention
+    WHERE episode_id IN its_episodes
+      AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = mention.episode_id))
+SELECT entity_id, count(DISTINCT fact_seq), count(DISTINCT episode_id) FROM others
+WHERE entity_id NOT IN (SELECT value FROM json_each(:entities))
+GROUP BY entity_id
+ORDER BY count(DISTINCT fact_seq) + count(DISTINCT episode_id) DESC, entity_id LIMIT :limit
 
 -- name: statistics
 SELECT 'facts', source_type, count(*) FROM facts GROUP BY source_type

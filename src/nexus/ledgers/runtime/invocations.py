@@ -76,7 +76,7 @@ def end(connection: apsw.Connection, ended: Invocation, error_limit: int) -> lis
 def get(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
     """One invocation, whole."""
     row = connection.execute(sql.queries("runtime")["invocation"], (invocation_id,)).fetchone()
-    return None if row is None else _invocation(row)
+    return None if row is None else loaded(row)
 
 
 def of_automation(
@@ -85,7 +85,7 @@ def of_automation(
     """The invocations of a name in all its versions, the newest first."""
     values = {"name": name, "status": status, "limit": limit}
     rows = connection.execute(sql.queries("runtime")["invocations_of_name"], values)
-    return [_invocation(row) for row in rows]
+    return [loaded(row) for row in rows]
 
 
 def unfinished(connection: apsw.Connection) -> list[str]:
@@ -97,6 +97,14 @@ def unfinished(connection: apsw.Connection) -> list[str]:
 def half_open(connection: apsw.Connection, automation_id: str) -> None:
     """Let one trial through an open circuit."""
     connection.execute(sql.queries("runtime")["half_open"], (automation_id,))
+
+
+def loaded(row: Any) -> Invocation:
+    """A row of the ledger as an invocation."""
+    values: dict[str, Any] = dict(zip(Invocation.__slots__, row, strict=True))
+    values["blocking"] = bool(values["blocking"])
+    values["result"], values["input"] = _value(values["result"]), _value(values["input"])
+    return Invocation(**values)
 
 
 def _judge(connection: apsw.Connection, ended: list[Invocation], error_limit: int) -> list[Circuit]:
@@ -132,13 +140,6 @@ def _row(invocation: Invocation) -> dict[str, Any]:
         "error": _cut(invocation.error),
         "output": _cut(invocation.output),
     }
-
-
-def _invocation(row: Any) -> Invocation:
-    values: dict[str, Any] = dict(zip(Invocation.__slots__, row, strict=True))
-    values["blocking"] = bool(values["blocking"])
-    values["result"], values["input"] = _value(values["result"]), _value(values["input"])
-    return Invocation(**values)
 
 
 def _value(text: str | None) -> Any:

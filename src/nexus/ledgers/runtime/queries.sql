@@ -104,6 +104,26 @@ SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, ses
        depth, access_json, stage, status, error, created_at, ended_at
 FROM requests WHERE root_request_id = id ORDER BY created_at DESC, id DESC LIMIT ?
 
+-- name: listed_requests
+SELECT id, status, channel, session_label, role, stage, error, event_id, principal_id, created_at, ended_at
+FROM requests
+WHERE root_request_id = id AND (created_at, id) < (:at, :id)
+  AND (:status IS NULL OR status = :status) AND (:channel IS NULL OR channel = :channel)
+ORDER BY created_at DESC, id DESC LIMIT :limit
+
+-- name: request_channels
+-- One step in the index for each channel, however many requests each has.
+WITH RECURSIVE found (channel) AS (
+  SELECT min(channel) FROM requests
+  UNION ALL
+  SELECT (SELECT min(channel) FROM requests WHERE channel > found.channel) FROM found WHERE found.channel IS NOT NULL
+)
+SELECT channel FROM found WHERE channel IS NOT NULL
+
+-- name: workers_of_roots
+SELECT root_request_id, count(*) - 1 FROM requests
+WHERE root_request_id IN (SELECT value FROM json_each(?)) GROUP BY root_request_id
+
 -- name: enter_stage
 UPDATE requests SET stage = :stage WHERE id = :id AND status = 'running'
 
@@ -125,6 +145,26 @@ SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens)
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
        count(*) - count(cost_microusd)
 FROM usage WHERE root_request_id = ?
+
+-- name: usage_of_roots
+SELECT root_request_id, count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+       sum(output_tokens), coalesce(sum(cost_microusd), 0), count(*) - count(cost_microusd)
+FROM usage WHERE root_request_id IN (SELECT value FROM json_each(?)) GROUP BY root_request_id
+
+-- name: usage_by_day_and_model
+SELECT substr(created_at, 1, 10) AS day, provider || '/' || model AS name, count(*), sum(input_tokens),
+       sum(cache_read_tokens), sum(cache_write_tokens), sum(output_tokens), coalesce(sum(cost_microusd), 0),
+       count(*) - count(cost_microusd)
+FROM usage WHERE created_at >= ? GROUP BY day, name
+
+-- name: usage_by_automation
+-- An automation's runs are in sessions that are called meeseeks:NAME:…
+SELECT substr(run.session_label, 10, instr(substr(run.session_label, 10) || ':', ':') - 1) AS name,
+       count(*), sum(spent.input_tokens), sum(spent.cache_read_tokens), sum(spent.cache_write_tokens),
+       sum(spent.output_tokens), coalesce(sum(spent.cost_microusd), 0),
+       count(*) - count(spent.cost_microusd)
+FROM usage AS spent JOIN executions AS run ON run.id = spent.execution_id
+WHERE spent.created_at >= ? AND run.session_label LIKE 'meeseeks:%' GROUP BY name
 
 -- name: last_usage_of_session
 SELECT u.input_tokens + u.cache_read_tokens + u.cache_write_tokens + u.output_tokens
@@ -360,6 +400,12 @@ SELECT i.id, i.automation_id, i.automation_version, i.hook_point, i.request_id, 
 FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id
 WHERE a.name = :name AND (:status IS NULL OR i.status = :status)
 ORDER BY i.created_at DESC, i.id DESC LIMIT :limit
+
+-- name: invocations_before
+SELECT id, automation_id, automation_version, hook_point, request_id, root_request_id, blocking, status,
+       result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output
+FROM invocations WHERE automation_id = :automation_id AND (created_at, id) < (:at, :id)
+ORDER BY created_at DESC, id DESC LIMIT :limit
 
 -- name: unfinished_invocations
 SELECT id FROM invocations WHERE status IN ('queued', 'running') AND blocking = 0 ORDER BY id

@@ -70,6 +70,8 @@ CREATE INDEX requests_root ON requests (root_request_id);
 CREATE INDEX requests_parent ON requests (parent_request_id) WHERE parent_request_id IS NOT NULL;
 CREATE INDEX requests_event ON requests (event_id) WHERE event_id IS NOT NULL;
 CREATE INDEX requests_created ON requests (created_at);
+CREATE INDEX requests_listed ON requests (created_at, id, status, channel) WHERE root_request_id = id;
+CREATE INDEX requests_channel ON requests (channel);
 
 CREATE TABLE executions (
   -- One row for each agent run that went through the session queue, with what it got and what came of it.

@@ -1,0 +1,230 @@
+"""Automations by hook point, and one of them with its runs, versions and workspace.
+
+What lies in files is read here too: these functions wait for the disk on a thread of their own.
+"""
+
+import asyncio
+import difflib
+from dataclasses import dataclass
+from functools import partial
+from heapq import merge
+from itertools import islice
+
+import apsw
+
+from nexus.automations import hook_points, registration
+from nexus.automations.condition import condition
+from nexus.automations.hook_points import HookPoint
+from nexus.automations.workspace import workspace
+from nexus.automations.workspace.folder import Folder
+from nexus.automations.workspace.history import Change, History
+from nexus.errors import AutomationError, UsageError, WorkspaceError
+from nexus.gateway.views.page import Page, all_rows, begin, page
+from nexus.home import Home
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import automations as stored
+from nexus.ledgers.runtime import invocations
+from nexus.ledgers.runtime.automations import Automation
+from nexus.ledgers.runtime.invocations import Invocation
+
+_MOST_CHARACTERS = 60_000
+_MOST_FILES = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AutomationLine:
+    """One automation in a list. `condition` says whether it would run now, and if not, why."""
+
+    automation: Automation
+    condition: str
+    last: Invocation | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A hook point, with what runs there in that order."""
+
+    point: HookPoint | None
+    """None: there is no such hook point, and what is registered for it never fires."""
+    name: str
+    automations: tuple[AutomationLine, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A file of a workspace."""
+
+    name: str
+    size_bytes: int
+    changed_ns: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AutomationView:
+    """One automation, whole."""
+
+    automation: Automation
+    condition: str
+    script: str | None
+    """The text of its script, where it has one that can be shown."""
+    versions: tuple[Automation, ...]
+    """The newest first."""
+    peers: tuple[str, ...]
+    files: tuple[File, ...]
+    history: tuple[Change, ...]
+
+
+async def by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
+    """Every hook point in the order in which a request meets them, with what is registered there."""
+    found = await ledgers.runtime.read(_with_last)
+    told = await asyncio.to_thread(lambda: [condition(ledgers.home, each) for each, _ in found])
+    lines = [
+        AutomationLine(automation=each, condition=said, last=last)
+        for (each, last), said in zip(found, told, strict=True)
+    ]
+    known = {point.name: point for point in hook_points.HOOK_POINTS}
+    others = sorted({line.automation.hook_point for line in lines} - known.keys())
+    return tuple(
+        Place(
+            point=known.get(name),
+            name=name,
+            automations=tuple(line for line in lines if line.automation.hook_point == name),
+        )
+        for name in [*known, *others]
+    )
+
+
+async def get(ledgers: Ledgers, name: str) -> AutomationView:
+    """One automation; one that was removed is shown in its last version."""
+    versions = await ledgers.runtime.read(partial(stored.versions, name=name))
+    if not versions:
+        raise registration.unknown(name)
+    standing = next((each for each in versions if each.status != "superseded"), versions[0])
+    return await asyncio.to_thread(_whole, ledgers.home, standing, tuple(versions))
+
+
+async def runs(
+    ledgers: Ledgers, name: str, *, cursor: str | None = None, limit: int = 20
+) -> Page[Invocation]:
+    """The invocations of a name in all its versions, the newest first."""
+    at, id_ = begin(cursor, 2)
+    found = await ledgers.runtime.read(partial(_runs, name=name, at=at, id_=id_, limit=limit + 1))
+    return page(found, limit, lambda each: (each.created_at, each.id))
+
+
+async def difference(ledgers: Ledgers, name: str, older: int, newer: int) -> str:
+    """What changed from one version to another: the settings, then the script."""
+    versions = {
+        each.version: each for each in await ledgers.runtime.read(partial(stored.versions, name=name))
+    }
+    if older not in versions or newer not in versions:
+        raise UsageError(f"`{name}` has not got both versions {older} and {newer}")
+    return await asyncio.to_thread(_difference, ledgers.home, versions[older], versions[newer])
+
+
+async def file(ledgers: Ledgers, name: str, filename: str) -> str:
+    """The text of a file of the workspace."""
+    folder = await _folder(ledgers, name)
+    return _cut(await asyncio.to_thread(folder.read, filename))
+
+
+async def change(ledgers: Ledgers, name: str, commit: str) -> str:
+    """What one commit of the workspace's history changed."""
+    folder = await _folder(ledgers, name)
+    history = History(folder.path)
+    known = await asyncio.to_thread(history.changes, _MOST_FILES)
+    if commit not in {each.commit for each in known}:
+        raise UsageError(f"The workspace of `{name}` has no commit {commit}")
+    return _cut(await asyncio.to_thread(history.difference, commit))
+
+
+async def _folder(ledgers: Ledgers, name: str) -> Folder:
+    versions = await ledgers.runtime.read(partial(stored.versions, name=name))
+    if not versions:
+        raise registration.unknown(name)
+    recorded = versions[0].workspace_dir
+    if recorded is None:
+        raise WorkspaceError(f"`{name}` has no workspace")
+    return Folder(workspace.place(ledgers.home.meeseeks, recorded))
+
+
+def _with_last(connection: apsw.Connection) -> list[tuple[Automation, Invocation | None]]:
+    return [(each, _last(connection, each.id)) for each in stored.listed(connection)]
+
+
+def _last(connection: apsw.Connection, automation_id: str) -> Invocation | None:
+    found = _runs_of_version(connection, automation_id, at="~", id_="~", limit=1)
+    return found[0] if found else None
+
+
+def _runs(connection: apsw.Connection, name: str, at: str, id_: str, limit: int) -> list[Invocation]:
+    """Of each version the newest, laid together: one ordered read of an index for each."""
+    found = [
+        _runs_of_version(connection, each.id, at=at, id_=id_, limit=limit)
+        for each in stored.versions(connection, name)
+    ]
+    return list(islice(merge(*found, key=lambda run: (run.created_at, run.id), reverse=True), limit))
+
+
+def _runs_of_version(
+    connection: apsw.Connection, automation_id: str, *, at: str, id_: str, limit: int
+) -> list[Invocation]:
+    values = {"automation_id": automation_id, "at": at, "id": id_, "limit": limit}
+    rows = all_rows(connection, sql.queries("runtime")["invocations_before"], values)
+    return [invocations.loaded(row) for row in rows]
+
+
+def _whole(home: Home, standing: Automation, versions: tuple[Automation, ...]) -> AutomationView:
+    files: tuple[File, ...] = ()
+    history: tuple[Change, ...] = ()
+    if standing.workspace_dir is not None:
+        place = workspace.place(home.meeseeks, standing.workspace_dir)
+        files, history = _files(Folder(place)), tuple(History(place).changes())
+    return AutomationView(
+        automation=standing,
+        condition=condition(home, standing),
+        script=_source(home, standing),
+        versions=versions,
+        peers=tuple(workspace.place(home.meeseeks, each).name for each in standing.peer_workspaces),
+        files=files,
+        history=history,
+    )
+
+
+def _files(folder: Folder) -> tuple[File, ...]:
+    try:
+        found = sorted(folder.files().items())[:_MOST_FILES]
+    except WorkspaceError:
+        return ()
+    return tuple(File(name=name, size_bytes=size, changed_ns=changed) for name, (size, changed) in found)
+
+
+def _difference(home: Home, older: Automation, newer: Automation) -> str:
+    lines = difflib.unified_diff(
+        _described(home, older),
+        _described(home, newer),
+        f"version {older.version}",
+        f"version {newer.version}",
+        lineterm="",
+    )
+    return _cut("\n".join(lines))
+
+
+def _described(home: Home, version: Automation) -> list[str]:
+    """A version's settings and script, as lines to compare."""
+    settings = registration.settings_of(version)
+    # Where it lies says nothing that its text does not.
+    unlike = ("name", "script_path", "script_hash")
+    told = [f"{key}: {getattr(settings, key)}" for key in settings.__slots__ if key not in unlike]
+    return [*told, "", *(_source(home, version) or "").splitlines()]
+
+
+def _source(home: Home, version: Automation) -> str | None:
+    try:
+        return _cut(registration.kept_source(home, version))
+    except (AutomationError, OSError, UnicodeDecodeError):
+        return None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}\n…"

@@ -1,0 +1,110 @@
+"""Observations and mental models: what was concluded, what it rests on, and whether it is stale."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import apsw
+
+from nexus.errors import UsageError
+from nexus.gateway.views import names
+from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page
+from nexus.ledgers import Ledgers, sql
+
+Kind = Literal["observation", "mental_model"]
+_MOST_SOURCES = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conclusion:
+    """An observation or a mental model, in one version."""
+
+    id: str
+    name: str | None
+    """Only mental models have one."""
+    subject_entity_id: str | None
+    content: str
+    version: int
+    previous_version_id: str | None
+    stale_at: str | None
+    stale_reason: str | None
+    source_request_id: str | None
+    created_at: str
+    sources: int
+    kind: Kind
+    subject: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """What a conclusion rests on."""
+
+    kind: Literal["fact", "observation", "mental_model"]
+    id: str
+    text: str
+    event_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConclusionView:
+    """One conclusion, whole, with all its versions."""
+
+    conclusion: Conclusion
+    sources: tuple[Source, ...]
+    versions: tuple[Conclusion, ...]
+    """The newest first; itself among them."""
+
+
+_STORED = columns(Conclusion, before="kind")
+_QUERIES: dict[Kind, tuple[str, str]] = {
+    "observation": ("observations_before", "observation_versions"),
+    "mental_model": ("mental_models_before", "mental_model_versions"),
+}
+
+
+async def listed(
+    ledgers: Ledgers,
+    kind: Kind,
+    *,
+    stale: bool = False,
+    subjects: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Page[Conclusion]:
+    """Conclusions in their newest versions, the latest first; with `stale`, those that newer facts touch.
+
+    `subjects` is a JSON array of entities.
+    """
+    (id_,) = begin(cursor, 1)
+    values = {"id": id_, "stale": stale, "subjects": subjects, "limit": limit + 1}
+    query = sql.queries("memory")[_QUERIES[kind][0]]
+    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    return page(await _told(ledgers, kind, found), limit, lambda each: (each.id,))
+
+
+async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
+    """One version of a conclusion."""
+    versions, sources = await ledgers.memory.read(partial(_whole, kind=kind, id_=id_))
+    told = await _told(ledgers, kind, versions)
+    wanted = next((each for each in told if each.id == id_), None)
+    if wanted is None:
+        what = kind.replace("_", " ")
+        raise UsageError(f"There is no {what} {id_}", hint="It may have been forgotten.")
+    return ConclusionView(
+        conclusion=wanted,
+        sources=tuple(Source(kind=row[0], id=row[1], text=row[2], event_id=row[3]) for row in sources),
+        versions=tuple(told),
+    )
+
+
+def _whole(connection: apsw.Connection, kind: Kind, id_: str) -> Any:
+    queries = sql.queries("memory")
+    values = {"id": id_, "limit": _MOST_SOURCES}
+    sources = all_rows(connection, queries[f"sources_of_{kind}"], values)
+    return all_rows(connection, queries[_QUERIES[kind][1]], {"id": id_}), sources
+
+
+async def _told(ledgers: Ledgers, kind: Kind, rows: list[tuple[Any, ...]]) -> list[Conclusion]:
+    found = [named(_STORED, row) for row in rows]
+    known = await names.entities(ledgers, [row["subject_entity_id"] for row in found])
+    return [Conclusion(**row, kind=kind, subject=known.get(row["subject_entity_id"] or "")) for row in found]

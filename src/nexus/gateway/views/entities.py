@@ -1,0 +1,283 @@
+"""Entities as a list, and one of them whole: names, timeline, company, merges."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import apsw
+
+from nexus.gateway.views import facts, names
+from nexus.gateway.views.facts import Fact
+from nexus.gateway.views.page import Page, all_rows, begin, loaded, page
+from nexus.ledgers import Ledgers, sql
+from nexus.memory import merging
+from nexus.memory import views as memory
+from nexus.memory.views import like
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EntityLine:
+    """One entity in a list, as one with all that was merged into it."""
+
+    id: str
+    type: str
+    name: str
+    summary: str | None
+    created_at: str
+    updated_at: str
+    facts: int
+    merged: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alias:
+    """A name, address, number or handle."""
+
+    entity_id: str
+    alias: str
+    type: str
+    normalized: str
+    confidence: float
+    source_type: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contact:
+    """How an entity is reached on a channel."""
+
+    entity_id: str
+    channel: str
+    identifier: str
+    display_name: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PersonFact:
+    """Hard identity data about a person."""
+
+    entity_id: str
+    category: str
+    fact_type: str
+    value: str
+    confidence: float
+    source_type: str | None
+    source_event_id: str | None
+    created_at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeEvent:
+    """A merge, or one that was taken back."""
+
+    id: str
+    action: str
+    source_entity_id: str
+    target_entity_id: str
+    actor: str
+    reason: str | None
+    created_at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Merged:
+    """An entity that stands for another one now, and can be taken out again."""
+
+    id: str
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """A sign that two entities may be one."""
+
+    signal: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """Two entities that may be one."""
+
+    id: str
+    entity_a_id: str
+    name_a: str
+    type_a: str
+    entity_b_id: str
+    name_b: str
+    type_b: str
+    score: float
+    reasons: tuple[Reason, ...]
+    status: str
+    resolved_by: str | None
+    resolved_at: str | None
+    created_at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Neighbour:
+    """Whom or what an entity occurs with."""
+
+    entity_id: str
+    name: str
+    facts: int
+    episodes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entity:
+    """One entity, whole, but for its timeline."""
+
+    id: str
+    type: str
+    name: str
+    summary: str | None
+    source_event_id: str | None
+    created_at: str
+    updated_at: str
+    facts: int
+    same: tuple[str, ...]
+    """Its id and those of all that was merged into it."""
+    merged: tuple[Merged, ...]
+    aliases: tuple[Alias, ...]
+    contacts: tuple[Contact, ...]
+    person_facts: tuple[PersonFact, ...]
+    merge_events: tuple[MergeEvent, ...]
+    candidates: tuple[Candidate, ...]
+    neighbours: tuple[Neighbour, ...]
+
+
+async def listed(
+    ledgers: Ledgers,
+    *,
+    matching: str | None = None,
+    type_: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Page[EntityLine]:
+    """Entities, those that changed last first; with a text, those that a name or alias of it finds."""
+    at, id_ = begin(cursor, 2)
+    wanted = like(matching) if matching else None
+    values: dict[str, Any] = {"type": type_, "like": wanted, "at": at, "id": id_, "limit": limit + 1}
+    if wanted is None:
+        del values["like"]
+    query = sql.queries("identity")["entities_before" if wanted is None else "matching_entities_before"]
+
+    def work(connection: apsw.Connection) -> list[tuple[tuple[Any, ...], list[str]]]:
+        return [(row, merging.family(connection, row[0])) for row in all_rows(connection, query, values)]
+
+    found = await ledgers.identity.read(work)
+    counts = await _counts(ledgers, [same for _, same in found])
+    lines = [
+        loaded(EntityLine, (*row, count, len(same) - 1))
+        for (row, same), count in zip(found, counts, strict=True)
+    ]
+    return page(lines, limit, lambda line: (line.updated_at, line.id))
+
+
+async def types(ledgers: Ledgers) -> tuple[tuple[str, int], ...]:
+    """How many entities there are of each type, for a filter."""
+    query = sql.queries("identity")["entity_types"]
+    return tuple((row[0], row[1]) for row in await ledgers.identity.read(lambda c: all_rows(c, query)))
+
+
+async def get(ledgers: Ledgers, reference: str) -> Entity:
+    """The entity that an id, a name or another alias means."""
+    same = await memory.find(ledgers, reference)
+    (count,) = await _counts(ledgers, [same])
+    found = await ledgers.identity.read(partial(_whole, same=same))
+    return Entity(
+        **found,
+        facts=count,
+        same=tuple(same),
+        candidates=await candidates(ledgers, entity_ids=same),
+        neighbours=await neighbours(ledgers, same),
+    )
+
+
+async def timeline(
+    ledgers: Ledgers, same: Sequence[str], *, cursor: str | None = None, limit: int = 40
+) -> Page[Fact]:
+    """What was observed about an entity, the latest truth first."""
+    at, seq = begin(cursor, 2)
+    values = {
+        "entities": json.dumps(list(same)),
+        "at": at,
+        "seq": int(seq) if seq.isdecimal() else 1 << 62,
+        "limit": limit + 1,
+    }
+    query = sql.queries("memory")["timeline_before"]
+    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    return page(await facts.told(ledgers, found), limit, lambda fact: (fact.at, str(fact.seq)))
+
+
+async def candidates(
+    ledgers: Ledgers,
+    *,
+    status: str | None = "pending",
+    entity_ids: Sequence[str] | None = None,
+    limit: int = 50,
+) -> tuple[Candidate, ...]:
+    """Pairs that may be one, the likeliest first."""
+    found = await memory.candidates(ledgers, status=status, entities=entity_ids, limit=limit)
+    return tuple(_candidate(pair) for pair in found)
+
+
+async def neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) -> tuple[Neighbour, ...]:
+    """Whom and what an entity occurs with most, in its newest facts and episodes."""
+    query = sql.queries("memory")["neighbours"]
+    values = {"entities": json.dumps(list(same)), "limit": limit}
+    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    known = await names.roots(ledgers, [row[0] for row in found])
+    counts: dict[str, tuple[str, int, int]] = {}
+    for entity_id, in_facts, in_episodes in found:
+        root_id, name = known.get(entity_id, (entity_id, entity_id))
+        _, before, episodes_before = counts.get(root_id, ("", 0, 0))
+        counts[root_id] = (name, before + in_facts, episodes_before + in_episodes)
+    return tuple(
+        Neighbour(entity_id=id_, name=name, facts=in_facts, episodes=in_episodes)
+        for id_, (name, in_facts, in_episodes) in counts.items()
+        if id_ not in same
+    )
+
+
+async def _counts(ledgers: Ledgers, families: Sequence[Sequence[str]]) -> list[int]:
+    query = sql.queries("memory")["count_of_facts"]
+    wanted = [json.dumps(list(same)) for same in families]
+    return await ledgers.memory.read(lambda c: [all_rows(c, query, (each,))[0][0] for each in wanted])
+
+
+def _whole(connection: apsw.Connection, same: Sequence[str]) -> dict[str, Any]:
+    queries, wanted = sql.queries("identity"), (json.dumps(list(same)),)
+    id_, type_, name, summary, _, event_id, _, created_at, updated_at = all_rows(
+        connection, queries["entity"], (same[0],)
+    )[0]
+    return {
+        "id": id_,
+        "type": type_,
+        "name": name,
+        "summary": summary,
+        "source_event_id": event_id,
+        "created_at": created_at,
+        "updated_at": updated_at,
+        "merged": tuple(
+            Merged(id=row[0], type=row[1], name=row[2])
+            for each in same[1:]
+            for row in all_rows(connection, queries["entity"], (each,))
+        ),
+        "aliases": _each(Alias, all_rows(connection, queries["aliases_of"], wanted)),
+        "contacts": _each(Contact, all_rows(connection, queries["contacts_of"], wanted)),
+        "person_facts": _each(PersonFact, all_rows(connection, queries["person_facts_of"], wanted)),
+        "merge_events": _each(MergeEvent, all_rows(connection, queries["merge_events_of"], wanted)),
+    }
+
+
+def _each(kind: type[Any], rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(loaded(kind, row) for row in rows)
+
+
+def _candidate(pair: dict[str, Any]) -> Candidate:
+    reasons = [Reason(signal=str(each["signal"]), detail=str(each["detail"])) for each in pair.pop("reasons")]
+    return Candidate(**pair, reasons=tuple(reasons))

@@ -1,0 +1,104 @@
+"""Episodes as a list, and one of them with what was said and learned in it."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import apsw
+
+from nexus.errors import UsageError
+from nexus.gateway.views import events, names
+from nexus.gateway.views.events import Learned, Said
+from nexus.gateway.views.page import Page, all_rows, begin, loaded, page
+from nexus.ledgers import Ledgers, sql
+
+_MOST_EVENTS = 100
+_CHARACTERS = 1_500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Episode:
+    """A stretch of conversation, in one version."""
+
+    id: str
+    channel: str
+    thread_id: str | None
+    title: str | None
+    summary: str | None
+    start_time: str
+    end_time: str
+    event_count: int
+    token_count: int
+    version: int
+    previous_version_id: str | None
+    source_request_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mention:
+    """An entity that occurs in an episode."""
+
+    entity_id: str
+    name: str
+    mentions: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpisodeView:
+    """One episode, whole."""
+
+    episode: Episode
+    newer_id: str | None
+    """The version that took its place, where one did."""
+    said: tuple[Said, ...]
+    mentions: tuple[Mention, ...]
+    learned: tuple[Learned, ...]
+
+
+async def listed(
+    ledgers: Ledgers, *, channel: str | None = None, cursor: str | None = None, limit: int = 50
+) -> Page[Episode]:
+    """Episodes in their newest versions, the latest first."""
+    at, id_ = begin(cursor, 2)
+    values = {"channel": channel, "at": at, "id": id_, "limit": limit + 1}
+    query = sql.queries("memory")["episodes_before"]
+    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    lines = [loaded(Episode, row) for row in found]
+    return page(lines, limit, lambda line: (line.end_time, line.id))
+
+
+async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
+    """One episode, with the beginning of what was said in it."""
+    found = await ledgers.memory.read(partial(_whole, episode_id=episode_id))
+    if found is None:
+        raise UsageError(f"There is no episode {episode_id}", hint="It may have been forgotten.")
+    episode, newer, event_ids, mentions, learned = found
+    known = await names.roots(ledgers, [row[0] for row in mentions])
+    return EpisodeView(
+        episode=episode,
+        newer_id=newer,
+        said=await events.said(ledgers, event_ids, _CHARACTERS),
+        mentions=tuple(
+            Mention(entity_id=known[id_][0], name=known[id_][1], mentions=count)
+            for id_, count in mentions
+            if id_ in known
+        ),
+        learned=learned,
+    )
+
+
+def _whole(connection: apsw.Connection, episode_id: str) -> Any:
+    queries = sql.queries("memory")
+    found = all_rows(connection, queries["episode"], (episode_id,))
+    if not found:
+        return None
+    newer = all_rows(connection, queries["newer_episode"], (episode_id,))
+    event_ids = all_rows(connection, queries["events_of_episode"], (episode_id, _MOST_EVENTS))
+    learned = all_rows(connection, queries["facts_of_episode"], (episode_id, _MOST_EVENTS))
+    return (
+        loaded(Episode, found[0]),
+        newer[0][0] if newer else None,
+        [row[0] for row in event_ids],
+        all_rows(connection, queries["mentions_of_episode"], (episode_id,)),
+        tuple(loaded(Learned, row) for row in learned),
+    )

@@ -1,0 +1,103 @@
+"""One recorded message, with what was said around it and what came of it."""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+
+import apsw
+
+from nexus.errors import UsageError
+from nexus.gateway.views.page import all_rows, loaded
+from nexus.ledgers import Ledgers, events, sql
+from nexus.ledgers.events import Event
+
+_AROUND = 6
+_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """A message beside another one. `characters` is its whole length."""
+
+    seq: int
+    id: str
+    direction: str
+    sender: str | None
+    content: str
+    characters: int
+    occurred_at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Learned:
+    """A fact that came from a message."""
+
+    id: str
+    fact: str
+    source_entity_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventView:
+    """A message in its conversation."""
+
+    event: Event
+    thread_title: str | None
+    before: tuple[Said, ...]
+    after: tuple[Said, ...]
+    request_ids: tuple[str, ...]
+    """The requests that it asked for, or the one that it answers."""
+    learned: tuple[Learned, ...]
+    episode_ids: tuple[str, ...]
+
+
+async def get(ledgers: Ledgers, event_id: str) -> EventView:
+    """One event, whole."""
+    found = await ledgers.events.read(partial(events.get, event_id=event_id))
+    if found is None:
+        raise UsageError(f"There is no event {event_id}", hint="It may have been forgotten.")
+    title, before, after = await ledgers.events.read(partial(_around, event=found))
+    asked = sql.queries("runtime")["requests_of_event"]
+    requests = await ledgers.runtime.read(lambda c: all_rows(c, asked, (event_id,)))
+    learned, episodes = await ledgers.memory.read(partial(_learned, event_id=event_id))
+    return EventView(
+        event=found,
+        thread_title=title,
+        before=before,
+        after=after,
+        request_ids=tuple(row[0] for row in requests) or tuple(filter(None, [found.request_id])),
+        learned=learned,
+        episode_ids=episodes,
+    )
+
+
+async def said(ledgers: Ledgers, ids: list[str], characters: int = _CHARACTERS) -> tuple[Said, ...]:
+    """Some events in the order in which they were recorded."""
+    values = {"ids": json.dumps(ids), "most": characters}
+    query = sql.queries("events")["said"]
+    found = await ledgers.events.read(lambda c: all_rows(c, query, values))
+    return tuple(loaded(Said, row) for row in found)
+
+
+def _around(
+    connection: apsw.Connection, event: Event
+) -> tuple[str | None, tuple[Said, ...], tuple[Said, ...]]:
+    if event.thread_id is None:
+        return None, (), ()
+    queries = sql.queries("events")
+    title = all_rows(connection, queries["thread_title"], (event.thread_id,))
+    values = {"thread_id": event.thread_id, "seq": event.seq, "limit": _AROUND, "most": _CHARACTERS}
+    before = all_rows(connection, queries["said_before"], values)
+    after = all_rows(connection, queries["said_after"], values)
+    return (
+        title[0][0] if title else None,
+        tuple(loaded(Said, row) for row in reversed(before)),
+        tuple(loaded(Said, row) for row in after),
+    )
+
+
+def _learned(connection: apsw.Connection, event_id: str) -> tuple[tuple[Learned, ...], tuple[str, ...]]:
+    queries = sql.queries("memory")
+    facts = all_rows(connection, queries["facts_from_event"], (event_id,))
+    episodes = all_rows(connection, queries["episodes_with_event"], (event_id,))
+    return tuple(loaded(Learned, row) for row in facts), tuple(row[0] for row in episodes)

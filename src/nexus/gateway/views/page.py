@@ -1,0 +1,64 @@
+"""A part of a long list, and where the next part begins.
+
+A list goes on behind the key of its last row and never counts from its beginning, so that the thousandth
+part costs what the first does.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Generic, TypeVar, cast
+
+import apsw
+
+from nexus.errors import UsageError
+
+T = TypeVar("T")
+
+# Sorts behind every timestamp and every id, and occurs in none.
+LAST = "~"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page(Generic[T]):
+    """Some rows; `next` is what to ask for to see those that follow, and None where these are the last."""
+
+    items: tuple[T, ...]
+    next: str | None = None
+
+
+def page(found: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]]) -> Page[T]:
+    """A page of `limit` rows, out of one row more than that where more follow."""
+    items = tuple(found[:limit])
+    more = len(found) > limit
+    return Page(items=items, next=LAST.join(key(items[-1])) if more else None)
+
+
+def begin(cursor: str | None, parts: int) -> tuple[str, ...]:
+    """The key behind which a page begins; behind everything where there is no cursor."""
+    if not cursor:
+        return (LAST,) * parts
+    found = tuple(cursor.split(LAST))
+    if len(found) != parts or not all(found):
+        raise UsageError(f"{cursor!r} is not the place of a page", hint="Begin again without it.")
+    return found
+
+
+def columns(kind: type[Any], before: str | None = None) -> tuple[str, ...]:
+    """The fields of a record in their order; those before one that is not stored with the rest."""
+    names = tuple(each.name for each in fields(kind))
+    return names if before is None else names[: names.index(before)]
+
+
+def loaded(kind: type[T], row: object) -> T:
+    """A row as a record whose fields are in the order of its columns."""
+    return kind(**named(columns(kind), row))
+
+
+def named(names: tuple[str, ...], row: object) -> dict[str, Any]:
+    """The values of a row by their names."""
+    return dict(zip(names, cast("tuple[Any, ...]", row), strict=True))
+
+
+def all_rows(connection: apsw.Connection, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
+    """All rows of a statement."""
+    return cast("list[tuple[Any, ...]]", connection.execute(statement, values).fetchall())

@@ -1,0 +1,145 @@
+"""Requests as a list, and one of them with all that it led to."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import apsw
+
+from nexus import clock
+from nexus.gateway.views import names
+from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import requests as stored
+from nexus.ledgers.runtime import trace as traces
+from nexus.ledgers.runtime.requests import StoredRequest
+from nexus.ledgers.runtime.trace import Node
+from nexus.ledgers.runtime.usage import Totals
+
+_ASKED_CHARACTERS = 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestLine:
+    """One request in a list, with what it and everything below it cost."""
+
+    id: str
+    status: str
+    channel: str | None
+    session_label: str | None
+    role: str | None
+    stage: str | None
+    error: str | None
+    event_id: str | None
+    principal_id: str | None
+    created_at: str
+    ended_at: str | None
+    asked: str
+    """The beginning of the message."""
+    principal: str | None
+    duration_ms: float | None
+    """None while it is under way."""
+    workers: int
+    total: Totals
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trace:
+    """One request, whole."""
+
+    request: StoredRequest | None
+    """None where it was forgotten: what it cost is left."""
+    node: Node
+    asked: str
+    answered: str | None
+    principal: str | None
+    parent: str | None
+
+
+_COLUMNS = columns(RequestLine, before="asked")
+
+
+async def listed(
+    ledgers: Ledgers,
+    *,
+    status: str | None = None,
+    channel: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> Page[RequestLine]:
+    """Requests of people and channels, the newest first. Those of workers are counted with them."""
+    at, id_ = begin(cursor, 2)
+    values = {"status": status, "channel": channel, "at": at, "id": id_, "limit": limit + 1}
+    found, spent, workers = await ledgers.runtime.read(partial(_with_usage, values=values))
+    asked = await names.messages(ledgers, [row["event_id"] for row in found], _ASKED_CHARACTERS)
+    known = await names.entities(ledgers, [row["principal_id"] for row in found])
+    lines = [
+        RequestLine(
+            **row,
+            asked=asked.get(row["event_id"] or "", ""),
+            principal=known.get(row["principal_id"] or ""),
+            duration_ms=duration_ms(row["created_at"], row["ended_at"]),
+            workers=workers.get(row["id"], 0),
+            total=spent.get(row["id"], Totals()),
+        )
+        for row in found
+    ]
+    return page(lines, limit, lambda line: (line.created_at, line.id))
+
+
+async def channels(ledgers: Ledgers) -> tuple[str, ...]:
+    """The channels over which something was asked, for a filter."""
+    found = await ledgers.runtime.read(lambda c: all_rows(c, sql.queries("runtime")["request_channels"]))
+    return tuple(row[0] for row in found)
+
+
+async def trace(ledgers: Ledgers, reference: str) -> Trace:
+    """The request that an id means, with everything below it."""
+    request_id = await ledgers.runtime.read(partial(traces.find, text=reference))
+    node = await ledgers.runtime.read(partial(traces.load, request_id=request_id))
+    request = await ledgers.runtime.read(partial(stored.get, request_id=request_id))
+    restored = await stored.restore(ledgers, request_id)
+    answers = await ledgers.events.read(partial(_answers, request_id=request_id))
+    principal = request.principal_id if request else None
+    return Trace(
+        request=request,
+        node=node,
+        asked="" if restored is None else restored.event.content,
+        answered="\n\n".join(answers) or None,
+        principal=(await names.entities(ledgers, [principal])).get(principal or ""),
+        parent=request.parent_request_id if request else None,
+    )
+
+
+def duration_ms(start: str, end: str | None) -> float | None:
+    """How long something took, or None while it is under way."""
+    if end is None:
+        return None
+    return (clock.parse(end) - clock.parse(start)).total_seconds() * 1000
+
+
+def _with_usage(
+    connection: apsw.Connection, values: dict[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Totals], dict[str, int]]:
+    queries = sql.queries("runtime")
+    found = [named(_COLUMNS, row) for row in all_rows(connection, queries["listed_requests"], values)]
+    return found, *_below(connection, [row["id"] for row in found])
+
+
+def _below(connection: apsw.Connection, roots: Sequence[str]) -> tuple[dict[str, Totals], dict[str, int]]:
+    queries, wanted = sql.queries("runtime"), (json.dumps(list(roots)),)
+    spent = {row[0]: totals(row[1:]) for row in all_rows(connection, queries["usage_of_roots"], wanted)}
+    workers = {row[0]: row[1] for row in all_rows(connection, queries["workers_of_roots"], wanted)}
+    return spent, workers
+
+
+def totals(row: Iterable[Any]) -> Totals:
+    """Sums in the order of the fields of Totals."""
+    return Totals(**dict(zip(Totals.__slots__, row, strict=True)))
+
+
+def _answers(connection: apsw.Connection, request_id: str) -> list[str]:
+    rows = all_rows(connection, sql.queries("events")["said_for_request"], (request_id,))
+    return [row[0] for row in rows]

@@ -1,0 +1,144 @@
+"""Sessions as a list, and the transcript of one."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import partial
+
+import apsw
+
+from nexus.errors import UsageError
+from nexus.gateway.views.page import Page, all_rows, begin, columns, loaded, named, page
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.agents import sessions as stored
+from nexus.ledgers.agents.sessions import Session
+
+# A transcript is read, not downloaded: what is longer is cut, and says so.
+MOST_CHARACTERS = 6_000
+_MOST_OF_A_CALL = 1_500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionLine:
+    """One session in a list."""
+
+    id: str
+    label: str
+    role: str
+    model: str | None
+    parent_label: str | None
+    created_at: str
+    updated_at: str
+    turns: int
+    last_said: str | None
+    """The beginning of what a person or an agent last said."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ToolCall:
+    """A tool that was called by a message."""
+
+    id: str
+    turn_id: str
+    position: int | None
+    tool_name: str
+    arguments: str
+    result: str | None
+    status: str
+    error: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One message of a transcript. `characters` is its whole length, of which `content` is the beginning."""
+
+    id: str
+    turn_id: str
+    position: int
+    role: str
+    content: str
+    characters: int
+    model: str | None
+    event_id: str | None
+    created_at: str
+    turn_kind: str
+    turn_status: str
+    turn_error: str | None
+    request_id: str | None
+    execution_id: str | None
+    calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def is_cut(self) -> bool:
+        return self.characters > len(self.content)
+
+
+_STORED = columns(Message, before="calls")
+
+
+async def listed(
+    ledgers: Ledgers, *, role: str | None = None, cursor: str | None = None, limit: int = 50
+) -> Page[SessionLine]:
+    """Sessions, the one that was last used first."""
+    at, id_ = begin(cursor, 2)
+    values = {"role": role, "at": at, "id": id_, "limit": limit + 1}
+    query = sql.queries("agents")["listed_sessions"]
+    found = await ledgers.agents.read(lambda c: all_rows(c, query, values))
+    lines = [loaded(SessionLine, row) for row in found]
+    return page(lines, limit, lambda line: (line.updated_at, line.id))
+
+
+async def roles(ledgers: Ledgers) -> tuple[str, ...]:
+    """The roles that sessions have, for a filter."""
+    found = await ledgers.agents.read(lambda c: all_rows(c, sql.queries("agents")["session_roles"]))
+    return tuple(row[0] for row in found)
+
+
+async def get(ledgers: Ledgers, label: str) -> Session:
+    """The session of a label."""
+    found = await ledgers.agents.read(partial(stored.get, label=label))
+    if found is None:
+        raise UsageError(f"There is no session {label}", hint="The sessions page lists those there are.")
+    return found
+
+
+async def transcript(
+    ledgers: Ledgers, session_id: str, *, cursor: str | None = None, limit: int = 30
+) -> Page[Message]:
+    """The newest messages of a session in the order in which they were said; the next page is older."""
+    before = int(cursor) if cursor and cursor.isdecimal() else 1 << 62
+    return await ledgers.agents.read(
+        partial(_transcript, session_id=session_id, before=before, limit=limit, most=MOST_CHARACTERS)
+    )
+
+
+async def message(ledgers: Ledgers, message_id: str) -> Message:
+    """One message in its full length."""
+    query = sql.queries("agents")["whole_message"]
+    found = await ledgers.agents.read(lambda c: all_rows(c, query, (message_id,)))
+    if not found:
+        raise UsageError(f"There is no message {message_id}")
+    return Message(**named(_STORED, found[0]))
+
+
+def _transcript(
+    connection: apsw.Connection, session_id: str, before: int, limit: int, most: int
+) -> Page[Message]:
+    values = {"session_id": session_id, "before": before, "limit": limit + 1, "most": most}
+    found = all_rows(connection, sql.queries("agents")["transcript"], values)
+    messages = [Message(**named(_STORED, row)) for row in found]
+    newest_first = page(messages, limit, lambda each: (str(each.position),))
+    calls = _calls(connection, sorted({each.turn_id for each in newest_first.items}))
+    shown = (
+        replace(each, calls=tuple(calls[each.turn_id, each.position])) for each in newest_first.items[::-1]
+    )
+    return Page(items=tuple(shown), next=newest_first.next)
+
+
+def _calls(connection: apsw.Connection, turn_ids: list[str]) -> dict[tuple[str, int | None], list[ToolCall]]:
+    values = {"turns": json.dumps(turn_ids), "most": _MOST_OF_A_CALL}
+    found: dict[tuple[str, int | None], list[ToolCall]] = defaultdict(list)
+    for row in all_rows(connection, sql.queries("agents")["calls_of_turns"], values):
+        call = loaded(ToolCall, row)
+        found[call.turn_id, call.position].append(call)
+    return found

@@ -1,0 +1,80 @@
+"""The settings in force, for reading. Secrets are not among them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, cast
+from urllib.parse import urlsplit, urlunsplit
+
+from nexus.config import Config
+from nexus.settings import described
+
+# People write secrets where none belong: into an address, into the arguments of a program.
+_MAY_HOLD_SECRETS: Final = frozenset({"args", "env", "headers"})
+_ADDRESSES: Final = frozenset({"base_url", "database", "url"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Setting:
+    """One setting: what it is, what it is about, and whether it is the default."""
+
+    name: str
+    value: str
+    about: str
+    is_default: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """The settings of one table of config.toml."""
+
+    name: str
+    about: str
+    settings: tuple[Setting, ...]
+
+
+def sections(config: Config) -> tuple[Section, ...]:
+    """Every setting. Of what may be a secret it is told whether it is set, and never what it is."""
+    found: list[Section] = []
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, Mapping):
+            named = cast("Mapping[str, Any]", value)
+            found += [_section(f"{field.name}.{name}", each) for name, each in named.items()]
+        else:
+            found.append(_section(field.name, value))
+    return tuple(found)
+
+
+def _section(name: str, value: Any) -> Section:
+    kind = cast("type[Any]", type(value))
+    settings = [
+        Setting(
+            name=entry.key,
+            value=_shown(entry.key, getattr(value, entry.key), secret=entry.secret),
+            about=entry.doc,
+            is_default=getattr(value, entry.key) == entry.default,
+        )
+        for entry in described(name, kind)
+    ]
+    return Section(name=name, about=kind.__doc__ or "", settings=tuple(settings))
+
+
+def _shown(name: str, value: Any, *, secret: bool) -> str:
+    if secret or name in _MAY_HOLD_SECRETS:
+        return "set" if value else "not set"
+    if name in _ADDRESSES and value:
+        return _without_credentials(str(value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, cast("tuple[Any, ...]", value))) or "none"
+    return "not set" if value == "" else str(value)
+
+
+def _without_credentials(address: str) -> str:
+    """Scheme, host, port and path: a name, a password or a query may be secret."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "set"
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

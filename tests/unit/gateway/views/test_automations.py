@@ -1,0 +1,56 @@
+"""Automations by hook point, their versions and workspaces."""
+
+from pathlib import Path
+
+import pytest
+
+from nexus.automations.workspace.history import History
+from nexus.errors import UsageError, WorkspaceError
+from nexus.gateway.views import automations
+from unit.gateway.scene import SCRIPT, Scene
+
+
+async def test_every_hook_point_is_shown_with_what_runs_there(scene: Scene, tmp_path: Path) -> None:
+    await scene.automation(tmp_path, "greeter", hook_point="finalize")
+    places = {place.name: place for place in await automations.by_hook_point(scene.ledgers)}
+    (line,) = places["finalize"].automations
+    assert (line.automation.name, line.condition, line.last) == ("greeter", "active", None)
+    assert places["runAutomations"].automations == ()
+
+
+async def test_versions_can_be_compared_by_settings_and_script(scene: Scene, tmp_path: Path) -> None:
+    await scene.automation(tmp_path, "greeter")
+    changed = SCRIPT.replace("{}", '{"enrich": {}}')
+    await scene.automation(tmp_path, "greeter", changed, priority=5)
+    view = await automations.get(scene.ledgers, "greeter")
+    assert [each.version for each in view.versions] == [2, 1]
+    assert view.script == changed
+    told = await automations.difference(scene.ledgers, "greeter", 1, 2)
+    assert "-    return {}" in told
+    assert "+priority: 5" in told
+    with pytest.raises(UsageError):
+        await automations.difference(scene.ledgers, "greeter", 1, 9)
+
+
+async def test_a_workspace_shows_its_files_and_its_history(scene: Scene, tmp_path: Path) -> None:
+    folder = f"{scene.ledgers.home.meeseeks / 'greeter'}/"
+    await scene.automation(tmp_path, "greeter", workspace_dir=folder)
+    place = scene.ledgers.home.meeseeks / "greeter"
+    commit = History(place).commit("first")
+    assert commit is not None
+    view = await automations.get(scene.ledgers, "greeter")
+    assert "ROLE.md" in {file.name for file in view.files}
+    assert [change.message for change in view.history] == ["first"]
+    assert "# greeter" in await automations.file(scene.ledgers, "greeter", "ROLE.md")
+    assert "ROLE.md" in await automations.change(scene.ledgers, "greeter", commit)
+
+
+async def test_nothing_outside_of_the_workspace_is_shown(scene: Scene, tmp_path: Path) -> None:
+    folder = f"{scene.ledgers.home.meeseeks / 'greeter'}/"
+    await scene.automation(tmp_path, "greeter", workspace_dir=folder)
+    (scene.ledgers.home.meeseeks / "greeter" / "link").symlink_to("/etc/passwd")
+    for name in ("../../config.toml", "/etc/passwd", "link", ".git/config"):
+        with pytest.raises(WorkspaceError):
+            await automations.file(scene.ledgers, "greeter", name)
+    with pytest.raises(UsageError):
+        await automations.change(scene.ledgers, "greeter", "--output=/tmp/x")

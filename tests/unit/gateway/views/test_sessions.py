@@ -1,0 +1,35 @@
+"""Sessions and their transcripts."""
+
+from nexus.gateway.views import sessions
+from unit.gateway.scene import Scene
+
+
+async def test_sessions_are_listed_with_what_was_last_said(scene: Scene) -> None:
+    await scene.converse("Hello", "How are you?")
+    await scene.converse("Other", label="second")
+    found = (await sessions.listed(scene.ledgers)).items
+    assert {(line.label, line.turns, line.last_said) for line in found} == {
+        ("main", 2, "Answer to: How are you?"),
+        ("second", 1, "Answer to: Other"),
+    }
+    assert await sessions.roles(scene.ledgers) == ("manager",)
+
+
+async def test_a_transcript_begins_with_the_newest_page_and_goes_back(scene: Scene) -> None:
+    await scene.converse("One", "Two")
+    session = await sessions.get(scene.ledgers, "main")
+    newest = await sessions.transcript(scene.ledgers, session.id, limit=3)
+    assert [each.content for each in newest.items] == ["Answer to: One", "Two", "Answer to: Two"]
+    older = await sessions.transcript(scene.ledgers, session.id, limit=3, cursor=newest.next)
+    assert [each.content for each in older.items] == ["One"]
+    assert older.next is None
+
+
+async def test_a_long_message_is_cut_and_can_be_read_whole(scene: Scene) -> None:
+    await scene.converse("x" * 20_000)
+    session = await sessions.get(scene.ledgers, "main")
+    first = (await sessions.transcript(scene.ledgers, session.id)).items[0]
+    assert first.is_cut
+    assert len(first.content) == sessions.MOST_CHARACTERS
+    whole = await sessions.message(scene.ledgers, first.id)
+    assert len(whole.content) == 20_000
