@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from nexus import clock
+from nexus.answer import Totals
 from nexus.gateway.views.page import all_rows
 from nexus.gateway.views.requests import totals
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.runtime.usage import Totals
 
 RANGES_DAYS: Final = (7, 30, 90, 365)
 
