@@ -7,7 +7,9 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from weakref import WeakValueDictionary
 
+from nexus import ids
 from nexus.answer import Result
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
@@ -37,8 +39,9 @@ from nexus.memory.provenance import Provenance
 from nexus.memory.recall import EVERYTHING, Recall, Visibility
 from nexus.memory.upkeep import Upkeep
 from nexus.pipeline import Incoming, Pipeline, access
-from nexus.pipeline.answered import Answer, Answered
+from nexus.pipeline.answered import Answer, Answered, Heard
 from nexus.pipeline.pipeline import refused
+from nexus.pipeline.repeated import heard_before
 from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request
 from nexus.roles.bundled import bundled
@@ -60,6 +63,7 @@ class App:
         self._serve = serve
         self._has_door = door
         self._stack = AsyncExitStack()
+        self._hearing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.ledgers = Ledgers(home, config.ledgers)
         self.engine = Engine(Settings.of_home(home, config.engine))
         self.embedding = Background(
@@ -134,6 +138,20 @@ class App:
         mode: Mode = "followup",
     ) -> Answer:
         """Say something as the owner of the home; what is going to answer is returned at once."""
+        heard = await self.hear(text, session_label=session_label, channel=channel, model=model, mode=mode)
+        return heard.answer
+
+    async def hear(
+        self,
+        text: str,
+        *,
+        session_label: str = "main",
+        channel: str = "cli",
+        model: str = "",
+        mode: Mode = "followup",
+        external_id: str | None = None,
+    ) -> Heard:
+        """As `say`, with the request that it became. What comes again under an external id is the same."""
         check_label(session_label)
         await self.broker.check_models("manager", model)
         incoming = Incoming(
@@ -145,11 +163,12 @@ class App:
             is_owner=True,
             model=model,
             mode=mode,
+            external_id=external_id,
         )
-        journey = await self.pipeline.receive(incoming)
-        if journey.denied is not None:
-            raise refused(journey)
-        return journey.run or Answered(journey.request.request_id, journey.response or "")
+        # Under the lock a message that comes twice at once is still received once.
+        async with self._hearing.setdefault(external_id or ids.new("key"), asyncio.Lock()):
+            heard = await heard_before(self.ledgers, self.broker, incoming)
+            return heard or await self._received(incoming)
 
     async def leave(self, session_label: str, *, channel: str = "cli") -> None:
         """A person starts afresh: automations may still do something about the session that is left."""
@@ -211,6 +230,15 @@ class App:
         own = frozenset(filter(None, [request.event.thread_id]))
         visible = EVERYTHING if request.access.memory == "all" else Visibility(thread_ids=own)
         return await self.recall(visible)
+
+    async def _received(self, incoming: Incoming) -> Heard:
+        journey = await self.pipeline.receive(incoming)
+        if journey.denied is not None:
+            raise refused(journey)
+        id_ = journey.request.request_id
+        if journey.run is None:
+            return Heard(request_id=id_, answer=Answered(id_, journey.response or ""))
+        return Heard(request_id=id_, answer=journey.run, execution_id=journey.run.id)
 
     async def _embed(self, kind: str, ids: list[str]) -> None:
         self.embedding.wake()

@@ -24,6 +24,10 @@ class Run:
         except EndedError as ended:
             raise _explained(ended, await self._handle.state()) from None
 
+    async def state(self) -> Execution:
+        """The run as it stands."""
+        return await self._handle.state()
+
     async def deltas(self) -> AsyncIterator[Delta]:
         """The answer as it is written, from its beginning, also where another process or run writes it."""
         async for delta in self._streams.subscribe(self.id, self._is_over):

@@ -1,6 +1,7 @@
 """An answer that no agent gave, in the hand of whoever asked."""
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from nexus.answer import Delta, Response, Result, Totals
@@ -17,6 +18,16 @@ class Answer(Protocol):
     def deltas(self) -> AsyncIterator[Delta]: ...
 
     async def cancel(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """What a message became: a request, and what answers it."""
+
+    request_id: str
+    answer: Answer
+    execution_id: str | None = None
+    """The run that answers; None where no agent is to."""
 
 
 class Answered:

@@ -125,6 +125,12 @@ def get(connection: apsw.Connection, event_id: str) -> Event | None:
     return Event(**{**values, "metadata": json.loads(values["metadata"])})
 
 
+def delivered(connection: apsw.Connection, *, channel: str, external_id: str) -> Event | None:
+    """The event that a channel delivered under an id of its own."""
+    found = connection.execute(sql.queries("events")["recorded"], (channel, storable(external_id))).get
+    return None if found is None else get(connection, cast("str", found))
+
+
 def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: int) -> list[str]:
     """What was last said into a thread, the newest first."""
     values: dict[str, Any] = {"channel": channel, "external_id": external_id, "limit": limit}

@@ -1,0 +1,109 @@
+"""Runs: how they stand, their answers as they are written, and stopping them."""
+
+import json
+from collections.abc import AsyncIterable, AsyncIterator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BaseModel, Field
+
+from nexus.answer import Result
+from nexus.broker.results import Run
+from nexus.engine.errors import EndedError
+from nexus.gateway.dependencies import Home
+from nexus.ledgers.runtime.executions import Status
+
+router = APIRouter(prefix="/executions", tags=["executions"])
+ExecutionId = Annotated[str, Path(description="The id of a run, `exe_…`.")]
+
+
+class Execution(BaseModel):
+    """A run, as it stands."""
+
+    id: str
+    request_id: str
+    session: str
+    status: Status
+    taken_by: str | None = Field(description="The run that answers for this one too.")
+    error: str | None = Field(description="Why it ended without a result.")
+    enqueued_at: str
+    started_at: str | None
+    ended_at: str | None
+
+
+_SHOWN = Execution.model_fields.keys() - {"session"}
+
+
+class Cancelled(BaseModel):
+    """What came of a wish to stop."""
+
+    cancelled: bool = Field(description="False: it had ended already.")
+
+
+async def _known(home: Home, execution_id: ExecutionId) -> Run:
+    run = home.broker.run(execution_id)
+    await run.state()
+    return run
+
+
+Known = Annotated[Run, Depends(_known)]
+
+
+@router.get("/{execution_id}")
+async def get_execution(run: Known) -> Execution:
+    """How a run stands."""
+    state = await run.state()
+    values: dict[str, Any] = {
+        name: getattr(state, name) for name in Execution.model_fields if name != "session"
+    }
+    return Execution(session=state.session_label, **values)
+
+
+@router.get("/{execution_id}/result")
+async def get_result(run: Known) -> Result:
+    """The result of a run: waits until there is one."""
+    return await run.result()
+
+
+@router.get("/{execution_id}/stream", response_class=EventSourceResponse)
+async def stream_answer(
+    run: Known,
+    last_event_id: Annotated[
+        int, Header(ge=0, le=2**31, description="The number of the last piece that was seen.")
+    ] = 0,
+) -> AsyncIterable[ServerSentEvent]:
+    """The answer as it is written, from its beginning, as server-sent events.
+
+    `delta` events carry a piece each: `begin` and `done` enclose one answer of the model, `text`, `thinking`,
+    `tool_call` and `tool_result` lie between, `restart` withdraws what came since `begin`. The last event is
+    `result`, or `failed` with a status, a message and a hint. A client that reconnects with `Last-Event-ID`
+    gets what it has not seen. A minute after its end only the last event of a run is left.
+    """
+    number = 0
+    async for delta in run.deltas():
+        number += 1
+        if number > last_event_id:
+            said = {key: value for key, value in asdict(delta).items() if value}
+            yield _event("delta", number, said)
+    async for event in _end(run, number + 1):
+        yield event
+
+
+@router.post("/{execution_id}/cancel")
+async def cancel_execution(run: Known) -> Cancelled:
+    """Stop a run: one that waits never begins, one that runs is asked to end."""
+    return Cancelled(cancelled=await run.cancel())
+
+
+async def _end(run: Run, number: int) -> AsyncIterator[ServerSentEvent]:
+    try:
+        yield _event("result", number, (await run.result()).to_json())
+    except EndedError as error:
+        status = (await run.state()).status
+        yield _event("failed", number, {"status": status, "message": error.message, "hint": error.hint})
+
+
+def _event(kind: str, number: int, value: dict[str, Any]) -> ServerSentEvent:
+    return ServerSentEvent(event=kind, id=str(number), raw_data=json.dumps(value, separators=(",", ":")))

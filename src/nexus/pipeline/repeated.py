@@ -1,0 +1,65 @@
+"""A message that comes again under the same key: it is worked on once, and the second finds the first."""
+
+from functools import partial
+
+import apsw
+
+from nexus import ids
+from nexus.broker.broker import Broker
+from nexus.errors import AccessError, AgentError, UsageError
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime.requests import StoredRequest
+from nexus.ledgers.text import storable
+from nexus.pipeline.answered import Answered, Heard
+from nexus.pipeline.incoming import Incoming
+
+
+async def heard_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) -> Heard | None:
+    """What became of the message; None where it was never heard, or its process ended before it was asked."""
+    external_id = incoming.external_id
+    if external_id is None:
+        return None
+    event = await ledgers.events.read(
+        partial(events.delivered, channel=incoming.channel, external_id=external_id)
+    )
+    if event is None:
+        return None
+    if event.content != storable(incoming.content):
+        raise UsageError("This key was used for another message", hint="Make a new key for each message.")
+    request = await ledgers.runtime.read(partial(_last_request, event_id=event.id))
+    if request is None:
+        return None
+    runs = await ledgers.runtime.read(
+        partial(executions.of_request, request_id=request.id, session_label=request.session_label or "")
+    )
+    if runs:
+        return Heard(request_id=request.id, answer=broker.run(runs[0].id), execution_id=runs[0].id)
+    return await _without_run(ledgers, request)
+
+
+async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Heard | None:
+    if request.status == "denied":
+        raise AccessError(f"This was denied: {request.error}")
+    if request.status == "failed":
+        raise AgentError(request.error or "This message failed")
+    if request.status == "running":
+        # It holds the key no more: nobody was asked on its behalf, and nobody will be.
+        end = partial(
+            requests.end,
+            request_id=request.id,
+            status="failed",
+            error="Its process ended before it was asked",
+        )
+        await ledgers.runtime.write(end)
+        return None
+    external_id = ids.derived("evt", request.id, "answer")
+    said = await ledgers.events.read(
+        partial(events.delivered, channel=request.channel or "", external_id=external_id)
+    )
+    return Heard(request_id=request.id, answer=Answered(request.id, said.content if said else ""))
+
+
+def _last_request(connection: apsw.Connection, event_id: str) -> StoredRequest | None:
+    found = requests.of_event(connection, event_id)
+    return requests.get(connection, found[-1]) if found else None

@@ -1,0 +1,22 @@
+"""A home's gateway on loopback, and a client that has its token."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from nexus.app import App
+from nexus.gateway.listener import bound
+from nexus.gateway.server import Gateway
+
+
+@asynccontextmanager
+async def gateway_on(app: App) -> AsyncGenerator[httpx.AsyncClient]:
+    """The gateway of an open home, really listening; the client speaks for its owner."""
+    with bound("127.0.0.1", 0) as listening:
+        async with Gateway(app, listening) as gateway, client_of(gateway.url, app.home.token()) as client:
+            yield client
+
+
+def client_of(url: str, token: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=60)
