@@ -6,8 +6,11 @@ milliseconds hold the microseconds; what they make is still a valid ULID.
 
 import hashlib
 import os
+import random
 import threading
 import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
@@ -24,7 +27,11 @@ class Ulids:
     direction; the session queue's order rests on ids, so a clock stepped back must not reorder it.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, now_us: Callable[[], int] | None = None, randomness: random.Random | None = None
+    ) -> None:
+        self._now_us = now_us or _system_us
+        self._randomness = randomness or random.SystemRandom()
         self._lock = threading.Lock()
         self._last = 0
 
@@ -34,16 +41,20 @@ class Ulids:
         self._last = 0
 
     def next(self) -> str:
-        milliseconds, microseconds = divmod(time.time_ns() // 1_000, 1_000)
+        milliseconds, microseconds = divmod(self._now_us(), 1_000)
         fresh = ((milliseconds << 10) | microseconds) << _RANDOM_BITS
         with self._lock:
             # Half of the random range stays free, so that increments cannot spill into the time.
             if fresh > self._last:
-                self._last = fresh | (int.from_bytes(os.urandom(9)) >> 3)
+                self._last = fresh | self._randomness.getrandbits(_RANDOM_BITS - 1)
             else:
                 self._last += 1
             value = self._last
         return _encode(value)
+
+
+def _system_us() -> int:
+    return time.time_ns() // 1_000
 
 
 def _encode(value: int) -> str:
@@ -52,13 +63,14 @@ def _encode(value: int) -> str:
 
 
 _ulids = Ulids()
+_source = _ulids
 # A child that shares the parent's last id would make the parent's next ones again.
 os.register_at_fork(after_in_child=_ulids.restart)
 
 
 def new(prefix: str) -> str:
     """A new id such as `fact_01JCQ3…`."""
-    return f"{prefix}_{_ulids.next()}"
+    return f"{prefix}_{_source.next()}"
 
 
 def derived(prefix: str, id_: str, salt: str) -> str:
@@ -67,3 +79,14 @@ def derived(prefix: str, id_: str, salt: str) -> str:
     rest = "".join(_ALPHABET[(digest >> shift) & 31] for shift in range(0, 5 * _CHARACTERS, 5))
     own = id_.partition("_")[2]
     return f"{prefix}_{(own[:_TIME_CHARACTERS] + rest)[:_CHARACTERS]}"
+
+
+@contextmanager
+def made_by(ulids: Ulids) -> Generator[None]:
+    """Let ids come from another source, such as one of the past. It counts for the whole process."""
+    global _source  # noqa: PLW0603 - ids are made in threads too, which no context variable reaches
+    before, _source = _source, ulids
+    try:
+        yield
+    finally:
+        _source = before

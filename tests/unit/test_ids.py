@@ -1,6 +1,7 @@
 """Ids that sort by the time they were made."""
 
 import os
+import random
 import re
 import threading
 import time
@@ -91,3 +92,13 @@ def test_two_makers_in_one_millisecond_sort_by_microseconds(monkeypatch: pytest.
         first = one.next()
         monkeypatch.setattr(time, "time_ns", lambda moment=moment: moment + 1_000)
         assert first < other.next()
+
+
+def test_ids_can_come_from_another_time_and_the_same_seed() -> None:
+    def made() -> list[str]:
+        with ids.made_by(ids.Ulids(lambda: 1_600_000_000_000_000, random.Random(3))):
+            return [ids.new("evt") for _ in range(5)]
+
+    assert made() == made() == sorted(made())
+    assert _milliseconds(made()[0].removeprefix("evt_")) == 1_600_000_000_000
+    assert ids.new("evt") > made()[-1]

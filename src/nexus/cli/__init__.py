@@ -17,6 +17,7 @@ from nexus.errors import NexusError
 # Every command: the file and function that carry it out, and its line in the help.
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("nexus.cli.init:init", "Make a home, or complete one."),
+    "demo": ("nexus.cli.demo:demo", "Fill a new home with an invented month, to look at."),
     "up": ("nexus.cli.up:up", "Run the home until Ctrl-C."),
     "login": ("nexus.cli.login:login", "A link to the dashboard, or the token for programs."),
     "status": ("nexus.cli.status:status", "A short picture of the home, to read or to paste."),

@@ -24,6 +24,15 @@ def lines_shown(what: str) -> Generator[Callable[[int], None]]:
         yield lambda lines: bar.update(task, completed=lines)
 
 
+@contextmanager
+def steps_shown(what: str) -> Generator[Callable[[int, int], None]]:
+    """A count that grows; the callable takes what is done, and how much there is, or 0."""
+    columns = (TextColumn("{task.description} {task.completed:,.0f}"), BarColumn(), TimeRemainingColumn())
+    with _progress(*columns) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
 def _progress(*columns: ProgressColumn) -> Progress:
     # On standard error, because standard output may be the exported file itself.
     console = Console(stderr=True)

@@ -22,10 +22,12 @@ _LONGEST_WAIT_MS = 5
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
 
 
-def connect(path: Path, ledger: str, settings: LedgersConfig, *, writes: bool) -> apsw.Connection:
+def connect(
+    path: Path, ledger: str, settings: LedgersConfig, *, writes: bool, vfs: str | None = None
+) -> apsw.Connection:
     """An open connection at the newest schema. One that does not write refuses every change."""
     with translated(ledger, path):
-        connection = apsw.Connection(str(path), flags=_FLAGS)
+        connection = apsw.Connection(str(path), flags=_FLAGS, vfs=vfs)
         try:
             connection.set_busy_handler(_Patience(settings.busy_timeout_ms))
             version = migrate.version(connection, ledger)

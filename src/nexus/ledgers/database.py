@@ -33,11 +33,19 @@ _COMMIT_TOGETHER = 64
 class Database:
     """One ledger's file. Connections open at first use and close with it."""
 
-    def __init__(self, path: Path, ledger: str, settings: LedgersConfig, executor: Executor) -> None:
+    def __init__(
+        self,
+        path: Path,
+        ledger: str,
+        settings: LedgersConfig,
+        executor: Executor,
+        vfs: str | None = None,
+    ) -> None:
         self.path = path
         self.ledger = ledger
         self._settings = settings
         self._executor = executor
+        self._vfs = vfs
         self._lock = threading.Lock()
         self._closing = False
         self._gone: Future[None] = Future()
@@ -174,14 +182,14 @@ class Database:
 
     def _writing_connection(self) -> apsw.Connection:
         if self._writer is None:
-            self._writer = connect(self.path, self.ledger, self._settings, writes=True)
+            self._writer = connect(self.path, self.ledger, self._settings, writes=True, vfs=self._vfs)
         return self._writer
 
     def _reading_connection(self) -> apsw.Connection:
         with self._lock:
             if self._readers:
                 return self._readers.pop()
-        return connect(self.path, self.ledger, self._settings, writes=False)
+        return connect(self.path, self.ledger, self._settings, writes=False, vfs=self._vfs)
 
     def _roll_back(self) -> None:
         writer = self._writer

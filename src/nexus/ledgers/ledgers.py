@@ -10,10 +10,12 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
+from nexus.clock import Clock
 from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import migrate
 from nexus.ledgers.database import Database
+from nexus.ledgers.dated import Dated
 
 # Six writers and a few readers: threads start when there is work for them.
 _THREADS_OF_ONE_HOME = 8
@@ -22,10 +24,18 @@ _THREADS_OF_ONE_HOME = 8
 class Ledgers:
     """Use as `async with Ledgers(home, config.ledgers) as ledgers:`.
 
-    A host that serves many homes hands the same executor to all of them.
+    A host that serves many homes hands the same executor to all of them. With `now` everything that is
+    written is dated by that clock, for homes that are to hold a past.
     """
 
-    def __init__(self, home: Home, settings: LedgersConfig, executor: Executor | None = None) -> None:
+    def __init__(
+        self,
+        home: Home,
+        settings: LedgersConfig,
+        executor: Executor | None = None,
+        *,
+        now: Clock | None = None,
+    ) -> None:
         self.home = home.require()
         self._lock = HomeLock(home, "shared")
         self._own_executor = (
@@ -35,12 +45,14 @@ class Ledgers:
         )
         given = executor or self._own_executor
         assert given is not None
-        self.events = Database(home.ledger("events"), "events", settings, given)
-        self.agents = Database(home.ledger("agents"), "agents", settings, given)
-        self.identity = Database(home.ledger("identity"), "identity", settings, given)
-        self.memory = Database(home.ledger("memory"), "memory", settings, given)
-        self.embeddings = Database(home.ledger("embeddings"), "embeddings", settings, given)
-        self.runtime = Database(home.ledger("runtime"), "runtime", settings, given)
+        self._dated = None if now is None else Dated(now)
+        vfs = self._dated and self._dated.name
+        self.events = Database(home.ledger("events"), "events", settings, given, vfs)
+        self.agents = Database(home.ledger("agents"), "agents", settings, given, vfs)
+        self.identity = Database(home.ledger("identity"), "identity", settings, given, vfs)
+        self.memory = Database(home.ledger("memory"), "memory", settings, given, vfs)
+        self.embeddings = Database(home.ledger("embeddings"), "embeddings", settings, given, vfs)
+        self.runtime = Database(home.ledger("runtime"), "runtime", settings, given, vfs)
 
     def __iter__(self) -> Iterator[Database]:
         return iter((self.events, self.agents, self.identity, self.memory, self.embeddings, self.runtime))
@@ -65,6 +77,8 @@ class Ledgers:
             if self._own_executor is not None:
                 self._own_executor.shutdown()
             self._lock.release()
+            if self._dated is not None:
+                self._dated.unregister()
         for end in ends:
             if end is not None:
                 raise end

@@ -3,6 +3,8 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from nexus import ledgers
 from nexus.config import LedgersConfig
 from nexus.errors import HomeBusyError, HomeMissingError, LedgerClosedError
 from nexus.home import LEDGERS, Home, HomeLock
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, events
 
 
 async def test_a_home_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -60,3 +62,15 @@ async def test_many_homes_share_a_few_threads(tmp_path: Path) -> None:
         await asyncio.gather(*(each.close() for each in opened))
         # The threads belong to the host: closing homes does not stop them.
         assert executor.submit(len, homes).result() == len(homes)
+
+
+async def test_rows_are_dated_by_the_clock_that_ledgers_are_given(home: Home) -> None:
+    moment = datetime(2021, 3, 4, 5, 6, 7, 891_000, tzinfo=UTC)
+    async with Ledgers(home, LedgersConfig(), now=lambda: moment) as opened:
+        make = partial(events.ensure_thread, channel="cli", external_id="main")
+        await opened.events.write(make)
+        dated = await opened.events.read(lambda c: c.execute("SELECT created_at FROM threads").get)
+    assert dated == "2021-03-04T05:06:07.891Z"
+    async with Ledgers(home, LedgersConfig()) as opened:
+        today = await opened.events.read(lambda c: c.execute("SELECT strftime('%Y', 'now')").get)
+    assert str(today) >= "2026"

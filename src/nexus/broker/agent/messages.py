@@ -3,7 +3,9 @@
 The instructions are left out: they are the system prompt, which is built anew for every run.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from pydantic import TypeAdapter
 from pydantic_ai.messages import (
@@ -12,11 +14,15 @@ from pydantic_ai.messages import (
     ModelRequestPart,
     ModelResponse,
     TextPart,
+    ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
 
-from nexus.broker.agent.records import Message
+from nexus.broker.agent.records import Message, ToolCall
+
+Step = tuple[ToolCall, str]
+"""A call and what it gave."""
 
 _ADAPTER: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
 
@@ -45,6 +51,18 @@ def asked(text: str) -> str:
 def noted(text: str) -> str:
     """The exact form of a message that no model gave, in the place where its answer would stand."""
     return _dumped(ModelResponse(parts=[TextPart(text)]))
+
+
+def exchange(said: str, steps: Sequence[Step], answer: str, at: datetime) -> list[str]:
+    """The exact forms of a whole turn: what was said, calls and what they gave, the answer. For records
+    that no run has made, such as an imported conversation."""
+    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(said, timestamp=at)], timestamp=at)]
+    for call, result in steps:
+        part = ToolCallPart(call.tool, call.arguments_json, call.call_id)
+        given = ToolReturnPart(call.tool, result, call.call_id, timestamp=at)
+        messages += [ModelResponse(parts=[part], timestamp=at), ModelRequest(parts=[given], timestamp=at)]
+    messages.append(ModelResponse(parts=[TextPart(answer)], timestamp=at))
+    return [_dumped(message) for message in messages]
 
 
 def text_of(response: ModelResponse) -> str:

@@ -1,0 +1,94 @@
+"""`nexus demo`: a home with a month in it, to look at."""
+
+import asyncio
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from nexus import clock, config
+from nexus.cli.place import chosen_home, counted
+from nexus.cli.progress import steps_shown
+from nexus.errors import ModelFileError, UsageError
+from nexus.home import Home
+
+if TYPE_CHECKING:
+    from nexus.demo.filling import Demo
+
+_LOOK = (
+    'recall "why does the Tidal Room open later?"',
+    'memory show "Clara Holm"',
+    "memory candidates",
+    "trace",
+    "automations list",
+    "up",
+)
+
+
+@click.command()
+@click.option("--seed", type=int, default=7, show_default=True, help="Another seed, another month.")
+@click.option(
+    "--scale",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="So many times as much of everyday life, for measuring.",
+)
+@click.option("--until", metavar="TIME", help="When the month ends, as 2026-05-01. Default: now.")
+@click.option(
+    "--embed/--no-embed", default=True, show_default=True, help="Make the vectors too; `nexus up` can do it."
+)
+@click.pass_context
+def demo(ctx: click.Context, seed: int, scale: int, until: str | None, embed: bool) -> None:
+    """Fill a new home with a month of a person's life: Mira, her studio, her family and her agent.
+
+    It is invented, and the same for the same seed and end. Nothing is sent anywhere, and no language model
+    is called. A home that holds anything of yours is refused; one that an earlier `nexus demo` made is made
+    anew.
+    """
+    home, moment = chosen_home(ctx), _moment(until)
+    # Imported here, because the libraries behind it take longer than `nexus demo --help` may.
+    from nexus.demo.filling import Demo
+
+    scenes = asyncio.run(_fill(home, Demo(seed=seed, until=moment, scale=scale), embed=embed))
+    click.echo(f"Wrote a month of {counted(scenes, 'conversation')} into {home.root}. Look at it with")
+    for command in _LOOK:
+        click.echo(f"  nexus --home {home.root} {command}")
+
+
+async def _fill(home: Home, demo: "Demo", *, embed: bool) -> int:
+    from nexus.demo.filling import fill
+    from nexus.demo.place import prepare
+
+    settings = config.load(home.config_file) if home.config_file.exists() else config.Config()
+    await prepare(home, settings)
+    with steps_shown("Writing the month") as told:
+        scenes = await fill(home, settings, demo, told)
+    if embed:
+        await _embed(home, settings)
+    return scenes
+
+
+async def _embed(home: Home, settings: config.Config) -> None:
+    from nexus.ledgers import Ledgers
+    from nexus.memory.embedding import Vectors, embed_new, opener
+
+    async with Ledgers(home, settings.ledgers) as ledgers:
+        try:
+            embedder = opener(settings.memory)(None)
+        except ModelFileError as error:
+            click.echo(f"No vectors were made: {error.message}. {error.hint}", err=True)
+            return
+        with steps_shown("Making vectors") as told:
+            await embed_new(ledgers, Vectors(ledgers.embeddings, embedder), lambda made: told(made, 0))
+
+
+def _moment(text: str | None) -> datetime:
+    if text is None:
+        return clock.now().replace(minute=0, second=0, microsecond=0)
+    try:
+        return clock.parse(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a time", hint="Write it as 2026-05-01 or 2026-05-01T10:00Z."
+        ) from None

@@ -1,0 +1,112 @@
+"""Scenes as the events ledger and the memory keep them: what was said, what was learned, the episode."""
+
+from functools import partial
+from typing import Any
+
+import apsw
+
+from nexus import clock
+from nexus.demo.month import OWNER, Scene
+from nexus.demo.telling import Telling
+from nexus.ledgers import events
+from nexus.ledgers.events import Direction, NewEvent, Participant
+from nexus.memory.provenance import Provenance
+
+_KINDS = {"slack": "channel", "email": "email"}
+_AGENT = "nexus"
+WRITER = "memory-writer"
+
+
+async def thread(telling: Telling, scene: Scene) -> str:
+    """The id of the scene's thread."""
+    work = partial(
+        events.ensure_thread,
+        channel=scene.channel,
+        external_id=scene.thread,
+        kind=_KINDS.get(scene.channel, "chat"),
+        title=scene.thread.replace("-", " ").capitalize(),
+    )
+    return await telling.ledgers.events.write(work)
+
+
+async def overhear(telling: Telling, scene: Scene) -> list[str]:
+    """Record what people said to each other; returns the events' ids."""
+    thread_id = await thread(telling, scene)
+    moments, new = [telling.calendar.now()], list[NewEvent]()
+    for who, text in scene.lines:
+        telling.calendar.spend(1_500 + 350 * len(text.split()) + telling.draw.uniform(2_000, 90_000))
+        moments.append(telling.calendar.now())
+        new.append(_event(telling, scene, thread_id, who, text))
+
+    def write(connection: apsw.Connection) -> list[str]:
+        return [
+            events.append(connection, [event], lambda moment=moment: moment)[0]
+            for event, moment in zip(new, moments[1:], strict=True)
+        ]
+
+    return await telling.ledgers.events.write(write)
+
+
+def _event(telling: Telling, scene: Scene, thread_id: str, who: str, text: str) -> NewEvent:
+    address = telling.addresses.get((who, scene.channel), who)
+    direction: Direction = "outbound" if who == OWNER else "inbound"
+    return NewEvent(
+        channel=scene.channel,
+        content=text,
+        direction=direction,
+        thread_id=thread_id,
+        sender=address,
+        participants=(Participant(role="sender", identifier=address, display_name=who),),
+    )
+
+
+async def learn(telling: Telling, scene: Scene, event_ids: list[str], request_id: str | None = None) -> None:
+    """Write what was learned, each from the line that it was said in, and the scene as an episode."""
+    first, last = event_ids[0], event_ids[-1]
+    start, end = await _times(telling, first, last)
+    telling.calendar.spend(15_000)
+    provenance = Provenance(actor=WRITER, request_id=request_id)
+    named: dict[str, None] = {}
+    for told in scene.learned:
+        answer = await telling.memory.run(told["operation"], _operation(telling, told, event_ids), provenance)
+        if "key" in told:
+            telling.facts[told["key"]] = answer["id"]
+            telling.said[told["key"]] = told["fact"]
+        named |= dict.fromkeys(_named(told))
+    if scene.summary:
+        episode = {
+            "channel": scene.channel,
+            "thread": await thread(telling, scene),
+            "title": scene.title,
+            "summary": scene.summary,
+            "start": start,
+            "end": end,
+            "events": event_ids,
+            "entities": list(named),
+        }
+        await telling.memory.run("episode", episode, provenance)
+
+
+def _operation(telling: Telling, told: Any, event_ids: list[str]) -> dict[str, Any]:
+    kept = {
+        name: value
+        for name, value in told.items()
+        if name not in {"operation", "line", "key", "because"} and value is not None
+    }
+    if told.get("because"):
+        kept["caused_by"] = [telling.facts[key] for key in told["because"]]
+    return kept | {"event": event_ids[min(told["line"], len(event_ids) - 1)]}
+
+
+def _named(told: Any) -> list[str]:
+    """Whom an operation names."""
+    given = [told.get("name"), told.get("about"), told.get("source"), told.get("target")]
+    return [each for each in (*given, *told.get("entities", ())) if each]
+
+
+async def _times(telling: Telling, first: str, last: str) -> tuple[str, str]:
+    found = [
+        await telling.ledgers.events.read(partial(events.get, event_id=event_id))
+        for event_id in (first, last)
+    ]
+    return tuple(event.occurred_at if event else clock.timestamp(telling.calendar.now()) for event in found)  # pyright: ignore[reportReturnType]

@@ -1,0 +1,152 @@
+"""The automations of the month, registered as a person would, with versions and workspaces."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from nexus.automations import registration
+from nexus.demo.telling import Telling
+from nexus.home import Home
+from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import Automation, NewAutomation
+
+_TAG = '''"""Says what a message is about, for the automations behind this one."""
+
+WORDS = {words}
+
+
+async def run(ctx):
+    for word, tag in WORDS.items():
+        if word in ctx.request.event.content:
+            return {{"enrich": {{"tag": tag}}}}
+    return {{"enrich": {{"tag": "other"}}}}
+'''
+_REMIND = '''"""Puts preferences that fit the message before it. In this home it knows none by itself."""
+
+
+async def run(ctx):
+    return None
+'''
+_NOTES = '''"""Keeps a line about each day in the workspace."""
+
+
+async def run(ctx):
+    return None
+'''
+_PARCELS = '''"""Looks after parcels that are on their way."""
+
+
+async def run(ctx):
+    ctx.log.info("no parcel service is set")
+    return None
+'''
+_QUIET = '''"""Refuses messages at night."""
+
+
+async def run(ctx):
+    return None
+'''
+_WORDS = (
+    '{"list": "shopping", "weather": "weather"}',
+    '{"list": "shopping", "weather": "weather", "exercises": "health"}',
+    '{"list": "shopping", "weather": "weather", "exercises": "health", "Tidal": "work", "kitchen": "home"}',
+)
+TAG_VERSIONS = tuple(_TAG.format(words=words) for words in _WORDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Program:
+    name: str
+    source: str
+    hook_point: str
+    description: str
+    blocking: bool = True
+    workspace: bool = False
+    peers: tuple[str, ...] = ()
+    self_improvement: bool = False
+    timeout_ms: int | None = None
+    disabled_reason: str | None = None
+
+
+_PROGRAMS = (
+    _Program(
+        name="tag-errands",
+        source=TAG_VERSIONS[0],
+        hook_point="runAutomations",
+        description="Says what a message is about.",
+        timeout_ms=1_000,
+    ),
+    _Program(
+        name="remind",
+        source=_REMIND,
+        hook_point="after:assembleContext",
+        description="Reminds the agent of what fits the message.",
+        timeout_ms=2_000,
+    ),
+    _Program(
+        name="evening-notes",
+        source=_NOTES,
+        hook_point="after:runAgent",
+        description="Keeps a line about each day.",
+        blocking=False,
+        workspace=True,
+        peers=("parcel-tracker",),
+    ),
+    _Program(
+        name="parcel-tracker",
+        source=_PARCELS,
+        hook_point="after:deliverResponse",
+        description="Looks after parcels.",
+        blocking=False,
+        workspace=True,
+        timeout_ms=3_000,
+    ),
+    _Program(
+        name="quiet-hours",
+        source=_QUIET,
+        hook_point="after:resolveAccess",
+        description="Refuses messages at night.",
+        workspace=True,
+        self_improvement=True,
+        disabled_reason="Tomas writes at night, too",
+    ),
+)
+
+
+async def register(home: Home, telling: Telling) -> dict[str, Automation]:
+    """Register every automation in its first version."""
+    write = registration.writer(telling.ledgers)
+    return {program.name: await asyncio.to_thread(_register, home, write, program) for program in _PROGRAMS}
+
+
+async def revise(home: Home, telling: Telling, version: int) -> Automation:
+    """Register a later version of the automation that is worked on most."""
+    program = _PROGRAMS[0]
+    write = registration.writer(telling.ledgers)
+    changed = replace(program, source=TAG_VERSIONS[version - 1])
+    return await asyncio.to_thread(_register, home, write, changed)
+
+
+def _register(home: Home, write: registration.Write, program: _Program) -> Automation:
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / f"{program.name}.py"
+        file.write_text(program.source, encoding="utf-8")
+        script = registration.bring_in(home, program.name, file)
+    new = NewAutomation(
+        name=program.name,
+        script_path=str(script.path),
+        script_hash=script.hash,
+        hook_point=program.hook_point,
+        description=program.description,
+        blocking=program.blocking,
+        workspace_dir=registration.workspace_dir(home, program.name) if program.workspace else None,
+        peer_workspaces=tuple(registration.workspace_dir(home, peer) for peer in program.peers),
+        self_improvement=program.self_improvement,
+        timeout_ms=program.timeout_ms,
+        disabled_reason=program.disabled_reason,
+    )
+    made = registration.register(home, write, new).automation
+    found: Automation | None = write(partial(automations.by_id, automation_id=made.id))
+    return found or made

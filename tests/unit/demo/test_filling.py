@@ -1,0 +1,143 @@
+"""The invented month in the ledgers of a home."""
+
+import hashlib
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from nexus import clock, ids
+from nexus.config import Config
+from nexus.demo.filling import Demo, fill
+from nexus.demo.place import prepare
+from nexus.errors import HomeError
+from nexus.home import LEDGERS, Home
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.agents import history
+from nexus.ledgers.events import NewEvent
+from nexus.ledgers.runtime import automations, requests, trace
+from nexus.memory import views
+
+_UNTIL = datetime(2026, 5, 31, 18, tzinfo=UTC)
+# They say when the home was made and where it lies; codes by which strangers ask are random on purpose.
+_PARTICULAR = {"schema_migrations", "analysis_types", "pairings", "automations"}
+
+
+async def _made(root: Path) -> Home:
+    home = Home(root)
+    await prepare(home, Config())
+    await fill(home, Config(), Demo(seed=5, until=_UNTIL))
+    return home
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo") / "home"
+
+
+@pytest.fixture
+async def month(root: Path) -> Home:
+    """The month, written once for all these tests, which only read it."""
+    return Home(root) if root.exists() else await _made(root)
+
+
+def _content(home: Home) -> dict[str, str]:
+    """A fingerprint of every table."""
+    found: dict[str, str] = {}
+    for ledger in LEDGERS:
+        connection = apsw.Connection(str(home.ledger(ledger)), flags=apsw.SQLITE_OPEN_READONLY)
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%fts%'"
+        for (table,) in connection.execute(tables).fetchall():
+            if table not in _PARTICULAR and not str(table).endswith("_terms"):
+                rows = sorted(map(repr, connection.execute(f'SELECT * FROM "{table}"')))
+                found[f"{ledger}.{table}"] = hashlib.sha256("\n".join(rows).encode()).hexdigest()
+        connection.close()
+    return found
+
+
+async def test_two_homes_of_one_seed_hold_the_same_down_to_the_ids(month: Home, tmp_path: Path) -> None:
+    assert _content(await _made(tmp_path / "other")) == _content(month)
+
+
+async def test_everything_is_dated_within_the_month(month: Home) -> None:
+    def dates(connection: apsw.Connection) -> list[Any]:
+        tables = ("requests", "usage", "invocations", "dispatches")
+        query = "SELECT min(created_at), max(created_at) FROM {}"
+        return [connection.execute(query.format(table)).fetchone() for table in tables]
+
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        for first, last in await ledgers.runtime.read(dates):
+            assert "2026-05-01" <= first < last <= clock.timestamp(_UNTIL)
+
+
+async def test_ids_are_made_of_the_present_again_afterwards(month: Home) -> None:
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        newest = await ledgers.runtime.read(partial(requests.recent_roots, limit=1))
+    assert ids.new("req") > newest[0].id
+
+
+async def test_requests_ended_in_every_way_and_one_has_workers(month: Home) -> None:
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        roots = await ledgers.runtime.read(partial(requests.recent_roots, limit=1_000))
+        asked = next(root for root in roots if root.session_label == "kitchen")
+        lineage = await ledgers.runtime.read(partial(requests.lineage, root_request_id=roots[-1].id))
+        trees = [await ledgers.runtime.read(partial(trace.load, request_id=root.id)) for root in roots[-80:]]
+    assert {root.status for root in roots} == {"done", "failed", "denied", "cancelled"}
+    assert asked.access.level == "owner"
+    assert len(lineage) == 1
+    kinds = {node.detail.get("kind", node.kind) for tree in trees for node in tree.walk()}
+    assert kinds >= {"request", "execution", "automation", "stage", "hook", "model", "tool"}
+    assert max(sum(node.kind == "request" for node in tree.walk()) for tree in trees) == 3
+
+
+async def test_what_changed_over_time_is_there_with_what_was_before(month: Home) -> None:
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        lived = await views.timeline(ledgers, "Clara Holm")
+        pairs = await views.candidates(ledgers, status=None, entities=None)
+    places = [fact["fact"] for fact in lived if fact["relation_type"] == "LIVES_IN"]
+    assert "Aarhus" in places[0]
+    assert "lives in Rotterdam now" in places[1]
+    assert sorted(pair["status"] for pair in pairs) == ["accepted", "pending", "rejected"]
+
+
+async def test_an_automation_has_versions_and_another_an_open_circuit(month: Home) -> None:
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        tagging = await ledgers.runtime.read(partial(automations.versions, name="tag-errands"))
+        tracker = await ledgers.runtime.read(partial(automations.get, name="parcel-tracker"))
+    assert [each.version for each in tagging] == [3, 2, 1]
+    assert tracker is not None
+    assert tracker.circuit_state == "open"
+
+
+async def test_a_session_of_the_month_can_be_gone_on_with(month: Home) -> None:
+    from nexus.broker.agent.messages import loaded
+
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        past = await ledgers.agents.read(partial(history.load, session_label="kitchen"))
+    assert [loaded(message.parts_json or "") for message in past.messages]
+    assert {message.role for message in past.messages} == {"user", "assistant", "tool"}
+
+
+async def test_a_home_that_holds_something_is_refused(home: Home) -> None:
+    async with Ledgers(home, Config().ledgers) as ledgers:
+        new = NewEvent(channel="cli", content="Mine")
+        await ledgers.events.write(partial(events.append, events=[new]))
+    with pytest.raises(HomeError, match="holds something"):
+        await prepare(home, Config())
+
+
+async def test_a_folder_that_is_no_home_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "first.txt").write_text("Dear")
+    with pytest.raises(HomeError, match="not empty"):
+        await prepare(Home(tmp_path / "letters"), Config())
+
+
+async def test_an_empty_home_is_filled_and_a_demonstration_made_anew(home: Home) -> None:
+    await prepare(home, Config())
+    (home.data / "left.txt").touch()
+    await prepare(home, Config())
+    assert not (home.data / "left.txt").exists()
