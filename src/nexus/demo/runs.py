@@ -6,9 +6,9 @@ from functools import partial
 from typing import Literal
 
 from nexus import clock, ids
+from nexus.answer import Response, Result
 from nexus.broker.agent.messages import exchange
 from nexus.broker.agent.records import ToolCall
-from nexus.broker.results import Response, Result
 from nexus.broker.running import WORK
 from nexus.context import AssembledContext
 from nexus.demo.spending import MANAGER, WORKER, Call
