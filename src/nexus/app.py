@@ -45,6 +45,7 @@ from nexus.pipeline.repeated import heard_before
 from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request
 from nexus.roles.bundled import bundled
+from nexus.roles.conclusions import Conclusions
 from nexus.roles.parts import Parts
 from nexus.skills.commands import Commands
 from nexus.skills.doors import OWNER, Door
@@ -98,6 +99,7 @@ class App:
             ledgers=self.ledgers, config=config, broker=self.broker, runner=self.automations.runner
         )
         self.pipeline = Pipeline(self.stages)
+        self.conclusions = Conclusions(self._parts())
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
@@ -119,6 +121,7 @@ class App:
                 opening.push_async_callback(self.embedding.stop)
                 self.embedding.start()
                 await self._upkeep.schedule()
+                await self.conclusions.schedule()
                 await self.broker.recover()
             self._stack = opening.pop_all()
         return self

@@ -69,6 +69,29 @@ class MemoryConfig:
     phone_region: str = _setting(
         "", "The country of phone numbers that are written without one, such as `CH`. Empty: none is assumed."
     )
+    consolidation: bool = _setting(
+        True, "Whether facts are made into observations by themselves, where a model is set."
+    )
+    consolidation_facts: int = _setting(
+        40, "The most facts that one batch of consolidation makes observations of.", least=1
+    )
+    consolidation_tokens: int = _setting(
+        6_000, "The most tokens that the facts of one batch may have. At least one fact is taken.", least=1
+    )
+    consolidation_batches: int = _setting(
+        20, "The most batches that one run of consolidation gives to a model.", least=1
+    )
+    refreshed_models: int = _setting(
+        5, "The most mental models that are stale and are made anew by themselves at a time. 0: none."
+    )
+    conclusions_tokens_a_day: int = _setting(
+        500_000,
+        "How many tokens consolidation and reflection may use in a day (UTC) before nothing more is begun by "
+        "itself. 0: no limit.",
+    )
+    conclusions_usd_a_day: float = _setting(
+        1.0, "The same in money, where the prices of the models are known. 0: no limit."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +102,8 @@ class ModelsConfig:
     worker: tuple[str, ...] = _setting((), "Does the work that is handed out. Empty: the manager's.")
     fast: tuple[str, ...] = _setting((), "Small decisions that must not take long. Empty: the worker's.")
     writer: tuple[str, ...] = _setting((), "Writes the memory. Empty: the worker's.")
+    consolidation: tuple[str, ...] = _setting((), "Makes observations of facts. Empty: the writer's.")
+    reflection: tuple[str, ...] = _setting((), "Answers `nexus reflect`. Empty: the worker's.")
 
 
 @dataclass(frozen=True, kw_only=True)

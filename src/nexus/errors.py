@@ -17,7 +17,8 @@ NexusError
 ├── AgentError
 │   ├── ModelError           no model that was asked gave an answer
 │   │   └── ModelRefusedError  none takes the request as it is, such as one that is too long
-│   └── LimitError           a run reached a limit of turns, time, requests, tokens or money
+│   ├── LimitError           a run reached a limit of turns, time, requests, tokens or money
+│   └── UnusableAnswerError  a model's answer is not what it was asked for
 ├── AccessError              somebody may not do what they asked for
 ├── AutomationError          an automation could not be registered, found or run
 │   ├── UnknownHookPointError  there is no hook point of that name
@@ -113,6 +114,10 @@ class ModelRefusedError(ModelError):
 
 class LimitError(AgentError):
     """A run reached a limit of turns, time, requests, tokens or money."""
+
+
+class UnusableAnswerError(AgentError):
+    """A model's answer is not what it was asked for, such as one that cites what it was not shown."""
 
 
 class AccessError(NexusError):

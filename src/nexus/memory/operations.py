@@ -146,6 +146,11 @@ class Memory:
             return {"ok": True, "count": len(steps), "results": [step.answer() for step in steps], **noted}
         return {"ok": True, **steps[0].answer(), **noted}
 
+    async def written(self, kind: str, ids: list[str]) -> None:
+        """See to it that what was written has its vector soon."""
+        if self._enqueue_embedding is not None and ids:
+            await self._enqueue_embedding(kind, ids)
+
     async def _write(self, steps: Sequence[Step], provenance: Provenance) -> Scope:
         scope = Scope(
             provenance=provenance,
@@ -154,9 +159,8 @@ class Memory:
             alike=await self._alike(steps),
         )
         await write(self.ledgers, steps, scope)
-        if self._enqueue_embedding is not None:
-            for kind, ids in _made(steps, scope).items():
-                await self._enqueue_embedding(kind, ids)
+        for kind, ids in _made(steps, scope).items():
+            await self.written(kind, ids)
         return scope
 
     async def _alike(self, steps: Iterable[Step]) -> dict[str, dict[str, float]]:

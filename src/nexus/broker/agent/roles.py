@@ -4,7 +4,13 @@ from nexus.config import ModelsConfig
 from nexus.errors import ConfigError
 
 # What a role without models of its own uses.
-_INSTEAD = {"worker": "manager", "fast": "worker", "writer": "worker"}
+_INSTEAD = {
+    "worker": "manager",
+    "fast": "worker",
+    "writer": "worker",
+    "consolidation": "writer",
+    "reflection": "worker",
+}
 
 
 def models_of(models: ModelsConfig, role: str) -> tuple[str, ...]:

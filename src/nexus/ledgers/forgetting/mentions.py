@@ -17,7 +17,7 @@ def seed(sets: Sets, names: Names) -> dict[str, int]:
     found: dict[str, int] = {}
     for which, name in enumerate(names.all):
         found[name] = sum(
-            _seed_indexed(sets, table, names, which) for table in TOUCHED.values() if table.index
+            _seed_indexed(sets, table, names, which) for table in TOUCHED.values() if table.indexed
         )
     for table in TOUCHED.values():
         for text in table.texts:

@@ -81,7 +81,7 @@ class Table:
     time: Time | None = None
     # The column among `refs` that names what a row is a part of.
     owner: str = ""
-    # The full-text index over the table, and the columns whose names it finds.
+    # The full-text index over the table, and those of the table's own columns whose names it finds.
     index: str = ""
     indexed: tuple[str, ...] = ()
     kept: str = ""

@@ -124,6 +124,9 @@ SELECT channel FROM found WHERE channel IS NOT NULL
 SELECT root_request_id, count(*) - 1 FROM requests
 WHERE root_request_id IN (SELECT value FROM json_each(?)) GROUP BY root_request_id
 
+-- name: roots_of_requests
+SELECT id, root_request_id FROM requests WHERE id IN (SELECT value FROM json_each(?))
+
 -- name: enter_stage
 UPDATE requests SET stage = :stage WHERE id = :id AND status = 'running'
 
@@ -176,6 +179,12 @@ SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens)
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
        count(*) - count(cost_microusd)
 FROM usage WHERE execution_id = ?
+
+-- name: usage_of_roles
+SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+       coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
+       count(*) - count(cost_microusd)
+FROM usage WHERE role IN (SELECT value FROM json_each(?)) AND created_at >= ?
 
 -- name: record_span
 -- Recorded again after a restart, a span keeps its beginning.

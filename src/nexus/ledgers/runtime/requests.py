@@ -1,6 +1,7 @@
 """Requests in the runtime ledger: what was worked on, on whose behalf and within which rights."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
@@ -91,6 +92,12 @@ def lineage(connection: apsw.Connection, root_request_id: str) -> list[StoredReq
     """A root and every request below it, in the order in which they were made."""
     rows = connection.execute(sql.queries("runtime")["lineage"], (root_request_id,))
     return [_request(row) for row in rows]
+
+
+def roots_of(connection: apsw.Connection, request_ids: Sequence[str]) -> dict[str, str]:
+    """The root of each of some requests; none of those that were forgotten."""
+    rows = connection.execute(sql.queries("runtime")["roots_of_requests"], (json.dumps(list(request_ids)),))
+    return dict(cast("list[tuple[str, str]]", rows.fetchall()))
 
 
 def recent_roots(connection: apsw.Connection, limit: int) -> list[StoredRequest]:

@@ -1,5 +1,7 @@
 """Usage in the runtime ledger: tokens and money, one row for each answer that a provider bills."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import cast
 
@@ -46,6 +48,11 @@ def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:
     return _totals(connection, "usage_of_execution", execution_id)
 
 
+def of_roles(connection: apsw.Connection, roles: Sequence[str], since: str) -> Totals:
+    """What some roles cost from a moment on."""
+    return _totals(connection, "usage_of_roles", json.dumps(list(roles)), since)
+
+
 def last_of_session(connection: apsw.Connection, session_label: str, but_of_execution: str) -> int | None:
     """How many tokens the last call in a session read and wrote, leaving out one run; None: none is known."""
     found = connection.execute(
@@ -54,6 +61,6 @@ def last_of_session(connection: apsw.Connection, session_label: str, but_of_exec
     return None if found is None else cast("int", found[0])
 
 
-def _totals(connection: apsw.Connection, query: str, id_: str) -> Totals:
-    row = connection.execute(sql.queries("runtime")[query], (id_,)).fetchone()
+def _totals(connection: apsw.Connection, query: str, *values: str) -> Totals:
+    row = connection.execute(sql.queries("runtime")[query], values).fetchone()
     return Totals(**dict(zip(Totals.__slots__, cast("tuple[int, ...]", row), strict=True)))

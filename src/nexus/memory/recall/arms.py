@@ -17,13 +17,12 @@ from nexus.memory.recall.item import Kind, Sighting
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.scope import Scope
 from nexus.memory.recall.statements import SQL
-from nexus.memory.recall.words import ROLE_WORDS, counted
+from nexus.memory.recall.words import ROLE_WORDS
 
-Log = Literal["event", "fact"]
-_PLURAL: Final[dict[Log, str]] = {"event": "events", "fact": "facts"}
+Log = Literal["event", "fact", "summary"]
+"""What has a full-text index. Summaries are observations, mental models and episodes."""
+_PLURAL: Final[dict[Log, str]] = {"event": "events", "fact": "facts", "summary": "summaries"}
 
-# Conclusions and episodes have no full-text index: so many of the newest of each kind are looked at.
-SUMMARIES: Final = 2_000
 _LONGEST_ALIAS_WORDS = 4
 _NO_NAMES = frozenset({"i", "me", "my", "you", "the", "a"})
 _NEIGHBOURS = 5
@@ -34,7 +33,7 @@ _NEIGHBOUR_SCORE = 0.5
 
 
 def frequencies(connection: apsw.Connection, question: Question, log: Log) -> list[keywords.Frequency]:
-    """In how many events or facts each word of the question occurs, rarest first.
+    """In how many events, facts or summaries each word of the question occurs, rarest first.
 
     Exact for a word of few rows; for a frequent one its newest rows tell it near enough.
     """
@@ -55,8 +54,8 @@ def keyword(
     limit: int,
     matched_rows: int,
 ) -> list[Sighting]:
-    """Events or facts that share words with the question: the rare words choose, as BM25 ranks them."""
-    narrowed = "" if scope.open or (log == "fact" and not (scope.after or scope.before)) else "_scoped"
+    """Rows of a log that share words with the question: the rare words choose, as BM25 ranks them."""
+    narrowed = "" if log == "summary" or scope.open or not _narrows(log, scope) else "_scoped"
     hits: dict[str, float] = {}
     for plan in keywords.plans(found, ranked_rows=matched_rows, scanned_rows=0):
         if len(hits) >= limit:
@@ -64,7 +63,16 @@ def keyword(
         name = f"{'keyword' if plan.ranked else 'newest'}_{_PLURAL[log]}{narrowed}"
         for row in connection.execute(SQL[name], {"match": plan.match, "limit": limit, **scope.parameters}):
             hits.setdefault(str(row[0]), cast("float", row[1]))
-    return _sightings("keyword", log, list(hits.items())[:limit])
+    return [
+        Sighting(
+            arm="keyword", kind=log if log != "summary" else kind_of(id_), id=id_, rank=rank, score=score
+        )
+        for rank, (id_, score) in enumerate(list(hits.items())[:limit], start=1)
+    ]
+
+
+def _narrows(log: Log, scope: Scope) -> bool:
+    return log == "event" or scope.after is not None or scope.before is not None
 
 
 def speakers_named(connection: apsw.Connection, question: Question) -> frozenset[str]:
@@ -158,21 +166,6 @@ def causal(connection: apsw.Connection, fact_ids: Iterable[str], limit: int) -> 
     """Facts that led to those found, or that they led to."""
     given = {"facts": json.dumps(sorted(fact_ids)), "limit": limit}
     return _sightings("causal", "fact", connection.execute(SQL["causal_neighbours"], given))
-
-
-def summaries(connection: apsw.Connection, question: Question, limit: int) -> list[Sighting]:
-    """Observations, mental models and episodes that share words with the question."""
-    wanted = set(question.terms)
-    scored: list[tuple[float, str, str]] = []
-    for kind, id_, content in connection.execute(SQL["newest_summaries"], {"most": SUMMARIES}):
-        shared = wanted.intersection(counted(str(content)).counts)
-        if shared:
-            scored.append((len(shared) / len(wanted), str(kind), str(id_)))
-    scored.sort(reverse=True)
-    return [
-        Sighting(arm="keyword", kind=cast("Kind", kind), id=id_, rank=rank, score=score)
-        for rank, (score, kind, id_) in enumerate(scored[:limit], start=1)
-    ]
 
 
 def kind_of(id_: str) -> Kind:

@@ -7,6 +7,9 @@ SELECT coalesce(max(seq), 0) FROM events
 -- name: newest_fact
 SELECT coalesce(max(seq), 0) FROM facts
 
+-- name: newest_summary
+SELECT coalesce(max(seq), 0) FROM summaries
+
 -- name: events_matching
 SELECT count(*), min(seq) FROM (
   SELECT rowid AS seq FROM events_fts WHERE events_fts MATCH ? ORDER BY rowid DESC LIMIT ?
@@ -15,6 +18,11 @@ SELECT count(*), min(seq) FROM (
 -- name: facts_matching
 SELECT count(*), min(seq) FROM (
   SELECT rowid AS seq FROM facts_fts WHERE facts_fts MATCH ? ORDER BY rowid DESC LIMIT ?
+)
+
+-- name: summaries_matching
+SELECT count(*), min(seq) FROM (
+  SELECT rowid AS seq FROM summaries_fts WHERE summaries_fts MATCH ? ORDER BY rowid DESC LIMIT ?
 )
 
 -- name: keyword_events
@@ -62,6 +70,23 @@ WHERE facts_fts MATCH :match
   AND (:after IS NULL OR coalesce(f.as_of, f.valid_at) >= :after)
   AND (:before IS NULL OR coalesce(f.as_of, f.valid_at) < :before)
 ORDER BY facts_fts.rowid DESC LIMIT :limit
+
+-- name: keyword_summaries
+-- Each in its last version.
+SELECT s.id, -bm25(summaries_fts, 0.0, 1.0) FROM summaries_fts JOIN summaries AS s ON s.seq = summaries_fts.rowid
+WHERE summaries_fts MATCH :match
+  AND NOT EXISTS (SELECT 1 FROM analysis_runs WHERE previous_version_id = s.id)
+  AND NOT EXISTS (SELECT 1 FROM mental_models WHERE previous_version_id = s.id)
+  AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = s.id)
+ORDER BY rank LIMIT :limit
+
+-- name: newest_summaries
+SELECT s.id, 0.0 FROM summaries_fts JOIN summaries AS s ON s.seq = summaries_fts.rowid
+WHERE summaries_fts MATCH :match
+  AND NOT EXISTS (SELECT 1 FROM analysis_runs WHERE previous_version_id = s.id)
+  AND NOT EXISTS (SELECT 1 FROM mental_models WHERE previous_version_id = s.id)
+  AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = s.id)
+ORDER BY summaries_fts.rowid DESC LIMIT :limit
 
 -- name: speaks
 SELECT 1 FROM events_fts WHERE events_fts MATCH ? LIMIT 1
@@ -253,18 +278,3 @@ UNION ALL
 SELECT 'episode', id, coalesce(title || ': ', '') || coalesce(summary, ''), end_time, 1.0, NULL, NULL
 FROM episodes AS e WHERE id IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
-
--- name: newest_summaries
--- Of each kind the newest, each in its last version.
-SELECT * FROM (SELECT 'observation', id, content FROM observations AS o
-  WHERE NOT EXISTS (SELECT 1 FROM analysis_runs AS n WHERE n.previous_version_id = o.id)
-  ORDER BY created_at DESC LIMIT :most)
-UNION ALL
-SELECT * FROM (SELECT 'mental_model', id, name || ' ' || content FROM mental_models AS m
-  WHERE NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
-  ORDER BY created_at DESC LIMIT :most)
-UNION ALL
-SELECT * FROM (SELECT 'episode', id, coalesce(title || ' ', '') || summary FROM episodes AS e
-  WHERE summary IS NOT NULL
-    AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
-  ORDER BY end_time DESC LIMIT :most)

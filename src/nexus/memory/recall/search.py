@@ -57,7 +57,7 @@ class Search:
         """How frequent each word of the question is in a log."""
         database = self.ledgers.events if log == "event" else self.ledgers.memory
         return await self._once(
-            f"frequencies of {log}s",
+            f"frequencies of {log}",
             lambda: self.read(database, lambda c: arms.frequencies(c, self.question, log)),
         )
 
@@ -129,8 +129,11 @@ async def _keyword_facts(search: Search) -> list[Sighting]:
 
 
 async def _summaries(search: Search) -> list[Sighting]:
+    found = await search.frequencies("summary")
+    limits = search.limits
     return await search.read(
-        search.ledgers.memory, lambda c: arms.summaries(c, search.question, search.limits.candidates)
+        search.ledgers.memory,
+        lambda c: arms.keyword(c, "summary", found, search.scope, limits.candidates, limits.matched_rows),
     )
 
 

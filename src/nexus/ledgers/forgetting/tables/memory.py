@@ -11,6 +11,13 @@ TABLES = (
     Table("memory", "schema_migrations", kept="versions of the schema: no content"),
     Table("memory", "episode_definitions", kept="settings of the program"),
     Table("memory", "analysis_types", kept="settings of the program"),
+    # Before what it numbers: whose rows go first, and with their texts take the words out of the index.
+    Table(
+        "memory",
+        "summaries",
+        refs=(Ref("id", "episodes"), Ref("id", "analysis_runs"), Ref("id", "mental_models")),
+        index="summaries_fts",
+    ),
     Table(
         "memory",
         "episodes",
@@ -140,7 +147,14 @@ TABLES = (
         "processing_log",
         key=("processor", "target_type", "target_id"),
         refs=(
-            *typed("target_id", "target_type", event="events", fact="facts", episode="episodes"),
+            *typed(
+                "target_id",
+                "target_type",
+                event="events",
+                fact="facts",
+                episode="episodes",
+                mental_model="mental_models",
+            ),
             Ref("request_id", "requests", Then.CLEAR),
         ),
         texts=(Text("detail", Then.CLEAR),),

@@ -1,0 +1,64 @@
+"""What the memory concludes by itself, by the clock, and when somebody asks for it."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from nexus import clock
+from nexus.engine import Context, Handle, Schedule, Schedules
+from nexus.memory.conclusions import observations
+from nexus.roles.consolidation.consolidation import SETTLED, Consolidating, Report, why_off
+
+if TYPE_CHECKING:
+    from nexus.roles.parts import Parts
+
+CONSOLIDATION: Final = "memory.consolidation"
+# Apart from the background, where the runs are that this waits for.
+_LANE: Final = "automations"
+# What was missed while nobody served the home is not made up for in the midst of a short command.
+_SCHEDULE: Final = Schedule(
+    name=CONSOLIDATION,
+    cron="10,40 * * * *",
+    work=CONSOLIDATION,
+    payload={"by_clock": True},
+    lane=_LANE,
+    missed="skip",
+)
+
+
+class Conclusions:
+    """Consolidation in one home. Make it before the engine opens; `schedule` it afterwards."""
+
+    def __init__(self, parts: "Parts") -> None:
+        self._parts = parts
+        parts.engine.register(CONSOLIDATION, self._consolidate)
+
+    async def schedule(self) -> None:
+        """See to it that the schedule is there; one that is keeps its next moment."""
+        engine = self._parts.engine
+        await Schedules(engine.database, engine.settings.version).put(_SCHEDULE)
+
+    async def consolidate(self, *, again: bool = False) -> Handle:
+        """Consolidate everything that waits, now; `again`: also what was set aside.
+
+        It waits its turn behind a run of the clock, and gives a `Report` as JSON.
+        """
+        if again:
+            await observations.take_up_again(self._parts.ledgers)
+        return await self._parts.engine.start(
+            CONSOLIDATION, {"by_clock": False}, key=f"schedule:{CONSOLIDATION}", lane=_LANE
+        )
+
+    async def _consolidate(self, context: Context, payload: Any) -> dict[str, Any]:
+        config, by_clock = self._parts.config, bool(payload["by_clock"])
+        off = why_off(config)
+        if by_clock and not config.memory.consolidation:
+            off = "consolidation is switched off (consolidation in [memory])"
+        if off:
+            return Report(stopped=off).to_json()
+        now = clock.now()
+        until = clock.timestamp(now - SETTLED if by_clock else now)
+        begun = await context.step("begin", _same, until)
+        return (await Consolidating(parts=self._parts, context=context, until=begun)()).to_json()
+
+
+async def _same(value: str) -> str:
+    return value

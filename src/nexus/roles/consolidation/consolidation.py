@@ -1,0 +1,219 @@
+"""One run of consolidation: batch after batch, each read by a model, checked, and recorded once.
+
+What is next is a recorded step, and the run of a batch has an id that follows from this one's. So a process
+that is killed after the model has answered finds the answer again, and one that is killed after it was
+recorded records nothing twice.
+"""
+
+from collections import deque
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from nexus import clock, ids
+from nexus.broker.agent.roles import models_of
+from nexus.errors import ConfigError, UnusableAnswerError
+from nexus.ledgers.runtime import requests
+from nexus.memory.conclusions import batches, observations
+from nexus.memory.conclusions.batches import Batch, Limits
+from nexus.request import Agent, Event, Request
+from nexus.roles import runs, spending
+from nexus.roles.consolidation import answer, prompt
+
+if TYPE_CHECKING:
+    from nexus.config import Config
+    from nexus.context import AssembledContext
+    from nexus.engine import Context
+    from nexus.roles.parts import Parts
+
+ROLE: Final = "consolidation"
+# A conversation goes on: what was just learned may be corrected in the next message.
+SETTLED: Final = timedelta(minutes=10)
+_TURNS: Final = 2
+_TIMEOUT_MS: Final = 180_000
+# So often no model answers before it is taken for an outage, in which nothing is the batch's fault.
+_OUTAGE: Final = 3
+
+
+Part = tuple[str | None, list[str]]
+"""Facts of a batch that are tried again, and the message that taught them."""
+
+
+@dataclass(kw_only=True)
+class Report:
+    """What one run did, in numbers: the engine keeps it, and keeps no content."""
+
+    batches: int = 0
+    facts: int = 0
+    added: int = 0
+    revised: int = 0
+    confirmed: int = 0
+    set_aside: int = 0
+    stopped: str = ""
+    """Why it ended before everything was done; empty where all was."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def why_off(config: "Config") -> str:
+    """Why nothing is consolidated; empty where it is."""
+    try:
+        models_of(config.models, ROLE)
+    except ConfigError as error:
+        return error.message
+    return ""
+
+
+def limits_of(config: "Config") -> Limits:
+    """How large a batch may be."""
+    return Limits(facts=config.memory.consolidation_facts, tokens=config.memory.consolidation_tokens)
+
+
+@dataclass(kw_only=True)
+class Consolidating:
+    """One run under way."""
+
+    parts: "Parts"
+    context: "Context"
+    until: str
+    report: Report = field(default_factory=Report)
+    _queue: deque[Part] = field(default_factory=deque[Part])
+    _left: set[str] = field(default_factory=set[str])
+    """Facts that were tried in this run and wait on."""
+    _after_seq: int = 0
+    _outages: int = 0
+
+    async def __call__(self) -> Report:
+        while not self.report.stopped:
+            batch = await self._next()
+            if batch is None:
+                break
+            self.report.batches += 1
+            await self._consolidate(batch)
+        return self.report
+
+    async def _next(self) -> Batch | None:
+        part = self._queue.popleft() if self._queue else None
+        given = await self.context.step("next", self._look, part)
+        self._after_seq = given["after_seq"]
+        self.report.stopped = given["stopped"]
+        return Batch.from_json(given["batch"]) if given["batch"] else None
+
+    async def _look(self, part: Part | None) -> dict[str, Any]:
+        """The next batch, and why there is none where a limit ends the run."""
+        ledgers, limits = self.parts.ledgers, limits_of(self.parts.config)
+        after_seq = self._after_seq
+        if part is not None:
+            batch: Batch | None = await batches.complete(ledgers, *part, limits)
+        else:
+            batch, after_seq = await batches.choose(
+                ledgers, limits, until=self.until, after_seq=after_seq, leave=frozenset(self._left)
+            )
+        stopped = "" if batch is None else await self._limit()
+        told = batch.to_json() if batch is not None and not stopped else None
+        return {"batch": told, "after_seq": after_seq, "stopped": stopped}
+
+    async def _limit(self) -> str:
+        most = self.parts.config.memory.consolidation_batches
+        if self.report.batches == most:
+            return f"{most} batches are done, the most of one run (consolidation_batches in [memory])"
+        return await spending.reached(self.parts.ledgers, self.parts.config.memory)
+
+    async def _consolidate(self, batch: Batch) -> None:
+        execution_id = ids.derived("exe", self.context.id, batch.key)
+        request = await self._request(batch, execution_id)
+        if request is None:
+            self._left.update(batch.fact_ids)  # its message was forgotten just now
+            return
+        assembled = await self._assembled(request, batch)
+        result = await runs.answered(self.parts, request, assembled, execution_id)
+        if isinstance(result, runs.Failed):
+            await self._failed(batch, request, result)
+        else:
+            await self._answered(batch, request, execution_id, result.response.content)
+        if batch.root_request_id is None:
+            end = partial(requests.end, request_id=request.request_id, status="done")
+            await self.parts.ledgers.runtime.write(end)
+
+    async def _request(self, batch: Batch, execution_id: str) -> Request | None:
+        """On whose account: the message that taught the facts, or a request that stands for itself."""
+        if batch.root_request_id is not None:
+            return await requests.restore(self.parts.ledgers, batch.root_request_id)
+        return Request(
+            request_id=ids.derived("req", execution_id, ROLE),
+            event=Event(content=""),
+            agent=Agent(role=ROLE, session_label=ROLE),
+        )
+
+    async def _assembled(self, request: Request, batch: Batch) -> "AssembledContext":
+        assembled = await self.parts.broker.assemble_context(
+            request,
+            session_label=f"meeseeks:{ROLE}:{batch.key}",
+            task=await prompt.task(self.parts.ledgers, batch),
+            role=ROLE,
+        )
+        # Facts are other people's words, and the request may be the owner's: there is nothing to call.
+        assembled.tools = ()
+        assembled.situation = ""
+        assembled.role_context = runs.role_text(__package__ or "")
+        assembled.max_turns = _TURNS
+        assembled.timeout_ms = _TIMEOUT_MS
+        return assembled
+
+    async def _answered(self, batch: Batch, request: Request, execution_id: str, text: str) -> None:
+        try:
+            found = answer.read(text, batch)
+        except UnusableAnswerError as error:
+            await self._split(batch, request, error.message)
+            return
+        recorded = await observations.record(
+            self.parts.ledgers,
+            batch,
+            found,
+            name=execution_id,
+            request_id=request.request_id,
+            now=clock.timestamp(clock.now()),
+        )
+        if recorded is None:
+            self._left.update(batch.fact_ids)
+            return
+        named = {id_ for draft in found.drafts for id_ in draft.fact_ids} | set(found.skipped)
+        rest = [id_ for id_ in batch.fact_ids if id_ not in named]
+        if rest:
+            self._queue.append((batch.root_request_id, rest))
+        self.report.facts += len(batch.fact_ids) - len(rest)
+        self.report.added += len(recorded.added)
+        self.report.revised += len(recorded.revised)
+        self.report.confirmed += len(recorded.confirmed)
+        await self.parts.memory.written("observation", [*recorded.added, *recorded.revised])
+
+    async def _failed(self, batch: Batch, request: Request, failed: runs.Failed) -> None:
+        if failed.kind == "refused":
+            await self._split(batch, request, failed.reason)
+            return
+        self._outages += failed.kind == "unreachable"
+        if failed.kind == "stopped" or self._outages == _OUTAGE:
+            self.report.stopped = "no model answers" if failed.kind == "unreachable" else "it was stopped"
+        if not self._halve(batch):
+            self._left.update(batch.fact_ids)
+
+    async def _split(self, batch: Batch, request: Request, reason: str) -> None:
+        """Try it in halves; a fact that fails alone is set aside, where people can see why."""
+        if self._halve(batch):
+            return
+        now = clock.timestamp(clock.now())
+        await observations.set_aside(
+            self.parts.ledgers, batch.fact_ids, reason=reason, request_id=request.request_id, now=now
+        )
+        self.report.set_aside += len(batch.fact_ids)
+
+    def _halve(self, batch: Batch) -> bool:
+        """Queue the halves of a batch; False for one that has only one fact."""
+        facts = list(batch.fact_ids)
+        middle = (len(facts) + 1) // 2
+        self._queue.extend(
+            (batch.root_request_id, part) for part in (facts[:middle], facts[middle:]) if facts[1:]
+        )
+        return len(facts) > 1

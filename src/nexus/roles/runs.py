@@ -1,0 +1,54 @@
+"""Runs of a role in sessions of their own: asked for once, and told apart by how they failed."""
+
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from typing import TYPE_CHECKING, Final, Literal
+
+from nexus.engine.errors import EndedError
+from nexus.ledgers.runtime import executions, requests
+
+if TYPE_CHECKING:
+    from nexus.broker.results import Result
+    from nexus.context import AssembledContext
+    from nexus.ledgers import Ledgers
+    from nexus.request import Request
+    from nexus.roles.parts import Parts
+
+Failure = Literal["refused", "unreachable", "stopped"]
+"""`refused`: this request gets no answer. `unreachable`: no model answers now. `stopped`: from outside."""
+
+_UNREACHABLE: Final = frozenset({"ModelError", "ConfigError", "SecretError"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failed:
+    """A run that gave no answer."""
+
+    kind: Failure
+    reason: str
+
+
+def role_text(package: str) -> str:
+    """The ROLE.md of a role's own package."""
+    return resources.files(package).joinpath("ROLE.md").read_text(encoding="utf-8").strip()
+
+
+async def answered(
+    parts: "Parts", request: "Request", context: "AssembledContext", execution_id: str
+) -> "Result | Failed":
+    """The result of a run, begun now unless one of that id is known: it is never paid for twice."""
+    await parts.ledgers.runtime.write(partial(requests.create, request=request))
+    run = await parts.broker.start_execution(request, context, execution_id=execution_id)
+    try:
+        return await run.result()
+    except EndedError as ended:
+        return await _failed(parts.ledgers, execution_id, ended)
+
+
+async def _failed(ledgers: "Ledgers", execution_id: str, ended: EndedError) -> Failed:
+    run = await ledgers.runtime.read(partial(executions.get, execution_id=execution_id))
+    if run is None or run.status != "failed":
+        return Failed(kind="stopped", reason=ended.message)
+    kind = (run.error or "").partition(":")[0]
+    return Failed(kind="unreachable" if kind in _UNREACHABLE else "refused", reason=ended.message)

@@ -1,0 +1,77 @@
+"""A home with facts in it, and a model that consolidates them."""
+
+import json
+import re
+from functools import partial
+from typing import Any, cast
+
+from nexus.app import App
+from nexus.ledgers.runtime import requests
+from nexus.memory.provenance import Provenance
+from nexus.request import Agent, Event, Request
+from nexus.testing import ModelRequest, Turn
+
+Rows = list[tuple[Any, ...]]
+
+
+async def message(app: App) -> str:
+    """A request as a message leaves it; returns its id."""
+    request = Request(event=Event(content="", channel="cli"), agent=Agent(session_label="main"))
+    await app.ledgers.runtime.write(partial(requests.create, request=request))
+    await app.ledgers.runtime.write(partial(requests.end, request_id=request.request_id, status="done"))
+    return request.request_id
+
+
+async def learn(app: App, *facts: str, about: str = "Tyler", request_id: str | None = None) -> list[str]:
+    """Write facts about somebody; returns their ids."""
+    who = f"ent_{about.lower()}"
+    known = await app.ledgers.identity.read(
+        lambda c: c.execute("SELECT 1 FROM entities WHERE id = ?", (who,)).get
+    )
+    if not known:
+        await app.memory.run("entity", {"id": who, "name": about, "type": "Person"})
+    batch = [{"operation": "fact", "about": who, "fact": fact} for fact in facts]
+    written = await app.memory.run("batch", batch, Provenance(actor="test", request_id=request_id))
+    return [str(result["id"]) for result in written["results"]]
+
+
+async def consolidated(app: App, *, again: bool = False) -> dict[str, Any]:
+    """Run consolidation to its end; returns its report."""
+    return cast("dict[str, Any]", await (await app.conclusions.consolidate(again=again)).result())
+
+
+async def memory_rows(app: App, query: str) -> Rows:
+    return await app.ledgers.memory.read(lambda c: cast("Rows", c.execute(query).fetchall()))
+
+
+async def texts(app: App) -> list[str]:
+    """The observations in all versions, the oldest first."""
+    return [
+        row[0] for row in await memory_rows(app, "SELECT content FROM observations ORDER BY created_at, id")
+    ]
+
+
+def numbered(request: ModelRequest) -> dict[int, str]:
+    """The new facts that a request shows."""
+    shown = re.search(r"<new_facts>\n(.*?)\n</new_facts>", request.last_user, re.DOTALL)
+    assert shown is not None
+    return {int(number): text for number, text in re.findall(r"^(\d+)\. (.*)$", shown[1], re.MULTILINE)}
+
+
+def concluded(request: ModelRequest) -> dict[str, str]:
+    """The observations that a request shows, by their names."""
+    return dict(re.findall(r"^(O\d+)\. (.*)$", request.last_user, re.MULTILINE))
+
+
+def says(*observations: dict[str, Any], nothing_new: list[int] | None = None) -> Turn:
+    """The model's answer."""
+    return Turn(json.dumps({"observations": list(observations), "nothing_new": nothing_new or []}))
+
+
+def one_for_all(request: ModelRequest) -> Turn:
+    """One observation about all new facts, which revises the first that there is."""
+    facts = numbered(request)
+    made: dict[str, Any] = {"text": f"All of {len(facts)}: {'; '.join(facts.values())}", "facts": list(facts)}
+    if concluded(request):
+        made["revises"] = "O1"
+    return says(made)
