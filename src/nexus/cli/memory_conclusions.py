@@ -1,0 +1,166 @@
+"""The commands of `nexus memory` about what is concluded from facts."""
+
+import asyncio
+from typing import Any
+
+import click
+
+from nexus import config
+from nexus.cli.memory_views import as_json_option, limit_option, print_json, with_ledgers
+from nexus.cli.place import counted, opened_home
+from nexus.cli.tables import print_table
+from nexus.errors import ConfigError, UsageError
+from nexus.home import Home
+from nexus.ledgers import Ledgers
+from nexus.memory import views
+from nexus.memory.conclusions import observations as stored
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show the batches that would be made. No model is asked.")
+@click.option("--again", is_flag=True, help="Also try what was set aside.")
+@as_json_option
+@click.pass_context
+def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -> None:
+    """Make observations of the facts that wait, now.
+
+    While a home is served this is done by itself, twice an hour, for facts that are older than ten minutes.
+    How much is done at a time and in a day is limited in [memory] of config.toml.
+    """
+    if dry_run:
+        _print_plan(ctx, as_json)
+        return
+    home, settings = opened_home(ctx)
+    # Imported here, because the libraries behind it take longer than `nexus memory --help` may.
+    from nexus.roles.consolidation.consolidation import why_off
+
+    if off := why_off(settings):
+        raise ConfigError(off, hint=f'Write `manager = "…"` below [models] in {home.config_file}.')
+    report = asyncio.run(_consolidated(home, settings, again=again))
+    if as_json:
+        print_json(report)
+        return
+    click.echo(_told(report))
+
+
+def _told(report: dict[str, Any]) -> str:
+    lines = [
+        f"{counted(report['facts'], 'fact')}: {counted(report['added'], 'new observation')}, "
+        f"{report['revised']} revised, {report['confirmed']} still hold."
+    ]
+    if report["set_aside"]:
+        lines.append(f"{counted(report['set_aside'], 'fact')} set aside: `--dry-run` shows why.")
+    if report["stopped"]:
+        lines.append(f"Not everything was done: {report['stopped']}.")
+    return "\n".join(lines)
+
+
+async def _consolidated(home: Home, settings: config.Config, *, again: bool) -> dict[str, Any]:
+    from nexus.app import App
+
+    async with App(home, settings) as app:
+        report: dict[str, Any] = await (await app.conclusions.consolidate(again=again)).result()
+        return report
+
+
+def _print_plan(ctx: click.Context, as_json: bool) -> None:
+    from nexus.roles.consolidation.plan import planned
+
+    _, settings = opened_home(ctx)
+    plan = with_ledgers(ctx, lambda ledgers: planned(ledgers, settings))
+    if as_json:
+        print_json(plan)
+        return
+    waiting = "1 fact waits" if plan["waiting"] == 1 else f"{counted(plan['waiting'], 'fact')} wait"
+    click.echo(f"{waiting}. Off: {plan['off']}." if plan["off"] else f"{waiting}.")
+    if plan["batches"]:
+        print_table(
+            ("facts#", "shown with", "tokens#", "paid for by"),
+            [
+                (
+                    len(each["fact_ids"]),
+                    f"{counted(len(each['observation_ids']), 'observation')}, "
+                    f"{counted(len(each['known_ids']), 'known fact')}",
+                    each["tokens"],
+                    each["root_request_id"] or "a request of its own",
+                )
+                for each in plan["batches"]
+            ],
+        )
+    if plan["facts_set_aside"]:
+        click.echo("\nSet aside")
+        lines = [(each["id"], each["fact"], each["reason"]) for each in plan["facts_set_aside"]]
+        print_table(("id", "fact", "why"), lines)
+
+
+@click.command()
+@click.argument("what", required=False)
+@click.option("--stale", is_flag=True, help="Only those that newer facts touch.")
+@limit_option
+@as_json_option
+@click.pass_context
+def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, as_json: bool) -> None:
+    """List observations in their last version, the newest first.
+
+    With WHAT, an entity, only those about it; with the id of an observation, that one with the facts that
+    support it and its versions.
+    """
+    if what and what.startswith("obs_"):
+        _print_one(ctx, what, as_json)
+        return
+
+    async def work(ledgers: Ledgers) -> tuple[list[dict[str, Any]], dict[str, int]]:
+        same = await views.find(ledgers, what) if what else None
+        found = await stored.listed(ledgers, entities=same, stale=stale, limit=limit)
+        return found, await stored.counts(ledgers)
+
+    found, counts = with_ledgers(ctx, work)
+    if as_json:
+        print_json(found)
+        return
+    if found:
+        _print_observations(found)
+    else:
+        click.echo("There are none.")
+    if counts["waiting"] or counts["set_aside"]:
+        click.echo(
+            f"{counted(counts['waiting'], 'fact')} not consolidated yet, {counts['set_aside']} set aside: "
+            "see `nexus memory consolidate --dry-run`.",
+            err=True,
+        )
+
+
+def _print_one(ctx: click.Context, id_: str, as_json: bool) -> None:
+    found = with_ledgers(ctx, lambda ledgers: stored.shown(ledgers, id_))
+    if found is None:
+        raise UsageError(f"There is no observation {id_}", hint="`nexus memory observations` lists them.")
+    if as_json:
+        print_json(found)
+        return
+    stale = f"  stale since {found['stale_at'][:10]}" if found["stale_at"] else ""
+    click.echo(f"{click.style(found['subject'] or 'about nobody', bold=True)}  {found['id']}{stale}")
+    click.echo(found["content"])
+    click.echo("\nSupported by")
+    lines = [(fact["at"][:10], fact["fact"], fact["id"]) for fact in found["evidence"]]
+    print_table(("when", "fact", "id"), lines)
+    if found["versions"][1:]:
+        click.echo("\nBefore")
+        _print_observations(found["versions"][1:])
+
+
+def _print_observations(found: list[dict[str, Any]]) -> None:
+    print_table(
+        ("id", "about", "observation", "facts#", "version#", "made", "stale since"),
+        [
+            (
+                each["id"],
+                each["subject"],
+                each["content"],
+                each["facts"],
+                each["version"],
+                each["created_at"][:10],
+                (each["stale_at"] or "")[:10],
+            )
+            for each in found
+        ],
+    )
