@@ -10,7 +10,7 @@ from typing import Self
 from weakref import WeakValueDictionary
 
 from nexus import ids
-from nexus.answer import Result
+from nexus.answer import Answer, Answered, Heard, Result
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
@@ -39,7 +39,6 @@ from nexus.memory.provenance import Provenance
 from nexus.memory.recall import EVERYTHING, Recall, Visibility
 from nexus.memory.upkeep import Upkeep
 from nexus.pipeline import Incoming, Pipeline, access
-from nexus.pipeline.answered import Answer, Answered, Heard
 from nexus.pipeline.pipeline import refused
 from nexus.pipeline.repeated import heard_before
 from nexus.pipeline.stages import Stages

@@ -17,6 +17,7 @@ NexusError
 ├── AgentError
 │   ├── ModelError           no model that was asked gave an answer
 │   │   └── ModelRefusedError  none takes the request as it is, such as one that is too long
+│   ├── StoppedError         somebody stopped a run before it had an answer
 │   ├── LimitError           a run reached a limit of turns, time, requests, tokens or money
 │   └── UnusableAnswerError  a model's answer is not what it was asked for
 ├── AccessError              somebody may not do what they asked for
@@ -118,6 +119,10 @@ class LimitError(AgentError):
 
 class UnusableAnswerError(AgentError):
     """A model's answer is not what it was asked for, such as one that cites what it was not shown."""
+
+
+class StoppedError(AgentError):
+    """Somebody stopped a run before it had an answer."""
 
 
 class AccessError(NexusError):

@@ -41,6 +41,7 @@ def test_the_exported_errors_are_these() -> None:
         "ScriptChangedError",
         "ScriptError",
         "SecretError",
+        "StoppedError",
         "ToolError",
         "UnknownAutomationError",
         "UnknownHookPointError",

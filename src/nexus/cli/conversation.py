@@ -9,6 +9,7 @@ from functools import partial
 import click
 
 from nexus import config
+from nexus.answer import Answer
 from nexus.app import App
 from nexus.broker.queue import check_label
 from nexus.cli.chat import new_label
@@ -19,7 +20,6 @@ from nexus.engine.errors import WorkCancelledError
 from nexus.errors import NexusError
 from nexus.home import Home
 from nexus.ledgers import events
-from nexus.pipeline.answered import Answer
 
 _LOOK_S = 0.5
 _REMEMBERED_LINES = 200

@@ -1,10 +1,14 @@
 """`nexus login`: ways into a home that is served, for a browser and for programs."""
 
+import asyncio
+from typing import TYPE_CHECKING
+
 import click
 
 from nexus.cli.place import opened_home
-from nexus.errors import GatewayError
-from nexus.serving import serving
+
+if TYPE_CHECKING:
+    from nexus.client import Client
 
 
 @click.command()
@@ -19,19 +23,12 @@ def login(ctx: click.Context, token: bool) -> None:
     if token:
         click.echo(home.token())
         return
-    service = serving(home)
-    if service is None or not service.url:
-        raise GatewayError(f"The home at {home.root} is not served", hint="Start it with `nexus up`.")
     # Imported here, because it takes longer than `nexus login --token` may.
-    import httpx
+    from nexus.client import Client
 
-    try:
-        answer = httpx.post(
-            f"{service.url}/api/login-links", headers={"authorization": f"Bearer {home.token()}"}
-        )
-    except httpx.HTTPError as error:
-        raise GatewayError(
-            f"Process {service.pid} does not answer at {service.url}: {error}",
-            hint="Start it anew.",
-        ) from None
-    click.echo(answer.raise_for_status().json()["url"])
+    asyncio.run(_link(Client.of(home)))
+
+
+async def _link(client: "Client") -> None:
+    async with client:
+        click.echo(await client.login_url())

@@ -6,9 +6,8 @@ from typing import TextIO
 
 import click
 
-from nexus.answer import Delta, Result, Totals
+from nexus.answer import Answer, Delta, Result, Totals
 from nexus.cli.terminal import printable
-from nexus.pipeline.answered import Answer
 
 _ARGUMENTS_SHOWN = 100
 

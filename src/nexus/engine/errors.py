@@ -16,7 +16,7 @@ EngineError
     └── WorkCancelledError somebody cancelled it
 """
 
-from nexus.errors import NexusError
+from nexus.errors import NexusError, StoppedError
 
 
 class EngineError(NexusError):
@@ -71,5 +71,5 @@ class WorkTimeoutError(EndedError):
     """The work was stopped at its time limit."""
 
 
-class WorkCancelledError(EndedError):
+class WorkCancelledError(EndedError, StoppedError):
     """Somebody cancelled the work."""

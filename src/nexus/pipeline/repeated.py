@@ -5,13 +5,13 @@ from functools import partial
 import apsw
 
 from nexus import ids
+from nexus.answer import Answered, Heard
 from nexus.broker.broker import Broker
 from nexus.errors import AccessError, AgentError, UsageError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.requests import StoredRequest
 from nexus.ledgers.text import storable
-from nexus.pipeline.answered import Answered, Heard
 from nexus.pipeline.incoming import Incoming
 
 

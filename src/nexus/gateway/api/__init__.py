@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack
 from fastapi import APIRouter, FastAPI
 
 from nexus.app import App
-from nexus.gateway.api import executions, login, messages
+from nexus.gateway.api import executions, login, messages, sessions
 from nexus.gateway.errors import RESPONSES
 
-_ROUTERS = (messages.router, executions.router, login.router)
+_ROUTERS = (messages.router, executions.router, sessions.router, login.router)
 
 
 async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:

@@ -9,6 +9,8 @@ from nexus.gateway.dependencies import Home
 from nexus.ledgers.runtime.executions import Mode
 
 router = APIRouter(tags=["messages"])
+Channel = Literal["api", "cli", "web"]
+"""Where the owner says something by the gateway."""
 
 
 class NewMessage(BaseModel):
@@ -32,9 +34,7 @@ class NewMessage(BaseModel):
         description="What happens while the session is busy: `followup` waits, `collect` is answered with "
         "what comes shortly after, `steer` is offered to the run under way, `interrupt` cancels that.",
     )
-    channel: Literal["api", "cli", "web"] = Field(
-        default="api", description="Where it was said. It gives no rights."
-    )
+    channel: Channel = Field(default="api", description="Where it was said. It gives no rights.")
 
 
 class Accepted(BaseModel):

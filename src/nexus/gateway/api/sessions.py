@@ -1,0 +1,69 @@
+"""Sessions: what is being answered in one, what was said into it, and leaving it."""
+
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel
+
+from nexus.gateway.api.messages import Channel
+from nexus.gateway.dependencies import Home
+from nexus.ledgers import events
+
+router = APIRouter(prefix="/sessions", tags=["sessions"])
+Label = Annotated[str, Path(min_length=1, max_length=200, pattern=r"\S", description="The session's label.")]
+
+
+class Runs(BaseModel):
+    """Runs of a session, in the order in which they were asked for."""
+
+    ids: list[str]
+
+
+class Texts(BaseModel):
+    """What was said, the newest first."""
+
+    texts: list[str]
+
+
+class Leaving(BaseModel):
+    """Where somebody starts afresh."""
+
+    channel: Channel = "api"
+
+
+class Left(BaseModel):
+    """A session that was left. It can be gone on with."""
+
+    session: str
+
+
+@router.get("/{label:path}/executions")
+async def list_runs(
+    home: Home,
+    label: Label,
+    after: Annotated[str, Query(description="Only those that were asked for after this one.")] = "",
+    unfinished: Annotated[bool, Query(description="Only those that have not ended.")] = False,
+) -> Runs:
+    """The runs of a session, whoever asked for them; those that were cancelled are left out."""
+    found = await (home.under_way(label) if unfinished else home.runs_after(label, after))
+    return Runs(ids=[run.id for run in found])
+
+
+@router.get("/{label:path}/said")
+async def list_said(
+    home: Home,
+    label: Label,
+    channel: Channel = "api",
+    limit: Annotated[int, Query(ge=1, le=1_000, description="The most texts.")] = 100,
+) -> Texts:
+    """What was said into a session on a channel."""
+    said = partial(events.said, channel=channel, external_id=label, limit=limit)
+    return Texts(texts=await home.ledgers.events.read(said))
+
+
+@router.post("/{label:path}/leave")
+async def leave_session(home: Home, label: Label, leaving: Leaving) -> Left:
+    """Start afresh elsewhere: automations of `command:new` may do something about what was said."""
+    await home.leave(label, channel=leaving.channel)
+    return Left(session=label)
