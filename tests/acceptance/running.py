@@ -18,14 +18,21 @@ from nexus.skills.doors import OWNER
 class Served:
     """`nexus up` on a home, ready to answer."""
 
-    def __init__(self, home: Home) -> None:
-        self._process = subprocess.Popen(
-            [str(NEXUS), "--home", str(home.root), "up", "--json"], stdout=subprocess.PIPE, text=True
-        )
+    def __init__(self, home: Home, env: dict[str, str] | None = None, *arguments: str) -> None:
+        command = [str(NEXUS), "--home", str(home.root), "up", "--json", *arguments]
+        self._process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"nexus up ended with {self._process.wait(30)}"
         self.told: dict[str, Any] = json.loads(line)
+
+    @property
+    def url(self) -> str:
+        return self.told["url"]
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def stop(self) -> int:
         """As a service manager does it; returns the exit code."""
@@ -47,9 +54,9 @@ class Served:
 
 
 @contextmanager
-def serving(home: Home) -> Generator[Served]:
+def serving(home: Home, env: dict[str, str] | None = None, *arguments: str) -> Generator[Served]:
     """The home runs while the context lasts."""
-    served = Served(home)
+    served = Served(home, env, *arguments)
     try:
         yield served
     finally:

@@ -40,6 +40,11 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     "5XX": {"model": Problem, "description": "Something is wrong on the side of the home"},
 }
 """What any endpoint may answer beside a success."""
+_PROBLEM = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+STREAM_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {**_PROBLEM, "description": told["description"]} for status, told in RESPONSES.items()
+}
+"""The same for one whose success is a stream of events, while its errors are JSON."""
 
 
 def install(server: FastAPI) -> None:

@@ -51,6 +51,7 @@ async def build(app: App, keys: Keys, stack: AsyncExitStack) -> FastAPI:
         openapi_url=OPENAPI,
         docs_url=None,
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
     )
     server.state.nexus = app
     server.state.keys = keys

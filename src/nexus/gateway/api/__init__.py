@@ -2,18 +2,34 @@
 
 from contextlib import AsyncExitStack
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.security import HTTPBearer
 
 from nexus.app import App
-from nexus.gateway.api import executions, login, messages, sessions
+from nexus.gateway.api import (
+    automations,
+    executions,
+    home,
+    login,
+    memory,
+    messages,
+    recall,
+    requests,
+    sessions,
+)
 from nexus.gateway.errors import RESPONSES
 
-_ROUTERS = (messages.router, executions.router, sessions.router, login.router)
+_ROUTERS = tuple(
+    room.router
+    for room in (messages, executions, sessions, requests, memory, recall, automations, home, login)
+)
+# It only tells the document how to get in: the guard has let nobody through without.
+_TOKEN = HTTPBearer(scheme_name="token", description="What `nexus login --token` prints.", auto_error=False)
 
 
 async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:
     """Put the API under /api."""
-    api = APIRouter(prefix="/api", responses=RESPONSES)
+    api = APIRouter(prefix="/api", responses=RESPONSES, dependencies=[Depends(_TOKEN)])
     for router in _ROUTERS:
         api.include_router(router)
     server.include_router(api)

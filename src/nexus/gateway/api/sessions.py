@@ -7,7 +7,11 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from nexus.gateway.api.messages import Channel
+from nexus.gateway.api.paging import Cursor, Limit
 from nexus.gateway.dependencies import Home
+from nexus.gateway.views import sessions as views
+from nexus.gateway.views.page import Page
+from nexus.gateway.views.sessions import Message, SessionLine
 from nexus.ledgers import events
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
@@ -38,8 +42,26 @@ class Left(BaseModel):
     session: str
 
 
+@router.get("")
+async def list_sessions(
+    home: Home,
+    role: Annotated[str | None, Query(max_length=100, description="Only those of a role.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Page[SessionLine]:
+    """Sessions, the one that was last used first."""
+    return await views.listed(home.ledgers, role=role, cursor=cursor, limit=limit)
+
+
+@router.get("/{label:path}/transcript")
+async def get_transcript(home: Home, label: Label, cursor: Cursor = None, limit: Limit = 50) -> Page[Message]:
+    """The newest messages of a session, in the order in which they were said; the next page is older."""
+    session = await views.get(home.ledgers, label)
+    return await views.transcript(home.ledgers, session.id, cursor=cursor, limit=limit)
+
+
 @router.get("/{label:path}/executions")
-async def list_runs(
+async def list_executions(
     home: Home,
     label: Label,
     after: Annotated[str, Query(description="Only those that were asked for after this one.")] = "",

@@ -1,0 +1,41 @@
+"""The home itself: what was spent, and its settings."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from nexus import __version__
+from nexus.gateway.dependencies import Home
+from nexus.gateway.views import settings, usage
+from nexus.gateway.views.settings import Section
+from nexus.gateway.views.usage import Usage
+
+router = APIRouter(tags=["home"])
+
+
+class Standing(BaseModel):
+    """What answers here."""
+
+    home: str = Field(description="The home's own name, which stays when it is moved.")
+    version: str
+
+
+@router.get("/home")
+async def get_home(home: Home) -> Standing:
+    """Which home this is, and the version of the program that serves it."""
+    return Standing(home=home.home.identity(), version=__version__)
+
+
+@router.get("/usage")
+async def get_usage(
+    home: Home, days: Annotated[int, Query(ge=1, le=366, description="How many, today among them.")] = 30
+) -> Usage:
+    """What the last days cost: by day, by model and by automation."""
+    return await usage.spent(home.ledgers, days=days)
+
+
+@router.get("/settings")
+async def get_settings(home: Home) -> tuple[Section, ...]:
+    """Every setting. Of what may be a secret it is told whether it is set, and never what it is."""
+    return settings.sections(home.config)

@@ -1,0 +1,61 @@
+"""Recall: what the memory holds about a question."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from nexus.gateway.dependencies import Home
+from nexus.memory import recall as memory
+from nexus.memory.recall import Answer, Budget, kinds
+
+router = APIRouter(tags=["recall"])
+_DEADLINE_MS = 5_000
+
+
+@router.get("/recall")
+async def recall(
+    home: Home,
+    text: Annotated[str, Query(min_length=1, max_length=2_000, description="The question, or some words.")],
+    scope: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="Only these kinds, with commas: events, facts, observations, mental_models, "
+            "episodes, entities.",
+        ),
+    ] = None,
+    entity: Annotated[
+        str | None, Query(max_length=500, description="Only what is about it: an id or name.")
+    ] = None,
+    channel: Annotated[str | None, Query(max_length=200, description="Only what was said there.")] = None,
+    after: Annotated[datetime | None, Query(description="Only what is from then on.")] = None,
+    before: Annotated[datetime | None, Query(description="Only what is from before then.")] = None,
+    budget: Annotated[Budget, Query(description="How much work it may be.")] = "mid",
+    limit: Annotated[int, Query(ge=1, le=200, description="The most results.")] = 10,
+    max_tokens: Annotated[int, Query(ge=1, le=100_000, description="The most tokens in all.")] = 4_000,
+) -> Answer:
+    """What the memory holds about a question, the best first, with why each result is there.
+
+    Where nothing is relevant, nothing is returned. No language model is called.
+    """
+    query = memory.Query(
+        text=text,
+        kinds=kinds(scope),
+        entity_id=entity,
+        channel=channel,
+        time_after=_in_utc(after),
+        time_before=_in_utc(before),
+        max_results=limit,
+        max_tokens=max_tokens,
+        budget=budget,
+        deadline_ms=_DEADLINE_MS,
+    )
+    return await (await home.recall()).find(query)
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    """A time that says no zone is in UTC, as everywhere in a home."""
+    if moment is None:
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
