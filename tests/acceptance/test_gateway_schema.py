@@ -21,7 +21,7 @@ EXAMPLES = 5
 ALWAYS = cast(
     "list[Any]",
     [
-        checks.not_a_server_error,
+        checks.not_a_server_error,  # pyright: ignore[reportUnknownMemberType]
         checks.status_code_conformance,  # pyright: ignore[reportUnknownMemberType]
         checks.content_type_conformance,  # pyright: ignore[reportUnknownMemberType]
         checks.response_schema_conformance,  # pyright: ignore[reportUnknownMemberType]

@@ -45,6 +45,7 @@ def test_the_exported_errors_are_these() -> None:
         "ToolError",
         "UnknownAutomationError",
         "UnknownHookPointError",
+        "UnusableAnswerError",
         "UsageError",
         "WorkspaceError",
     ]

@@ -9,7 +9,7 @@ from nexus.engine.errors import EndedError
 from nexus.ledgers.runtime import executions, requests
 
 if TYPE_CHECKING:
-    from nexus.broker.results import Result
+    from nexus.answer import Result
     from nexus.context import AssembledContext
     from nexus.ledgers import Ledgers
     from nexus.request import Request

@@ -8,8 +8,8 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import usage
 
 if TYPE_CHECKING:
+    from nexus.answer import Totals
     from nexus.config import MemoryConfig
-    from nexus.ledgers.runtime.usage import Totals
 
 ROLES: Final = ("consolidation", "reflection")
 _MICRO: Final = 1_000_000
