@@ -42,9 +42,24 @@ class Totals:
         """All of them, in and out."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens
 
+    @property
+    def cost(self) -> str:
+        """The money in words: `≥` where some calls have no known price, `?` where none has."""
+        if not self.tokens:
+            return ""
+        if self.unpriced_calls == self.calls:
+            return "?"
+        return ("≥" if self.unpriced_calls else "") + money(self.cost_microusd)
+
     def __add__(self, other: "Totals") -> "Totals":
         mine, theirs = asdict(self), asdict(other)
         return Totals(**{name: mine[name] + theirs[name] for name in mine})
+
+
+def money(microusd: int) -> str:
+    """An amount as people read it: `$12.40`, `$0.0031`."""
+    dollars = microusd / 1_000_000
+    return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}"
 
 
 @dataclass(frozen=True, kw_only=True)

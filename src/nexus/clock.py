@@ -22,3 +22,12 @@ def parse(text: str) -> datetime:
     """Read any ISO-8601 text; one without a zone is taken as UTC."""
     moment = datetime.fromisoformat(text)
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def took(milliseconds: float) -> str:
+    """How long something took, as people say it: `240 ms`, `3.1 s`, `2.5 min`."""
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    if milliseconds < 120_000:
+        return f"{milliseconds / 1000:.1f} s"
+    return f"{milliseconds / 60_000:.1f} min"

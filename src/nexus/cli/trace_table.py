@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from nexus import clock
-from nexus.answer import Totals
+from nexus.answer import Totals, money
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.ledgers.runtime.trace import Node
@@ -89,7 +89,7 @@ def _row(branch: str, node: Node, above: Node | None, since: str, *, ids: bool) 
         Text("" if start is None else f"{start / 1000:+.2f} s", style="dim"),
         Text(_took(node)),
         *(Text(f"{count:,}" if total.tokens else "", style=style) for count in tokens),
-        Text(_cost(total) + (" ∑" if whole and total.tokens else "  "), style=style),
+        Text(total.cost + (" ∑" if whole and total.tokens else "  "), style=style),
     ]
 
 
@@ -102,7 +102,7 @@ def _summary(node: Node, asked: str) -> list[Text]:
         Text(_took(node)),
         Text(f"{total.tokens - total.output_tokens:,}"),
         Text(f"{total.output_tokens:,}"),
-        Text(_cost(total)),
+        Text(total.cost),
         Text(_short(asked), style="italic"),
     ]
 
@@ -116,7 +116,7 @@ def _label(node: Node, above: Node | None) -> list[str | tuple[str, str]]:
     if node.kind == "execution":
         known = above is not None and above.detail.get("session") == node.name
         waited_ms = detail.get("waited_ms") or 0
-        waited = f", waited {_duration(waited_ms)}" if waited_ms >= _WAIT_WORTH_TELLING_MS else ""
+        waited = f", waited {clock.took(waited_ms)}" if waited_ms >= _WAIT_WORTH_TELLING_MS else ""
         return [("run", "bold"), "" if known else f" in {node.name}", waited]
     if node.kind == "automation":
         return [("automation ", "bold"), f"{node.name} at {detail['hook_point']}"]
@@ -148,33 +148,12 @@ def _bill(total: Totals) -> list[str | tuple[str, str]]:
     unpriced = counted(total.unpriced_calls, "call")
     if total.calls and total.unpriced_calls == total.calls:
         return [("?", "bold"), f" for {unpriced} without a known price"]
-    money = (_money(total.cost_microusd), "bold")
-    return [money, f", and {unpriced} without a known price" if total.unpriced_calls else ""]
+    whole = (money(total.cost_microusd), "bold")
+    return [whole, f", and {unpriced} without a known price" if total.unpriced_calls else ""]
 
 
 def _took(node: Node) -> str:
-    return "…" if node.duration_ms is None else _duration(node.duration_ms)
-
-
-def _duration(milliseconds: float) -> str:
-    if milliseconds < 1000:
-        return f"{milliseconds:.0f} ms"
-    if milliseconds < 120_000:
-        return f"{milliseconds / 1000:.1f} s"
-    return f"{milliseconds / 60_000:.1f} min"
-
-
-def _cost(total: Totals) -> str:
-    if not total.tokens:
-        return ""
-    if total.unpriced_calls == total.calls:
-        return "?"
-    return ("≥" if total.unpriced_calls else "") + _money(total.cost_microusd)
-
-
-def _money(microusd: int) -> str:
-    dollars = microusd / 1_000_000
-    return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}"
+    return "…" if node.duration_ms is None else clock.took(node.duration_ms)
 
 
 def _when(timestamp: str) -> str:

@@ -18,7 +18,7 @@ from nexus.automations.hook_points import HookPoint
 from nexus.automations.workspace import workspace
 from nexus.automations.workspace.folder import Folder
 from nexus.automations.workspace.history import Change, History
-from nexus.errors import AutomationError, UsageError, WorkspaceError
+from nexus.errors import AutomationError, MissingError, WorkspaceError
 from nexus.gateway.views.page import Page, all_rows, begin, page
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
@@ -118,7 +118,7 @@ async def difference(ledgers: Ledgers, name: str, older: int, newer: int) -> str
         each.version: each for each in await ledgers.runtime.read(partial(stored.versions, name=name))
     }
     if older not in versions or newer not in versions:
-        raise UsageError(f"`{name}` has not got both versions {older} and {newer}")
+        raise MissingError(f"`{name}` has not got both versions {older} and {newer}")
     return await asyncio.to_thread(_difference, ledgers.home, versions[older], versions[newer])
 
 
@@ -134,7 +134,7 @@ async def change(ledgers: Ledgers, name: str, commit: str) -> str:
     history = History(folder.path)
     known = await asyncio.to_thread(history.changes, _MOST_FILES)
     if commit not in {each.commit for each in known}:
-        raise UsageError(f"The workspace of `{name}` has no commit {commit}")
+        raise MissingError(f"The workspace of `{name}` has no commit {commit}")
     return _cut(await asyncio.to_thread(history.difference, commit))
 
 
@@ -144,7 +144,7 @@ async def _folder(ledgers: Ledgers, name: str) -> Folder:
         raise registration.unknown(name)
     recorded = versions[0].workspace_dir
     if recorded is None:
-        raise WorkspaceError(f"`{name}` has no workspace")
+        raise MissingError(f"`{name}` has no workspace")
     return Folder(workspace.place(ledgers.home.meeseeks, recorded))
 
 

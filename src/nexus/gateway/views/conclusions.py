@@ -1,14 +1,16 @@
 """Observations and mental models: what was concluded, what it rests on, and whether it is stale."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
 import apsw
 
-from nexus.errors import UsageError
+from nexus.errors import MissingError
 from nexus.gateway.views import names
-from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page
+from nexus.gateway.views.page import LAST, Page, all_rows, begin, columns, named, page
 from nexus.ledgers import Ledgers, sql
 
 Kind = Literal["observation", "mental_model"]
@@ -67,19 +69,26 @@ async def listed(
     kind: Kind,
     *,
     stale: bool = False,
-    subjects: str | None = None,
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[Conclusion]:
-    """Conclusions in their newest versions, the latest first; with `stale`, those that newer facts touch.
-
-    `subjects` is a JSON array of entities.
-    """
+    """Conclusions in their newest versions, the latest first; with `stale`, those that newer facts touch."""
     (id_,) = begin(cursor, 1)
-    values = {"id": id_, "stale": stale, "subjects": subjects, "limit": limit + 1}
+    values = {"id": id_, "stale": stale, "subjects": None, "limit": limit + 1}
     query = sql.queries("memory")[_QUERIES[kind][0]]
     found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
     return page(await _told(ledgers, kind, found), limit, lambda each: (each.id,))
+
+
+async def about(
+    ledgers: Ledgers, kind: Kind, entity_ids: Sequence[str], *, limit: int = 20
+) -> tuple[Conclusion, ...]:
+    """The newest conclusions about an entity, whichever of its ids they name."""
+    subjects = json.dumps(list(entity_ids))
+    values = {"id": LAST, "stale": False, "subjects": subjects, "limit": limit}
+    query = sql.queries("memory")[_QUERIES[kind][0]]
+    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    return tuple(await _told(ledgers, kind, found))
 
 
 async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
@@ -89,7 +98,7 @@ async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
     wanted = next((each for each in told if each.id == id_), None)
     if wanted is None:
         what = kind.replace("_", " ")
-        raise UsageError(f"There is no {what} {id_}", hint="It may have been forgotten.")
+        raise MissingError(f"There is no {what} {id_}", hint="It may have been forgotten.")
     return ConclusionView(
         conclusion=wanted,
         sources=tuple(Source(kind=row[0], id=row[1], text=row[2], event_id=row[3]) for row in sources),

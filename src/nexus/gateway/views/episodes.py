@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from nexus.errors import UsageError
+from nexus.errors import MissingError
 from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Learned, Said
 from nexus.gateway.views.page import Page, all_rows, begin, loaded, page
@@ -71,7 +71,7 @@ async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
     """One episode, with the beginning of what was said in it."""
     found = await ledgers.memory.read(partial(_whole, episode_id=episode_id))
     if found is None:
-        raise UsageError(f"There is no episode {episode_id}", hint="It may have been forgotten.")
+        raise MissingError(f"There is no episode {episode_id}", hint="It may have been forgotten.")
     episode, newer, event_ids, mentions, learned = found
     known = await names.roots(ledgers, [row[0] for row in mentions])
     return EpisodeView(

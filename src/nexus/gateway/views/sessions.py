@@ -7,7 +7,7 @@ from functools import partial
 
 import apsw
 
-from nexus.errors import UsageError
+from nexus.errors import MissingError
 from nexus.gateway.views.page import Page, all_rows, begin, columns, loaded, named, page
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.agents import sessions as stored
@@ -98,7 +98,7 @@ async def get(ledgers: Ledgers, label: str) -> Session:
     """The session of a label."""
     found = await ledgers.agents.read(partial(stored.get, label=label))
     if found is None:
-        raise UsageError(f"There is no session {label}", hint="The sessions page lists those there are.")
+        raise MissingError(f"There is no session {label}", hint="The sessions page lists those there are.")
     return found
 
 
@@ -117,7 +117,7 @@ async def message(ledgers: Ledgers, message_id: str) -> Message:
     query = sql.queries("agents")["whole_message"]
     found = await ledgers.agents.read(lambda c: all_rows(c, query, (message_id,)))
     if not found:
-        raise UsageError(f"There is no message {message_id}")
+        raise MissingError(f"There is no message {message_id}")
     return Message(**named(_STORED, found[0]))
 
 

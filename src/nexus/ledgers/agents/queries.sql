@@ -12,7 +12,7 @@ FROM agent_sessions WHERE role = coalesce(:role, role) ORDER BY updated_at DESC,
 -- name: listed_sessions
 SELECT session.id, session.label, session.role, session.model, parent.label, session.created_at,
        session.updated_at,
-       (SELECT count(*) FROM agent_turns WHERE session_id = session.id AND kind = 'exchange'),
+       (SELECT coalesce(max(position) + 1, 0) FROM agent_turns WHERE session_id = session.id),
        (SELECT substr(content, 1, 200) FROM agent_messages
         WHERE session_id = session.id AND role IN ('user', 'assistant') AND content <> ''
         ORDER BY position DESC LIMIT 1)

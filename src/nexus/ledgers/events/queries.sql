@@ -97,3 +97,6 @@ SELECT content FROM events WHERE request_id = ? AND direction = 'outbound' ORDER
 
 -- name: thread_title
 SELECT coalesce(title, external_id) FROM threads WHERE id = ?
+
+-- name: texts_of_items
+SELECT id, substr(content, 1, 1000), id FROM events WHERE id IN (SELECT value FROM json_each(?))

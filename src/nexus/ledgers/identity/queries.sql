@@ -207,6 +207,10 @@ ORDER BY updated_at DESC, id DESC LIMIT :limit
 -- name: entity_types
 SELECT type, count(*) FROM entities WHERE merged_into IS NULL GROUP BY type ORDER BY count(*) DESC, type
 
+-- name: texts_of_items
+SELECT id, canonical_name || coalesce(': ' || summary, ''), source_event_id FROM entities
+WHERE id IN (SELECT value FROM json_each(?))
+
 -- name: entity
 SELECT id, type, canonical_name, summary, merged_into, source_event_id, metadata_json, created_at, updated_at
 FROM entities WHERE id = ?

@@ -131,6 +131,13 @@ SELECT id, fact, source_entity_id FROM facts WHERE source_event_id = ? ORDER BY 
 -- name: facts_of_episode
 SELECT id, fact, source_entity_id FROM facts WHERE source_episode_id = ? ORDER BY seq LIMIT ?
 
+-- name: texts_of_items
+SELECT id, fact, source_event_id FROM facts WHERE id IN (SELECT value FROM json_each(?1))
+UNION ALL SELECT id, substr(coalesce(summary, title, ''), 1, 1000), NULL FROM episodes
+  WHERE id IN (SELECT value FROM json_each(?1))
+UNION ALL SELECT id, substr(content, 1, 1000), NULL FROM analysis_runs WHERE id IN (SELECT value FROM json_each(?1))
+UNION ALL SELECT id, substr(content, 1, 1000), NULL FROM mental_models WHERE id IN (SELECT value FROM json_each(?1))
+
 -- name: count_of_facts
 SELECT count(*) FROM (
   SELECT id FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(?1))

@@ -145,6 +145,13 @@ def begun_in(connection: apsw.Connection, session_label: str, after: str) -> lis
     return [cast("str", row[0]) for row in rows]
 
 
+def newest_in(connection: apsw.Connection, session_label: str) -> str | None:
+    """The run of a session that was asked for last."""
+    return cast(
+        "str | None", connection.execute(sql.queries("runtime")["newest_in_session"], (session_label,)).get
+    )
+
+
 def unfinished(connection: apsw.Connection) -> list[str]:
     """Every run that has not ended, in the order in which they were recorded."""
     return [cast("str", row[0]) for row in connection.execute(sql.queries("runtime")["unfinished"])]

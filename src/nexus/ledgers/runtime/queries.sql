@@ -58,8 +58,12 @@ SELECT id FROM executions WHERE session_label = ? AND status IN ('queued', 'runn
 SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))
 
 -- name: begun_in_session
+-- Ids sort by time, and few are newer than one that was just seen: the session's own index would give all.
 SELECT id FROM executions
-WHERE session_label = ? AND id > ? AND taken_by IS NULL AND status <> 'cancelled' ORDER BY rowid
+WHERE +session_label = ? AND id > ? AND taken_by IS NULL AND status <> 'cancelled' ORDER BY rowid
+
+-- name: newest_in_session
+SELECT id FROM executions WHERE session_label = ? ORDER BY enqueued_at DESC, id DESC LIMIT 1
 
 -- name: record_step
 INSERT INTO steps (execution_id, number, name, failed, outcome) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING

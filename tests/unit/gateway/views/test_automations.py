@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nexus.automations.workspace.history import History
-from nexus.errors import UsageError, WorkspaceError
+from nexus.errors import MissingError, WorkspaceError
 from nexus.gateway.views import automations
 from unit.gateway.scene import SCRIPT, Scene
 
@@ -28,7 +28,7 @@ async def test_versions_can_be_compared_by_settings_and_script(scene: Scene, tmp
     told = await automations.difference(scene.ledgers, "greeter", 1, 2)
     assert "-    return {}" in told
     assert "+priority: 5" in told
-    with pytest.raises(UsageError):
+    with pytest.raises(MissingError):
         await automations.difference(scene.ledgers, "greeter", 1, 9)
 
 
@@ -52,5 +52,5 @@ async def test_nothing_outside_of_the_workspace_is_shown(scene: Scene, tmp_path:
     for name in ("../../config.toml", "/etc/passwd", "link", ".git/config"):
         with pytest.raises(WorkspaceError):
             await automations.file(scene.ledgers, "greeter", name)
-    with pytest.raises(UsageError):
+    with pytest.raises(MissingError):
         await automations.change(scene.ledgers, "greeter", "--output=/tmp/x")

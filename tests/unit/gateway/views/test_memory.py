@@ -2,7 +2,7 @@
 
 import pytest
 
-from nexus.errors import UsageError
+from nexus.errors import MissingError
 from nexus.gateway.views import conclusions, entities, episodes, events, facts
 from unit.gateway.scene import Scene
 
@@ -109,5 +109,5 @@ async def test_what_is_not_there_is_said_to_be_missing(scene: Scene) -> None:
         episodes.get(scene.ledgers, "epi_none"),
         conclusions.get(scene.ledgers, "mental_model", "mod_none"),
     ):
-        with pytest.raises(UsageError, match="There is no"):
+        with pytest.raises(MissingError, match="There is no"):
             await looking

@@ -1,0 +1,164 @@
+"""Automations: what runs where, how it fares, and what can be done about it."""
+
+import asyncio
+from functools import partial
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nexus.app import App
+from nexus.automations import creation, hook_points, registration, registry
+from nexus.automations.creation import Wish
+from nexus.errors import NexusError
+from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.render import is_part, page, segment
+from nexus.gateway.errors import status_of
+from nexus.gateway.views import automations
+from nexus.ledgers.runtime import automations as rows
+from nexus.ledgers.runtime.automations import Automation
+
+
+async def listed(request: Request, app: App) -> Response:
+    """Every hook point with what runs there."""
+    places = await automations.by_hook_point(app.ledgers)
+    return page(
+        request,
+        "automations.html",
+        active="automations",
+        places=places,
+        registered=sum(len(place.automations) for place in places),
+        problems=app.automations.problems,
+    )
+
+
+async def shown(request: Request, app: App) -> Response:
+    """One automation."""
+    name, cursor = request.path_params["name"], request.query_params.get("cursor")
+    runs = await automations.runs(app.ledgers, name, cursor=cursor)
+    if is_part(request) and cursor:
+        return page(request, "part_runs.html", runs=runs)
+    view = await automations.get(app.ledgers, name)
+    return page(request, "automation.html", active="automations", view=view, runs=runs)
+
+
+async def difference(request: Request, app: App) -> Response:
+    """What changed between two versions."""
+    name, params = request.path_params["name"], request.path_params
+    text = await automations.difference(app.ledgers, name, params["older"], params["newer"])
+    title = f"{name}, version {params['older']} to {params['newer']}"
+    return _text(request, title, text, name, is_diff=True)
+
+
+async def file(request: Request, app: App) -> Response:
+    """A file of the workspace."""
+    name, filename = request.path_params["name"], request.path_params["file"]
+    text = await automations.file(app.ledgers, name, filename)
+    return _text(request, filename, text, name)
+
+
+async def change(request: Request, app: App) -> Response:
+    """One commit of the workspace's history."""
+    name, commit = request.path_params["name"], request.path_params["commit"]
+    text = await automations.change(app.ledgers, name, commit)
+    return _text(request, f"Commit {commit}", text, name, is_diff=True)
+
+
+async def enable(request: Request, app: App) -> Response:
+    """Let it run again."""
+    found = await _standing(app, request.path_params["name"])
+    await app.ledgers.runtime.write(partial(rows.enable, automation_id=found.id))
+    return _changed(app, found.name)
+
+
+async def disable(request: Request, app: App) -> Response:
+    """Let it run no more."""
+    found = await _standing(app, request.path_params["name"])
+    reason = (await form(request)).text("reason") or "in the dashboard"
+    await app.ledgers.runtime.write(partial(rows.disable, automation_id=found.id, reason=reason))
+    return _changed(app, found.name)
+
+
+async def roll_back(request: Request, app: App) -> Response:
+    """Go back to an older version, which becomes a new one."""
+    name, given = request.path_params["name"], (await form(request)).text("version")
+    version = int(given) if given.isdecimal() and len(given) < 10 else None
+    write = registration.writer(app.ledgers)
+    await asyncio.to_thread(registration.roll_back, app.home, write, name, version)
+    return _changed(app, name)
+
+
+async def new(request: Request, app: App) -> Response:
+    """The form of a new automation."""
+    return await _form(request, app, None, None)
+
+
+async def create(request: Request, app: App) -> Response:
+    """Make an automation out of a role."""
+    given = await form(request)
+    wish = Wish(
+        name=given.text("name"),
+        role=given.raw("role"),
+        hook_point=given.text("hook_point"),
+        blocking=given.text("blocking") == "yes",
+        peers=tuple(given.all("peer")),
+        description=given.text("description") or None,
+    )
+    try:
+        write = registration.writer(app.ledgers)
+        made = await asyncio.to_thread(creation.create, app.home, write, wish)
+    except NexusError as error:
+        return await _form(request, app, wish, error)
+    return back(f"/automations/{segment(made.automation.name)}")
+
+
+async def _form(request: Request, app: App, wish: Wish | None, error: NexusError | None) -> Response:
+    found = await app.ledgers.runtime.read(rows.listed)
+    return page(
+        request,
+        "automation_new.html",
+        status_of(error) if error else 200,
+        active="automations",
+        points=hook_points.HOOK_POINTS,
+        others=[each.name for each in found if each.workspace_dir],
+        wish=wish,
+        error=error,
+    )
+
+
+async def _standing(app: App, name: str) -> Automation:
+    found = await app.ledgers.runtime.read(partial(rows.get, name=name))
+    if found is None:
+        raise registration.unknown(name)
+    return found
+
+
+def _changed(app: App, name: str) -> Response:
+    registry.touch(app.home)
+    return back(f"/automations/{segment(name)}")
+
+
+def _text(request: Request, title: str, text: str, name: str, *, is_diff: bool = False) -> Response:
+    template = "part_text.html" if is_part(request) else "text.html"
+    return page(
+        request,
+        template,
+        active="automations",
+        title=title,
+        lines=text.splitlines(),
+        name=name,
+        is_diff=is_diff,
+    )
+
+
+ROUTES = (
+    get("/automations", listed),
+    get("/automations/new", new),
+    post("/automations/new", create),
+    get("/automations/{name}", shown),
+    get("/automations/{name}/versions/{older:int}/{newer:int}", difference),
+    get("/automations/{name}/files/{file:path}", file),
+    get("/automations/{name}/changes/{commit}", change),
+    post("/automations/{name}/enable", enable),
+    post("/automations/{name}/disable", disable),
+    post("/automations/{name}/rollback", roll_back),
+)

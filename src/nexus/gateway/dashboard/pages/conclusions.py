@@ -1,0 +1,39 @@
+"""Observations and mental models, with what they rest on and whether they are stale."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nexus.app import App
+from nexus.gateway.dashboard.endpoint import Show, get
+from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.views import conclusions
+from nexus.gateway.views.conclusions import Kind
+
+
+def _listed(kind: Kind) -> Show:
+    async def listed(request: Request, app: App) -> Response:
+        query = request.query_params
+        found = await conclusions.listed(
+            app.ledgers, kind, stale=bool(query.get("stale")), cursor=query.get("cursor")
+        )
+        if is_part(request) and query.get("cursor"):
+            return page(request, "part_conclusions.html", found=found, kind=kind)
+        return page(request, "conclusions.html", active="memory", found=found, kind=kind)
+
+    return listed
+
+
+def _shown(kind: Kind) -> Show:
+    async def shown(request: Request, app: App) -> Response:
+        view = await conclusions.get(app.ledgers, kind, request.path_params["id"])
+        return page(request, "conclusion.html", active="memory", view=view, kind=kind)
+
+    return shown
+
+
+ROUTES = (
+    get("/memory/observations", _listed("observation")),
+    get("/memory/observations/{id}", _shown("observation")),
+    get("/memory/models", _listed("mental_model")),
+    get("/memory/models/{id}", _shown("mental_model")),
+)

@@ -1,0 +1,18 @@
+"""One message in its conversation: where every memory leads back to."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nexus.app import App
+from nexus.gateway.dashboard.endpoint import get
+from nexus.gateway.dashboard.render import page
+from nexus.gateway.views import events
+
+
+async def shown(request: Request, app: App) -> Response:
+    """A message with what was said around it."""
+    view = await events.get(app.ledgers, request.path_params["id"])
+    return page(request, "event.html", active="memory", view=view)
+
+
+ROUTES = (get("/events/{id}", shown),)

@@ -1,0 +1,90 @@
+"""The memory: asking it, with why it answers so; facts and episodes."""
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nexus.app import App
+from nexus.gateway.dashboard.endpoint import get
+from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.views import episodes, facts
+from nexus.memory.recall import Budget, Query, kinds
+
+BUDGETS: Final[tuple[Budget, ...]] = ("low", "mid", "high")
+SCOPES: Final = ("events", "facts", "observations", "mental_models", "episodes", "entities")
+# A person waits longer than an agent may, and the first question finds nothing warm.
+_DEADLINE_MS: Final = 5_000
+_RESULTS: Final = 15
+
+
+async def recall(request: Request, app: App) -> Response:
+    """The recall playground: a question, what is found, and why."""
+    query = request.query_params
+    text, scope = query.get("q", "").strip(), query.get("scope", "")
+    answer = None
+    if text:
+        asked = Query(
+            text=text,
+            kinds=kinds(scope),
+            entity_id=query.get("entity") or None,
+            budget=_budget(query.get("budget")),
+            max_results=_RESULTS,
+            deadline_ms=_DEADLINE_MS,
+        )
+        answer = await (await app.recall()).find(asked)
+    template = "part_recall.html" if is_part(request) else "recall.html"
+    return page(
+        request,
+        template,
+        active="memory",
+        answer=answer,
+        asked=text,
+        budgets=BUDGETS,
+        scopes=SCOPES,
+        largest=_largest(answer),
+    )
+
+
+async def fact_list(request: Request, app: App) -> Response:
+    """The observation log, the newest first."""
+    query = request.query_params
+    found = await facts.listed(app.ledgers, matching=query.get("q"), cursor=query.get("cursor"))
+    if is_part(request) and query.get("cursor"):
+        return page(request, "part_facts.html", found=found)
+    return page(request, "facts.html", active="memory", found=found)
+
+
+async def episode_list(request: Request, app: App) -> Response:
+    """Stretches of conversation, the latest first."""
+    cursor = request.query_params.get("cursor")
+    found = await episodes.listed(app.ledgers, cursor=cursor)
+    if is_part(request) and cursor:
+        return page(request, "part_episodes.html", found=found)
+    return page(request, "episodes.html", active="memory", found=found)
+
+
+async def episode(request: Request, app: App) -> Response:
+    """One episode."""
+    view = await episodes.get(app.ledgers, request.path_params["id"])
+    return page(request, "episode.html", active="memory", view=view)
+
+
+def _budget(text: str | None) -> Budget:
+    found: list[Budget] = [each for each in BUDGETS if each == text]
+    return found[0] if found else "mid"
+
+
+def _largest(answer: object) -> float:
+    """The largest part of any score, against which the bars of all are drawn."""
+    results = getattr(answer, "results", ())
+    parts = [abs(value) for result in results for value in result.reasons.factors.values()]
+    return max(parts, default=1.0) or 1.0
+
+
+ROUTES = (
+    get("/memory", recall),
+    get("/memory/facts", fact_list),
+    get("/memory/episodes", episode_list),
+    get("/memory/episodes/{id}", episode),
+)

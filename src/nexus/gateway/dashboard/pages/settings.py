@@ -1,0 +1,25 @@
+"""The settings in force, for reading."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nexus.app import App
+from nexus.gateway.dashboard.endpoint import get
+from nexus.gateway.dashboard.render import page
+from nexus.gateway.views import settings
+
+
+async def shown(request: Request, app: App) -> Response:
+    """Every setting. Secrets are not told."""
+    return page(
+        request,
+        "settings.html",
+        active="settings",
+        sections=settings.sections(app.config),
+        home=str(app.home.root),
+        file=str(app.home.config_file),
+        problems=app.automations.problems,
+    )
+
+
+ROUTES = (get("/settings", shown),)

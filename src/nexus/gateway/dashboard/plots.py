@@ -1,0 +1,150 @@
+"""Bars made of numbers, ready to be drawn as SVG."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nexus.answer import Totals, money
+from nexus.gateway.views.usage import Spent, Usage
+
+WIDTH: Final = 900
+HEIGHT: Final = 220
+_LEFT: Final = 64
+_RIGHT: Final = 16
+_BOTTOM: Final = 24
+_TOP: Final = 8
+_COLOURS: Final = 6
+_LABELS: Final = 8
+_GRID: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A part of a bar: one model on one day. `colour` is the number of a class."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: int
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Label:
+    """A text on an axis."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plot:
+    """Stacked bars over days."""
+
+    width: int
+    height: int
+    left: int
+    baseline: float
+    blocks: tuple[Block, ...]
+    days: tuple[Label, ...]
+    grid: tuple[Label, ...]
+    legend: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bar:
+    """One line of a list with a bar. `share` is of 100."""
+
+    spent: Spent
+    share: float
+
+
+def stacked(usage: Usage) -> Plot | None:
+    """Money by day, or tokens where no price is known. None where nothing was spent."""
+    by_money = usage.total.cost_microusd > 0
+    highest = max((_size(day.total, by_money=by_money) for day in usage.days), default=0)
+    if not highest:
+        return None
+    others = ["others"] if len(usage.models) >= _COLOURS else list[str]()
+    named = [spent.name for spent in usage.models[: _COLOURS - 1]]
+    top, step = _round_up(highest), (WIDTH - _LEFT - _RIGHT) / len(usage.days)
+    tall = HEIGHT - _BOTTOM - _TOP
+    return Plot(
+        width=WIDTH,
+        height=HEIGHT,
+        left=_LEFT,
+        baseline=HEIGHT - _BOTTOM,
+        blocks=tuple(_blocks(usage, named, top, step, by_money=by_money)),
+        days=_day_labels(usage, step),
+        grid=tuple(
+            Label(x=_LEFT - 6, y=HEIGHT - _BOTTOM - tall * n / _GRID, text=_said(top * n / _GRID, by_money))
+            for n in range(_GRID + 1)
+        ),
+        legend=tuple(enumerate([*named, *others])),
+    )
+
+
+def bars(spent: Sequence[Spent]) -> tuple[Bar, ...]:
+    """A list, each with its share of the largest."""
+    by_money = any(each.total.cost_microusd for each in spent)
+    largest = max((_size(each.total, by_money=by_money) for each in spent), default=0) or 1
+    return tuple(
+        Bar(spent=each, share=round(100 * _size(each.total, by_money=by_money) / largest, 1))
+        for each in spent
+    )
+
+
+def _blocks(usage: Usage, named: list[str], top: float, step: float, *, by_money: bool) -> list[Block]:
+    found: list[Block] = []
+    tall, thickness = HEIGHT - _BOTTOM - _TOP, max(step * 0.72, 1.0)
+    for place, day in enumerate(usage.days):
+        y = float(HEIGHT - _BOTTOM)
+        for name, total in sorted(
+            usage.by_day_and_model.get(day.name, {}).items(), key=lambda item: _order(named, item[0])
+        ):
+            height = tall * _size(total, by_money=by_money) / top
+            y -= height
+            found.append(
+                Block(
+                    x=round(_LEFT + place * step + (step - thickness) / 2, 1),
+                    y=round(y, 1),
+                    width=round(thickness, 1),
+                    height=round(height, 1),
+                    colour=_order(named, name),
+                    title=f"{day.name} {name}: {total.cost}, {total.tokens:,} tokens",
+                )
+            )
+    return found
+
+
+def _day_labels(usage: Usage, step: float) -> tuple[Label, ...]:
+    every = max(1, math.ceil(len(usage.days) / _LABELS))
+    return tuple(
+        Label(x=round(_LEFT + (place + 0.5) * step, 1), y=HEIGHT - 6, text=day.name[5:])
+        for place, day in enumerate(usage.days)
+        if (len(usage.days) - 1 - place) % every == 0
+    )
+
+
+def _order(named: list[str], name: str) -> int:
+    return named.index(name) if name in named else len(named)
+
+
+def _size(total: Totals, *, by_money: bool) -> int:
+    return total.cost_microusd if by_money else total.tokens
+
+
+def _said(value: float, by_money: bool) -> str:
+    if not by_money:
+        return f"{value:,.0f}"
+    said = money(round(value))
+    return said.rstrip("0").rstrip(".") if "." in said and value < 1_000_000 else said
+
+
+def _round_up(value: float) -> float:
+    """The next number that is easy to read and to divide by four."""
+    unit = 10 ** math.floor(math.log10(value))
+    return next(unit * step for step in (1, 2, 4, 8, 10, 20) if unit * step >= value)

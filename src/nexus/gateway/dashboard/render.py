@@ -1,0 +1,102 @@
+"""Pages from templates. Whatever comes from a ledger is escaped: it is other people's text."""
+
+import json
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from nexus import __version__
+from nexus.gateway.dashboard import words
+
+TEMPLATES: Final = Path(__file__).parent / "templates"
+# No script or style inside of a page, nothing from elsewhere, no frame around it, no form to elsewhere.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
+_FILTERS: Final = (
+    "age", "count", "day", "markdown", "plural", "short", "size", "ticked", "tone", "took", "when",
+)  # fmt: skip
+_THEMES: Final = frozenset({"light", "dark"})
+
+
+@cache
+def environment() -> Environment:
+    """The templates with what they may call."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in (
+        "age",
+        "count",
+        "day",
+        "markdown",
+        "plural",
+        "short",
+        "size",
+        "ticked",
+        "tone",
+        "took",
+        "when",
+    ):
+        made.filters[name] = getattr(words, name)
+    made.filters["segment"] = segment
+    made.filters["pretty"] = pretty
+    return made
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """A whole page, or the part of one that a template holds."""
+    theme = request.cookies.get("theme", "")
+    text = (
+        environment()
+        .get_template(template)
+        .render(
+            path=request.url.path,
+            query=dict(request.query_params),
+            link=partial(_link, request),
+            theme=theme if theme in _THEMES else "",
+            version=__version__,
+            **values,
+        )
+    )
+    return HTMLResponse(
+        text, status, headers={"content-security-policy": POLICY, "cache-control": "no-store"}
+    )
+
+
+def is_part(request: Request) -> bool:
+    """Whether the script of a page asks for a part of it."""
+    return request.headers.get("hx-request") == "true"
+
+
+def segment(text: str) -> str:
+    """Any text as one part of a path."""
+    return quote(text, safe="")
+
+
+def pretty(value: Any) -> str:
+    """A value as people read JSON."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return value
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def _link(request: Request, **changed: object) -> str:
+    """This page with other values in its query; an empty one leaves it out."""
+    values = {**request.query_params, **changed}
+    kept = {name: value for name, value in values.items() if value not in (None, "")}
+    return f"{request.url.path}?{urlencode(kept)}" if kept else request.url.path

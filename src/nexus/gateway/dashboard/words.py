@@ -1,0 +1,109 @@
+"""How values read on a page."""
+
+import re
+from datetime import datetime
+from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from markupsafe import Markup, escape
+
+from nexus import clock
+
+_GOOD: Final = frozenset({"ok", "done", "active", "closed", "accepted"})
+_BAD: Final = frozenset({"error", "failed", "timeout", "denied", "open", "refused", "rejected"})
+_BUSY: Final = frozenset({"running", "queued", "pending", "half_open", "half-open"})
+_TICKED: Final = re.compile(r"`([^`]+)`")
+_AGES: Final = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def tone(status: str) -> str:
+    """The class of a status: good, bad, busy or quiet."""
+    word = status.partition(" ")[0].rstrip(":")
+    if word in _GOOD:
+        return "good"
+    if word in _BAD:
+        return "bad"
+    return "busy" if word in _BUSY else "quiet"
+
+
+def when(timestamp: str | None) -> str:
+    """A moment to the second, in UTC."""
+    return (timestamp or "")[:19].replace("T", " ")
+
+
+def day(timestamp: str | None) -> str:
+    return (timestamp or "")[:10]
+
+
+def age(timestamp: str | None, now: datetime | None = None) -> str:
+    """How long ago something was, in its largest unit."""
+    if not timestamp:
+        return ""
+    try:
+        seconds = ((now or clock.now()) - clock.parse(timestamp)).total_seconds()
+    except ValueError:
+        return timestamp
+    for size, unit in _AGES:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return "just now" if seconds >= 0 else f"in {-seconds / 86_400:.0f} d"
+
+
+def took(milliseconds: float | None) -> str:
+    return "…" if milliseconds is None else clock.took(milliseconds)
+
+
+def count(number: float | None) -> str:
+    return "" if number is None else f"{number:,.0f}"
+
+
+def size(count_bytes: float) -> str:
+    """A number of bytes."""
+    for unit in ("B", "KiB", "MiB"):
+        if count_bytes < 1024 or unit == "MiB":
+            break
+        count_bytes /= 1024
+    return f"{count_bytes:,.0f} {unit}"
+
+
+def short(text: str | None, length: int = 120) -> str:
+    """The beginning of a text, in one line."""
+    line = " ".join((text or "").split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def plural(number: int, what: str) -> str:
+    """`1 fact`, `1,200 facts`."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def ticked(text: str | None) -> Markup:
+    """A sentence in which `words` between ticks are code."""
+    return Markup(_TICKED.sub(r"<code>\1</code>", str(escape(text or ""))))  # noqa: S704 - escaped before
+
+
+def _link_open(
+    renderer: RendererHTML, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
+) -> str:
+    tokens[index].attrSet("rel", "noopener noreferrer nofollow")
+    tokens[index].attrSet("target", "_blank")
+    return renderer.renderToken(tokens, index, options, env)
+
+
+def _markdown() -> MarkdownIt:
+    """Without HTML, and without pictures: what somebody wrote must not load anything from elsewhere."""
+    made = MarkdownIt("commonmark", {"html": False, "linkify": False})
+    made.enable(["table", "strikethrough"]).disable("image")
+    made.add_render_rule("link_open", _link_open)
+    return made
+
+
+_MARKDOWN: Final = _markdown()
+
+
+def markdown(text: str | None) -> Markup:
+    """A text that may be anybody's, as safe HTML."""
+    return Markup(_MARKDOWN.render(text or ""))  # noqa: S704 - raw HTML is off: all of it is escaped

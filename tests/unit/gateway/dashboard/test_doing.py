@@ -1,0 +1,87 @@
+"""What can be done on the pages: merges, automations, versions."""
+
+import re
+from pathlib import Path
+
+import httpx
+
+from nexus.app import App
+from nexus.gateway.views import automations, entities
+from unit.gateway.scene import SCRIPT, Scene
+
+
+async def test_two_entities_become_one_and_are_taken_apart_again(
+    client: httpx.AsyncClient, scene: Scene
+) -> None:
+    await scene.remember("entity", id="one", name="Sarah Chen", type="Person")
+    await scene.remember("entity", id="two", name="Sara Chen", type="Person")
+    page = (await client.get("/memory/merges")).text
+    assert "They are one" in page
+    done = await client.post("/memory/merges/accept", data={"source": "two", "target": "one"})
+    assert done.status_code == 303
+    assert done.headers["location"] == "/memory/entities/one"
+    assert (await entities.get(scene.ledgers, "two")).id == "one"
+    await client.post("/memory/merges/undo", data={"entity": "two"})
+    assert (await entities.get(scene.ledgers, "two")).id == "two"
+
+
+async def test_a_pair_that_was_rejected_is_not_proposed_any_more(
+    client: httpx.AsyncClient, scene: Scene
+) -> None:
+    await scene.remember("entity", id="one", name="Sarah Chen", type="Person")
+    await scene.remember("entity", id="two", name="Sara Chen", type="Person")
+    (pair,) = await entities.candidates(scene.ledgers)
+    await client.post("/memory/merges/reject", data={"candidate": pair.id})
+    assert await entities.candidates(scene.ledgers) == ()
+
+
+async def test_an_automation_is_disabled_and_enabled(
+    client: httpx.AsyncClient, scene: Scene, tmp_path: Path
+) -> None:
+    await scene.automation(tmp_path, "greeter")
+    await client.post("/automations/greeter/disable", data={"reason": "too loud"})
+    view = await automations.get(scene.ledgers, "greeter")
+    assert view.condition == "disabled: too loud"
+    await client.post("/automations/greeter/enable")
+    assert (await automations.get(scene.ledgers, "greeter")).condition == "active"
+
+
+async def test_an_older_version_comes_back_as_a_new_one(
+    client: httpx.AsyncClient, scene: Scene, tmp_path: Path
+) -> None:
+    await scene.automation(tmp_path, "greeter")
+    await scene.automation(tmp_path, "greeter", SCRIPT.replace("{}", "None"))
+    shown = (await client.get("/automations/greeter/versions/1/2")).text
+    assert '<span class="cut">-    return {}</span>' in shown
+    await client.post("/automations/greeter/rollback", data={"version": "1"})
+    view = await automations.get(scene.ledgers, "greeter")
+    assert (view.automation.version, view.script) == (3, SCRIPT)
+
+
+async def test_a_role_becomes_a_script_a_workspace_and_a_row(client: httpx.AsyncClient, app: App) -> None:
+    said = {
+        "name": "note-keeper",
+        "role": "# Notes\r\n\r\nKeep a note of what was agreed.\r\n",
+        "hook_point": "after:runAgent",
+        "blocking": "no",
+        "description": "Keeps notes",
+    }
+    done = await client.post("/automations/new", data=said)
+    assert done.headers["location"] == "/automations/note-keeper"
+    view = await automations.get(app.ledgers, "note-keeper")
+    assert (view.condition, view.automation.blocking) == ("active", False)
+    role = (app.home.meeseeks / "note-keeper" / "ROLE.md").read_text()
+    assert role == "# Notes\n\nKeep a note of what was agreed.\n"
+    assert view.script is not None
+    assert "start_execution" in view.script
+
+
+async def test_a_form_that_cannot_be_used_is_shown_again_with_what_was_typed(
+    client: httpx.AsyncClient,
+) -> None:
+    said = {"name": "bad name", "role": "A long text", "hook_point": "finalize", "blocking": "yes"}
+    answer = await client.post("/automations/new", data=said)
+    assert answer.status_code == 409
+    assert "cannot be an automation" in answer.text
+    assert "A long text" in answer.text
+    assert re.search(r'value="finalize" required checked', answer.text)

@@ -1,0 +1,124 @@
+"""Pages: each is there, empty and full; what is in the ledgers cannot become a part of the page itself."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from nexus.gateway.dashboard.render import POLICY, TEMPLATES
+from unit.gateway.scene import Scene
+
+PAGES = (
+    "/chat",
+    "/requests",
+    "/memory",
+    "/memory/entities",
+    "/memory/facts",
+    "/memory/episodes",
+    "/memory/observations",
+    "/memory/models",
+    "/memory/merges",
+    "/automations",
+    "/automations/new",
+    "/sessions",
+    "/usage",
+    "/settings",
+)
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+async def fill(scene: Scene, folder: Path) -> None:
+    """Something hostile wherever a page shows a text."""
+    (event_id,) = await scene.say(HOSTILE)
+    await scene.lineage()
+    await scene.converse(HOSTILE)
+    await scene.remember("entity", id="one", name=f"Ada {HOSTILE}", type="Person")
+    await scene.remember("entity", id="two", name=f"Ada B {HOSTILE}", type="Person")
+    await scene.remember("fact", about="one", fact=f"Ada says {HOSTILE}", event_id=event_id)
+    await scene.remember(
+        "episode",
+        title=HOSTILE,
+        channel="cli",
+        events=[event_id],
+        start="2026-05-01T10:00:00Z",
+        end="2026-05-01T11:00:00Z",
+    )
+    await scene.automation(folder, "greeter", description=HOSTILE)
+
+
+async def test_every_page_of_an_empty_home_says_what_to_do_next(client: httpx.AsyncClient) -> None:
+    for path in PAGES:
+        answer = await client.get(path)
+        assert answer.status_code == 200, path
+        assert "<h1>" in answer.text, path
+
+
+async def test_stored_text_is_shown_and_never_becomes_part_of_a_page(
+    client: httpx.AsyncClient, scene: Scene, tmp_path: Path
+) -> None:
+    await fill(scene, tmp_path)
+    further = (
+        "/requests/req_ROOT1",
+        "/sessions/main",
+        "/chat/main",
+        "/memory/entities/one",
+        "/automations/greeter",
+    )
+    for path in (*PAGES, *further, "/memory?q=Ada"):
+        answer = await client.get(path)
+        assert answer.status_code == 200, path
+        assert "<script>alert" not in answer.text, path
+        assert not re.search(r"<img\b", answer.text), path
+    shown = (await client.get("/memory/facts")).text
+    assert "Ada says &lt;script&gt;" in shown
+    event_id = re.search(r"/events/(evt_\w+)", shown)
+    assert event_id is not None
+    assert "&lt;script&gt;" in (await client.get(event_id[0])).text
+
+
+async def test_no_page_may_run_a_script_of_its_own_or_load_anything_from_elsewhere(
+    client: httpx.AsyncClient,
+) -> None:
+    answer = await client.get("/requests")
+    assert answer.headers["content-security-policy"] == POLICY
+    assert "unsafe" not in POLICY
+    for template in TEMPLATES.glob("*.html"):
+        text = template.read_text(encoding="utf-8")
+        assert not re.search(r"<script(?![^>]*\bsrc=)", text), template.name
+        assert not re.search(r"\s(on\w+|style)=", text), template.name
+        assert not re.search(r"(src|href)=\"(https?:)?//", text), template.name
+        assert "| safe" not in text, template.name
+
+
+async def test_what_is_shipped_of_others_is_what_they_published(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/static/htmx-2.0.11.min.js")
+    published = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
+    assert hashlib.sha256(answer.content).hexdigest() == published
+
+
+async def test_what_is_not_there_is_told_on_a_page(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/events/evt_none")
+    assert answer.status_code == 404
+    assert "There is no event evt_none" in answer.text
+    part = await client.get("/automations/none", headers={"hx-request": "true"})
+    assert part.status_code == 404
+    assert "<html" not in part.text
+
+
+async def test_a_list_goes_on_where_it_was_left(client: httpx.AsyncClient, scene: Scene) -> None:
+    await scene.requests(60)
+    first = (await client.get("/requests")).text
+    following = re.search(r'hx-get="(/requests\?cursor=[^"]+)"', first)
+    assert following is not None
+    rest = (await client.get(following[1].replace("&amp;", "&"), headers={"hx-request": "true"})).text
+    assert rest.count("<tr>") == 10
+    assert "<html" not in rest
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_the_chosen_theme_is_there_from_the_first_byte(client: httpx.AsyncClient, theme: str) -> None:
+    answer = await client.get("/settings", headers={"cookie": f"theme={theme}"})
+    assert f'<html lang="en" data-theme="{theme}">' in answer.text
+    assert "data-theme=" not in (await client.get("/settings", headers={"cookie": 'theme="><b>'})).text

@@ -1,0 +1,84 @@
+"""Pictures: a waterfall, bars over days, an entity's company."""
+
+import apsw
+import pytest
+
+from nexus.answer import Totals
+from nexus.gateway.dashboard import graph, plots, waterfall
+from nexus.gateway.views.entities import Neighbour
+from nexus.gateway.views.usage import Spent, Usage
+from nexus.ledgers import sql
+from nexus.ledgers.runtime import trace
+from nexus.ledgers.runtime.trace import Node
+from unit.ledgers.runtime.lineage import ROOT, Lineage
+
+
+@pytest.fixture
+def node() -> Node:
+    connection = apsw.Connection(":memory:")
+    connection.execute(sql.text("runtime", "schema.sql"))
+    Lineage(connection).write()
+    found = trace.load(connection, ROOT)
+    for each in found.walk():
+        # What is not a span was ended by the clock of the test.
+        each.duration_ms = each.duration_ms if each.kind == "span" else 6_000.0
+    return found
+
+
+def test_a_row_lies_where_its_step_lay_and_tells_the_sum_of_what_is_below(node: Node) -> None:
+    rows, rest = waterfall.rows(node)
+    assert rest is None
+    by_id = {row.node.id: row for row in rows}
+    assert by_id[ROOT].depth == 0
+    assert by_id[ROOT].total.calls == 4
+    assert by_id["spn_1"].left < by_id["spn_4"].left
+    assert by_id["spn_3"].depth == by_id["exe_2"].depth + 1
+    assert all(row.left >= 0 and row.left + row.width <= waterfall.WIDTH + 0.1 for row in rows)
+
+
+def test_a_long_trace_comes_in_parts(node: Node) -> None:
+    step = Node(kind="span", id="s", name="s", status="ok", started_at=node.started_at, duration_ms=1.0)
+    node.children += [step] * 500
+    first, rest = waterfall.rows(node)
+    assert rest == len(first)
+    second, _ = waterfall.rows(node, len(first))
+    assert second[0].node.id == "s"
+
+
+def test_the_bars_of_a_day_stand_on_each_other() -> None:
+    cheap = Totals(calls=1, input_tokens=10, cost_microusd=1_000)
+    dear = Totals(calls=1, input_tokens=10, cost_microusd=3_000)
+    usage = Usage(
+        days=(Spent(name="2026-05-01", total=Totals()), Spent(name="2026-05-02", total=cheap + dear)),
+        models=(Spent(name="dear", total=dear), Spent(name="cheap", total=cheap)),
+        automations=(),
+        by_day_and_model={"2026-05-02": {"cheap": cheap, "dear": dear}},
+        total=cheap + dear,
+    )
+    plot = plots.stacked(usage)
+    assert plot is not None
+    lower, upper = plot.blocks
+    assert (lower.colour, upper.colour) == (0, 1)
+    assert lower.y + lower.height == pytest.approx(plot.baseline)
+    assert upper.y + upper.height == pytest.approx(lower.y)
+    assert [bar.share for bar in plots.bars(usage.models)] == [100.0, 33.3]
+
+
+def test_where_nothing_was_spent_there_is_no_plot() -> None:
+    nothing = Usage(
+        days=(Spent(name="2026-05-01", total=Totals()),),
+        models=(),
+        automations=(),
+        by_day_and_model={},
+        total=Totals(),
+    )
+    assert plots.stacked(nothing) is None
+
+
+@pytest.mark.parametrize("count", [1, 5, 16])
+def test_neighbours_are_drawn_inside_of_the_picture(count: int) -> None:
+    company = [Neighbour(entity_id=f"e{n}", name=f"Name {n}", facts=n + 1, episodes=0) for n in range(count)]
+    picture = graph.drawn("Tom", company)
+    assert picture is not None
+    assert all(0 < spot.x < picture.width and 0 < spot.y < picture.height for spot in picture.spots)
+    assert graph.drawn("Tom", []) is None

@@ -1,0 +1,52 @@
+"""How values read on a page."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from nexus.gateway.dashboard import words
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("moment", "said"),
+    [
+        ("2026-05-01T11:59:50.000Z", "just now"),
+        ("2026-05-01T11:48:00.000Z", "12 min ago"),
+        ("2026-04-29T12:00:00.000Z", "2 d ago"),
+        ("2025-01-01T12:00:00.000Z", "1 y ago"),
+        ("2026-05-03T12:00:00.000Z", "in 2 d"),
+        ("no time", "no time"),
+    ],
+)
+def test_an_age_is_told_in_its_largest_unit(moment: str, said: str) -> None:
+    assert words.age(moment, NOW) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "[x](javascript:alert(1))",
+        "![x](https://elsewhere.example/pixel.png)",
+        '<img src=x onerror="alert(1)">',
+        "[x]( data:text/html,<script>alert(1)</script> )",
+    ],
+)
+def test_markdown_loads_nothing_and_runs_nothing(text: str) -> None:
+    shown = str(words.markdown(text))
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert 'href="javascript' not in shown
+    assert 'href="data' not in shown
+
+
+def test_markdown_is_shown_as_it_is_meant() -> None:
+    assert "<strong>nuts</strong>" in words.markdown("Allergic to **nuts**")
+    link = words.markdown("[docs](https://example.org)")
+    assert 'rel="noopener noreferrer nofollow"' in link
+
+
+def test_what_stands_between_ticks_is_code_and_stays_text() -> None:
+    assert words.ticked("Run `nexus up` <b>") == "Run <code>nexus up</code> &lt;b&gt;"
