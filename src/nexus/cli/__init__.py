@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
     "trace": ("nexus.cli.trace:trace", "See what was done for a request, how long it took, what it cost."),
     "automations": ("nexus.cli.automations:automations", "Register what runs at hook points."),
+    "mcp": ("nexus.cli.mcp:mcp", "Give other agents this memory."),
     "access": ("nexus.cli.access:access", "Decide who may talk to the agent, and what they may reach."),
     "engine": ("nexus.cli.engine:engine", "See and steer the work that waits, runs and failed."),
     "backup": ("nexus.cli.backup:backup", "Copy a live home to a safe place."),

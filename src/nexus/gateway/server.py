@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from nexus import __version__
 from nexus.app import App
 from nexus.config import GatewayConfig
-from nexus.gateway import api, dashboard, errors
+from nexus.gateway import api, dashboard, errors, mcp
 from nexus.gateway.api.login import login_url
 from nexus.gateway.guard import Guard, Rules
 from nexus.gateway.keys import Keys
@@ -39,7 +39,7 @@ Every request carries the home's token, `Authorization: Bearer …`, which `nexu
 it every path answers 401. Errors are JSON with a `message` (what happened) and a `hint` (what to do next)."""
 
 Room = Callable[[FastAPI, App, AsyncExitStack], Awaitable[None]]
-ROOMS: tuple[Room, ...] = (api.join, dashboard.join)
+ROOMS: tuple[Room, ...] = (api.join, dashboard.join, mcp.join)
 
 
 async def build(app: App, keys: Keys, stack: AsyncExitStack) -> FastAPI:

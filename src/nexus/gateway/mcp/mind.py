@@ -1,0 +1,176 @@
+"""A home's memory as programs elsewhere use it: what each tool does, without the protocol."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from nexus.app import App
+from nexus.errors import ModelFileError
+from nexus.gateway.mcp.answers import Episode, Episodes, Memory, Observation, Recalled, Remembered, Timeline
+from nexus.ledgers import events
+from nexus.ledgers.events import NewEvent, Participant
+from nexus.memory import views
+from nexus.memory.embedding import embed_new
+from nexus.memory.provenance import Provenance
+from nexus.memory.recall import Query, Result
+from nexus.memory.references import meant
+
+CHANNEL = "mcp"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """Something that a program wants to be remembered."""
+
+    fact: str
+    about: str | None = None
+    about_type: str = "Unknown"
+    relation: str | None = None
+    target: str | None = None
+    target_type: str = "Unknown"
+    as_of: str | None = None
+    confidence: float = 1.0
+
+
+class Mind:
+    """The memory of an open home.
+
+    Beside a process that serves the home nothing needs to be done. A process that does not serve one
+    `embeds` what was written before it searches, because nobody else may.
+    """
+
+    def __init__(self, app: App, *, embeds: bool) -> None:
+        self.app = app
+        self._embeds = embeds
+
+    async def recall(self, query: Query) -> Recalled:
+        """What is remembered about a question."""
+        if self._embeds:
+            with suppress(ModelFileError):
+                await embed_new(self.app.ledgers, await self.app.embedding.vectors())
+        found = await (await self.app.recall()).find(query)
+        return Recalled(
+            memories=[_memory(result) for result in found.results], left_out=list(found.late_arms)
+        )
+
+    async def remember(self, statement: Statement, client: str) -> Remembered:
+        """Record who said it, then what was said, with whom and what it is about."""
+        new = await self._unknown(statement)
+        event_id = await self._said(statement, client)
+        provenance = Provenance(actor=f"{CHANNEL}:{client}", event_id=event_id)
+        operations = [{"operation": "entity", "name": name, "type": type_} for name, type_ in new.items()]
+        answer = await self.app.memory.run("batch", [*operations, _fact(statement)], provenance)
+        *made, fact = answer["results"]
+        return Remembered(
+            fact_id=fact["id"],
+            event_id=event_id,
+            about=fact.get("source_entity_id"),
+            new_entities=list(new),
+            may_be=[f"{each['name']} ({each['entity_id']})" for one in made for each in one["candidates"]],
+        )
+
+    async def timeline(self, entity: str, limit: int) -> Timeline:
+        """An entity with what was observed about it."""
+        shown = await views.show(self.app.ledgers, entity, limit=1)
+        observed = await views.timeline(self.app.ledgers, entity, limit=limit)
+        return Timeline(
+            entity_id=shown["id"],
+            name=shown["name"],
+            type=shown["type"],
+            summary=shown["summary"],
+            also_called=[each["alias"] for each in shown["aliases"] if each["alias"] != shown["name"]],
+            observations=[_observation(fact) for fact in observed],
+        )
+
+    async def episodes(self, entity: str | None, limit: int) -> Episodes:
+        """The latest episodes, all or those that mention somebody or something."""
+        found = await views.episodes(self.app.ledgers, entity=entity, limit=limit)
+        return Episodes(episodes=[_episode(each) for each in found])
+
+    async def entities(self, limit: int) -> Sequence[dict[str, Any]]:
+        """The entities that changed last."""
+        return await views.entities(self.app.ledgers, limit=limit)
+
+    async def _unknown(self, statement: Statement) -> dict[str, str]:
+        """The names that nobody goes by yet, with their types."""
+        named = {statement.about: statement.about_type, statement.target: statement.target_type}
+        given = {name.strip(): type_ for name, type_ in named.items() if name and name.strip()}
+
+        def missing(connection: apsw.Connection) -> dict[str, str]:
+            region = self.app.config.memory.phone_region
+            return {name: type_ for name, type_ in given.items() if meant(connection, name, region) is None}
+
+        return await self.app.ledgers.identity.read(missing)
+
+    async def _said(self, statement: Statement, client: str) -> str:
+        def record(connection: apsw.Connection) -> str:
+            thread_id = events.ensure_thread(connection, channel=CHANNEL, external_id=client, kind="session")
+            new = NewEvent(
+                channel=CHANNEL,
+                content=statement.fact,
+                thread_id=thread_id,
+                sender=client,
+                participants=(Participant(role="sender", identifier=client),),
+            )
+            return events.append(connection, [new])[0]
+
+        return await self.app.ledgers.events.write(record)
+
+
+def _fact(statement: Statement) -> dict[str, Any]:
+    given = {
+        "operation": "fact",
+        "fact": statement.fact,
+        "about": statement.about,
+        "type": statement.relation,
+        "target": statement.target,
+        "as_of": statement.as_of,
+        "confidence": statement.confidence,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _memory(result: Result) -> Memory:
+    item = result.item
+    return Memory(
+        kind=item.kind,
+        id=item.id,
+        text=item.text,
+        at=item.at,
+        said_by=item.speaker,
+        source_event_id=item.source_event_id,
+        confidence=item.confidence,
+        stale_since=item.stale_since,
+        relevance=round(result.probability, 3),
+    )
+
+
+def _observation(fact: dict[str, Any]) -> Observation:
+    said: dict[str, Any] = fact["said"] or {}
+    return Observation(
+        id=fact["id"],
+        at=fact["at"],
+        fact=fact["fact"],
+        relation=fact["relation_type"],
+        about=fact["source_name"],
+        target=fact["target_name"],
+        confidence=fact["confidence"],
+        how_known=fact["source_type"],
+        said_by=said.get("sender"),
+        source_event_id=fact["source_event_id"],
+    )
+
+
+def _episode(episode: dict[str, Any]) -> Episode:
+    return Episode(
+        id=episode["id"],
+        title=episode["title"],
+        summary=episode["summary"],
+        channel=episode["channel"],
+        start=episode["start_time"],
+        end=episode["end_time"],
+        messages=episode["event_count"],
+    )

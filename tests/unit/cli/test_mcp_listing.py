@@ -1,0 +1,110 @@
+"""Writing the memory into the settings of other programs."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from nexus.cli.mcp_clients import CLIENTS, NAME, Launch, client, place
+from nexus.cli.mcp_listing import alone, listed, unlisted, write
+from nexus.errors import UsageError
+
+_LAUNCH = Launch(command="/opt/nexus", args=("--home", "/home/ada/.nexus", "mcp", "serve"))
+_CODEX = """\
+# Mine
+model = "large"
+
+[mcp_servers.other]  # keep
+command = "other"
+"""
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_the_entry_is_written_once_and_taken_out_again(name: str, tmp_path: Path) -> None:
+    file, found = tmp_path / "settings", client(name)
+    text = listed(found, file, _LAUNCH)
+    assert text is not None
+    assert write(file, text) is None
+    assert listed(found, file, _LAUNCH) is None
+    parsed = tomllib.loads(text) if found.form == "toml" else json.loads(text)
+    assert parsed == {found.key: {NAME: found.entry(_LAUNCH)}}
+    assert text == alone(found, _LAUNCH)
+    without = unlisted(found, file)
+    assert without is not None
+    assert NAME not in without
+    write(file, without)
+    assert unlisted(found, file) is None
+
+
+def test_everything_else_in_a_json_file_stays(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    before = {"theme": "dark", "mcpServers": {"other": {"command": "other"}}, "ünïcode": "ja"}
+    file.write_text(json.dumps(before))
+    text = listed(client("cursor"), file, _LAUNCH)
+    assert text is not None
+    kept = write(file, text)
+    after = json.loads(file.read_text())
+    assert after["mcpServers"].pop(NAME)["command"] == "/opt/nexus"
+    assert after == before
+    assert kept is not None
+    assert json.loads(kept.read_text()) == before
+
+
+def test_comments_and_order_of_a_toml_file_stay(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(_CODEX)
+    text = listed(client("codex"), file, _LAUNCH)
+    assert text is not None
+    assert text.startswith(_CODEX.rstrip())
+    assert tomllib.loads(text)["mcp_servers"][NAME]["args"] == list(_LAUNCH.args)
+
+
+def test_another_home_replaces_the_entry(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    write(file, listed(client("cursor"), file, _LAUNCH) or "")
+    moved = Launch(command="/opt/nexus", args=("--home", "/elsewhere", "mcp", "serve"))
+    text = listed(client("cursor"), file, moved)
+    assert text is not None
+    assert "/elsewhere" in text
+    assert "/home/ada" not in text
+
+
+def test_each_change_keeps_a_copy_of_its_own_and_the_mode(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text("{}")
+    file.chmod(0o600)
+    kept = [write(file, f'{{"n": {number}}}') for number in range(2)]
+    assert [path.read_text() for path in kept if path] == ["{}", '{"n": 0}']
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
+    real, link = tmp_path / "dotfiles.json", tmp_path / "mcp.json"
+    real.write_text("{}")
+    link.symlink_to(real)
+    write(link, '{"a": 1}')
+    assert link.is_symlink()
+    assert real.read_text() == '{"a": 1}'
+
+
+@pytest.mark.parametrize("text", ["{ // mine\n}", "[]", '{"mcpServers": []}'])
+def test_a_file_that_cannot_be_understood_is_left_alone(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="left as it is") as caught:
+        listed(client("cursor"), file, _LAUNCH)
+    assert "--print" in caught.value.hint
+    assert file.read_text() == text
+
+
+def test_an_unknown_client_is_told_which_are_known() -> None:
+    with pytest.raises(UsageError) as caught:
+        client("emacs")
+    assert "claude-code" in caught.value.hint
+
+
+def test_a_project_has_a_file_of_its_own_where_the_client_reads_one(tmp_path: Path) -> None:
+    assert place(client("claude-code"), tmp_path) == tmp_path / ".mcp.json"
+    with pytest.raises(UsageError):
+        place(client("windsurf"), tmp_path)
