@@ -22,11 +22,11 @@ from nexus.broker.results import Run
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
 from nexus.broker.tools import Context as ToolContext
-from nexus.broker.tools.recall import recall_tool
+from nexus.broker.tools.recall import recall_tool, visible_to
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
-from nexus.errors import ModelFileError, ToolError
+from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
@@ -46,6 +46,7 @@ from nexus.request import Agent, Event, Request
 from nexus.roles.bundled import bundled
 from nexus.roles.conclusions import Conclusions
 from nexus.roles.parts import Parts
+from nexus.roles.reflection import reflection
 from nexus.skills.commands import Commands
 from nexus.skills.doors import OWNER, Door
 
@@ -172,6 +173,18 @@ class App:
             heard = await heard_before(self.ledgers, self.broker, incoming)
             return heard or await self._received(incoming)
 
+    async def reflect(
+        self, question: str, *, save_as: str | None = None, asking: reflection.Asking = reflection.OWNER
+    ) -> reflection.Reflected:
+        """Answer a question from the memory, with sources; with `save_as`, keep it as a mental model."""
+        return await reflection.reflect(self._parts(), question, save_as=save_as, asking=asking)
+
+    async def refresh(
+        self, mental_model: str, *, asking: reflection.Asking = reflection.OWNER
+    ) -> reflection.Reflected:
+        """Make the next version of a mental model, given by its id or its name."""
+        return await reflection.refresh(self._parts(), mental_model, asking=asking)
+
     async def leave(self, session_label: str, *, channel: str = "cli") -> None:
         """A person starts afresh: automations may still do something about the session that is left."""
         request = Request(
@@ -226,12 +239,7 @@ class App:
     async def _recall_for(self, context: ToolContext) -> Recall:
         """The memory as the principal of a tool's call may see it."""
         assert context.call is not None
-        request = context.call.request
-        if request.access.memory == "none":
-            raise ToolError("Nothing may be recalled on behalf of this request")
-        own = frozenset(filter(None, [request.event.thread_id]))
-        visible = EVERYTHING if request.access.memory == "all" else Visibility(thread_ids=own)
-        return await self.recall(visible)
+        return await self.recall(visible_to(context.call.request))
 
     async def _received(self, incoming: Incoming) -> Heard:
         journey = await self.pipeline.receive(incoming)

@@ -39,6 +39,7 @@ class Broker:
         self._models = models
         self._workers = Dispatcher(ledgers, queue, config.agents, self._start)
         self._tools = {tool.name: tool for tool in tools}
+        self._apart: set[str] = set()
         self._parts = Parts(
             config=config,
             models=models,
@@ -49,9 +50,15 @@ class Broker:
         )
         queue.register(WORK, self._run)
 
-    def add_tools(self, tools: Iterable[Tool]) -> None:
-        """Make further tools known. Everybody has the same, so do it before the home is served."""
-        self._tools.update({tool.name: tool for tool in tools})
+    def add_tools(self, tools: Iterable[Tool], *, for_everybody: bool = True) -> None:
+        """Make further tools known. Everybody has the same, so do it before the home is served.
+
+        Those that are not for everybody are in no context until a role puts their names there.
+        """
+        added = {tool.name: tool for tool in tools}
+        self._tools.update(added)
+        if not for_everybody:
+            self._apart |= added.keys()
 
     async def assemble_context(
         self,
@@ -68,7 +75,7 @@ class Broker:
             request,
             session_label=session_label,
             task=task,
-            tools=self._parts.tools,
+            tools=self._parts.tools.keys() - self._apart,
             role=role,
             fork_of=fork_of,
         )

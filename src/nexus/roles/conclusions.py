@@ -6,6 +6,8 @@ from nexus import clock
 from nexus.engine import Context, Handle, Schedule, Schedules
 from nexus.memory.conclusions import observations
 from nexus.roles.consolidation.consolidation import SETTLED, Consolidating, Report, why_off
+from nexus.roles.reflection import tools
+from nexus.roles.reflection.refreshing import refreshed
 
 if TYPE_CHECKING:
     from nexus.roles.parts import Parts
@@ -13,28 +15,32 @@ if TYPE_CHECKING:
 CONSOLIDATION: Final = "memory.consolidation"
 # Apart from the background, where the runs are that this waits for.
 _LANE: Final = "automations"
-# What was missed while nobody served the home is not made up for in the midst of a short command.
-_SCHEDULE: Final = Schedule(
-    name=CONSOLIDATION,
-    cron="10,40 * * * *",
-    work=CONSOLIDATION,
-    payload={"by_clock": True},
-    lane=_LANE,
-    missed="skip",
-)
+REFRESHING: Final = "memory.refreshing"
+
+
+def _by_clock(work: str, cron: str) -> Schedule:
+    """What was missed while nobody served the home is not made up for in the midst of a short command."""
+    return Schedule(name=work, cron=cron, work=work, payload={"by_clock": True}, lane=_LANE, missed="skip")
+
+
+_SCHEDULES: Final = (_by_clock(CONSOLIDATION, "10,40 * * * *"), _by_clock(REFRESHING, "25 * * * *"))
 
 
 class Conclusions:
-    """Consolidation in one home. Make it before the engine opens; `schedule` it afterwards."""
+    """Consolidation and reflection in one home. Make it before the engine opens; `schedule` it afterwards."""
 
     def __init__(self, parts: "Parts") -> None:
         self._parts = parts
         parts.engine.register(CONSOLIDATION, self._consolidate)
+        parts.engine.register(REFRESHING, self._refresh)
+        parts.broker.add_tools(tools.searches(parts), for_everybody=False)
 
     async def schedule(self) -> None:
-        """See to it that the schedule is there; one that is keeps its next moment."""
+        """See to it that the schedules are there; those that are keep their next moment."""
         engine = self._parts.engine
-        await Schedules(engine.database, engine.settings.version).put(_SCHEDULE)
+        schedules = Schedules(engine.database, engine.settings.version)
+        for schedule in _SCHEDULES:
+            await schedules.put(schedule)
 
     async def consolidate(self, *, again: bool = False) -> Handle:
         """Consolidate everything that waits, now; `again`: also what was set aside.
@@ -58,6 +64,9 @@ class Conclusions:
         until = clock.timestamp(now - SETTLED if by_clock else now)
         begun = await context.step("begin", _same, until)
         return (await Consolidating(parts=self._parts, context=context, until=begun)()).to_json()
+
+    async def _refresh(self, context: Context, payload: Any) -> dict[str, Any]:
+        return (await refreshed(self._parts, context)).to_json()
 
 
 async def _same(value: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 from nexus import clock
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.errors import ToolError, UsageError
-from nexus.memory.recall import Answer, Query, Recall, Result, kinds
+from nexus.memory.recall import EVERYTHING, Answer, Query, Recall, Result, Visibility, kinds
+from nexus.request import Request
 
 _BUDGETS = ("low", "mid", "high")
 _MOST_RESULTS = 50
@@ -33,6 +34,14 @@ def recall_tool(ask: Ask) -> Tool:
         parameters=_PARAMETERS,
         run=run,
     )
+
+
+def visible_to(request: Request) -> Visibility:
+    """What of the memory a request may see. Nothing that is said in it can widen that."""
+    if request.access.memory == "none":
+        raise ToolError("Nothing may be recalled on behalf of this request")
+    own = frozenset(filter(None, [request.event.thread_id]))
+    return EVERYTHING if request.access.memory == "all" else Visibility(thread_ids=own)
 
 
 def _query(arguments: Arguments) -> Query:

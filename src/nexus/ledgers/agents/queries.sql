@@ -170,6 +170,12 @@ SELECT id, turn_id, position, tool_name, substr(arguments_json, 1, :most), subst
        error
 FROM agent_tool_calls WHERE turn_id IN (SELECT value FROM json_each(:turns)) ORDER BY id
 
+-- name: results_in_session
+SELECT result FROM agent_tool_calls
+WHERE session_id = (SELECT id FROM agent_sessions WHERE label = ?1)
+  AND tool_name IN (SELECT value FROM json_each(?2)) AND status = 'done' AND result IS NOT NULL
+ORDER BY position, id
+
 -- name: end_call
 UPDATE agent_tool_calls
 SET status = :status, result = :result, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')

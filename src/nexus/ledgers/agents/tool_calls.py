@@ -1,5 +1,7 @@
 """Tool calls in the agents ledger: recorded before the tool runs, so that a crash leaves a trace of it."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -88,3 +90,10 @@ def done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, str]]:
     """The calls of a turn that gave a result: the offset of the message that asked, and the id of each."""
     rows = connection.execute(sql.queries("agents")["done_calls"], (turn.id,))
     return [(position - turn.first_position, call_id) for position, call_id in cast("Any", rows)]
+
+
+def results_in(connection: apsw.Connection, session_label: str, tools: Sequence[str]) -> list[str]:
+    """What some tools gave in a session, in the order of the calls; failed ones are left out."""
+    given = (session_label, json.dumps(list(tools)))
+    rows = connection.execute(sql.queries("agents")["results_in_session"], given)
+    return [str(row[0]) for row in rows]

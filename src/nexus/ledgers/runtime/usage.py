@@ -48,6 +48,11 @@ def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:
     return _totals(connection, "usage_of_execution", execution_id)
 
 
+def of_request(connection: apsw.Connection, request_id: str) -> Totals:
+    """What one request cost so far, without those below it."""
+    return _totals(connection, "usage_of_request", request_id)
+
+
 def of_roles(connection: apsw.Connection, roles: Sequence[str], since: str) -> Totals:
     """What some roles cost from a moment on."""
     return _totals(connection, "usage_of_roles", json.dumps(list(roles)), since)

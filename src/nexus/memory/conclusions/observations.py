@@ -1,7 +1,6 @@
 """Observations: what a group of facts says together. A new version is added; none is ever overwritten."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,6 +12,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.text import storable
 from nexus.memory.conclusions import batches
 from nexus.memory.conclusions.batches import Batch
+from nexus.memory.conclusions.most import most
 from nexus.memory.conclusions.statements import SQL
 from nexus.memory.writing import rows
 
@@ -151,7 +151,7 @@ class _Recording:
 
     def _add(self, id_: str, draft: Draft, subjects: Mapping[str, str]) -> None:
         previous, version = self._previous(draft)
-        subject: Any = _most(subjects[fact] for fact in draft.fact_ids if fact in subjects)
+        subject: Any = most(subjects[fact] for fact in draft.fact_ids if fact in subjects)
         if previous is not None:
             subject = self._connection.execute(SQL["subject_of_observation"], (previous,)).get or subject
         confidence = self._connection.execute(SQL["confidence_of_facts"], (json.dumps(draft.fact_ids),)).get
@@ -195,9 +195,3 @@ async def _named(ledgers: Ledgers, found: list[tuple[Any, ...]]) -> list[dict[st
 def _all_present(connection: apsw.Connection, batch: Batch) -> bool:
     given = {"facts": json.dumps(batch.shown_ids), "observations": json.dumps(batch.observation_ids)}
     return connection.execute(SQL["present"], given).get == len(batch.shown_ids) + len(batch.observation_ids)
-
-
-def _most(values: Iterable[str]) -> str | None:
-    """The one that occurs most often, the first of several."""
-    common = Counter(values).most_common(1)
-    return common[0][0] if common else None

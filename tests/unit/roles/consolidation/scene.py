@@ -2,16 +2,24 @@
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+from apps import settings
 from nexus.app import App
+from nexus.config import Config, EngineConfig, MemoryConfig
 from nexus.ledgers.runtime import requests
 from nexus.memory.provenance import Provenance
 from nexus.request import Agent, Event, Request
-from nexus.testing import ModelRequest, Turn
+from nexus.testing import ModelRequest, ModelServer, Turn
 
 Rows = list[tuple[Any, ...]]
+
+
+def steady(server: ModelServer, **memory: Any) -> Config:
+    """Settings under which a busy machine does not lose its lease, and so asks no model twice."""
+    return replace(settings(server), engine=EngineConfig(), memory=MemoryConfig(**memory))
 
 
 async def message(app: App) -> str:

@@ -1,0 +1,216 @@
+"""Answering one question from the memory: it must search first, and cites only what it found."""
+
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from nexus import clock, ids
+from nexus.answer import Totals
+from nexus.context.wrapping import wrapped
+from nexus.errors import AgentError, ModelError, UnusableAnswerError
+from nexus.ledgers.agents import tool_calls
+from nexus.ledgers.runtime import requests, usage
+from nexus.memory.conclusions import mental_models
+from nexus.memory.conclusions.mental_models import MentalModel, NewModel
+from nexus.request import Access, Agent, Event, Request
+from nexus.roles import runs
+from nexus.roles.reflection import citations, tools
+
+if TYPE_CHECKING:
+    from nexus.context import AssembledContext
+    from nexus.roles.parts import Parts
+
+ROLE: Final = "reflection"
+_TURNS: Final = 16
+_TIMEOUT_MS: Final = 300_000
+_SENT_BACK: Final = (
+    "You answered without searching. What you know of this comes from the memory alone: search it, then "
+    "answer, and cite what you found."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """Something that an answer rests on."""
+
+    kind: str
+    id: str
+    at: str
+    text: str
+    stale_since: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reflected:
+    """An answer from the memory, with what it rests on."""
+
+    question: str
+    answer: str
+    sources: tuple[Source, ...]
+    removed: tuple[str, ...]
+    """Ids that the model cited and had not retrieved: they were taken out of the answer."""
+    searches: int
+    request_id: str
+    usage: Totals
+    mental_model_id: str | None = None
+    """Where it was kept."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """How a question is asked: by whom, on whose account, and in which lane."""
+
+    model: str = ""
+    """Who answers, as `provider/model`; empty: the models of the role."""
+    request: Request | None = None
+    """On whose behalf the memory is seen, and whose root pays. None: the owner asks, on its own account."""
+    execution_id: str | None = None
+    """What the ids of its runs follow from: the same again finds the runs that were begun."""
+    background: bool = False
+    """Nobody waits for the answer."""
+
+
+OWNER: Final = Asking()
+
+
+async def reflect(
+    parts: "Parts", question: str, *, save_as: str | None = None, asking: Asking = OWNER
+) -> Reflected:
+    """Answer a question from the memory.
+
+    With `save_as` the answer is kept as a mental model of that name: as a new version where there is one.
+    """
+    asked = _Asked(parts, question, asking)
+    found = await asked.answered(question)
+    if save_as is None:
+        return found
+    return await _kept(parts, found, NewModel(name=save_as, question=question), asked.base_id)
+
+
+async def refresh(parts: "Parts", model_id: str, *, asking: Asking = OWNER) -> Reflected:
+    """Ask again what a mental model answers, and keep the answer as its next version."""
+    known = await mental_models.newest(parts.ledgers, model_id)
+    asked = _Asked(parts, known.question, asking)
+    found = await asked.answered(_again(known))
+    new = NewModel(name=known.name, question=known.question, previous_id=known.id)
+    return await _kept(parts, found, new, asked.base_id)
+
+
+class _Asked:
+    """One question under way."""
+
+    def __init__(self, parts: "Parts", question: str, asking: Asking) -> None:
+        self.base_id = asking.execution_id or ids.new("exe")
+        self._parts = parts
+        self._question = question
+        self._asking = asking
+        # The label decides the lane: what somebody waits for is no work for the background.
+        self._label = f"{'meeseeks:reflection' if asking.background else 'reflect'}:{self.base_id}"
+        self._request = self._made(asking.request)
+
+    async def answered(self, task: str) -> Reflected:
+        """The answer, checked. Without any search it is sent back once, and then refused."""
+        try:
+            text = await self._run(task, "0")
+            if not await self._searched():
+                text = await self._run(_SENT_BACK, "1")
+            results = await self._searched()
+            if not results:
+                raise UnusableAnswerError(
+                    "The model answered twice without searching the memory",
+                    hint="Ask again, or set another model as `reflection` in [models] of config.toml.",
+                )
+            return await self._told(text, results)
+        finally:
+            end = partial(requests.end, request_id=self._request.request_id, status="done")
+            await self._parts.ledgers.runtime.write(end)
+
+    def _made(self, parent: Request | None) -> Request:
+        """A request of its own: it reaches the memory alone, and no more of it than its parent."""
+        agent = Agent(role=ROLE, session_label=ROLE)
+        request_id = ids.derived("req", self.base_id, ROLE)
+        reading = frozenset(tools.NAMES)
+        if parent is None:
+            access = Access(level="owner", tools=reading, memory="all")
+            return Request(request_id=request_id, event=Event(content=""), agent=agent, access=access)
+        child = parent.child(content="", agent=agent)
+        access = Access(level=parent.access.level, tools=reading, memory=parent.access.memory)
+        return replace(child, request_id=request_id, access=access)
+
+    async def _run(self, task: str, number: str) -> str:
+        assembled = await self._assembled(task)
+        execution_id = ids.derived("exe", self.base_id, number)
+        result = await runs.answered(self._parts, self._request, assembled, execution_id)
+        if isinstance(result, runs.Failed):
+            kind = ModelError if result.kind == "unreachable" else AgentError
+            raise kind(result.reason, hint=f"See `nexus trace {self._request.request_id}`.")
+        return result.response.content
+
+    async def _assembled(self, task: str) -> "AssembledContext":
+        assembled = await self._parts.broker.assemble_context(
+            self._request, session_label=self._label, task=task, role=ROLE
+        )
+        assembled.tools = tools.NAMES
+        assembled.role_context = runs.role_text(__package__ or "") if task != _SENT_BACK else ""
+        assembled.model = self._asking.model
+        assembled.max_turns = _TURNS
+        assembled.timeout_ms = _TIMEOUT_MS
+        return assembled
+
+    async def _searched(self) -> list[str]:
+        """What the searches of this session returned."""
+        return await self._parts.ledgers.agents.read(
+            partial(tool_calls.results_in, session_label=self._label, tools=tools.NAMES)
+        )
+
+    async def _told(self, text: str, results: list[str]) -> Reflected:
+        cited = citations.checked(text, tools.retrieved(results))
+        found = {
+            source.id: source
+            for source in [Source(**row) for row in await mental_models.told(self._parts.ledgers, cited.ids)]
+        }
+        spent = await self._parts.ledgers.runtime.read(
+            partial(usage.of_request, request_id=self._request.request_id)
+        )
+        return Reflected(
+            question=self._question,
+            answer=cited.text,
+            sources=tuple(found[id_] for id_ in cited.ids if id_ in found),
+            removed=cited.removed,
+            searches=len(results),
+            request_id=self._request.request_id,
+            usage=spent,
+        )
+
+
+async def _kept(parts: "Parts", found: Reflected, new: NewModel, base_id: str) -> Reflected:
+    previous = await mental_models.followed(parts.ledgers, new)
+    sources = tuple((source.kind, source.id) for source in found.sources if source.id != previous)
+    if not sources:
+        raise UnusableAnswerError(
+            "The answer cites nothing but itself, so it is not kept as a mental model"
+            if found.sources
+            else "The answer cites nothing that was found, so it is not kept as a mental model",
+            hint="Ask without keeping it to see the answer.",
+        )
+    id_ = await mental_models.append(
+        parts.ledgers,
+        replace(new, content=found.answer, sources=sources),
+        id_=ids.derived("mod", base_id, "kept"),
+        request_id=found.request_id,
+        now=clock.timestamp(clock.now()),
+    )
+    await parts.memory.written("mental_model", [id_])
+    return replace(found, mental_model_id=id_)
+
+
+def _again(known: MentalModel) -> str:
+    """The question once more, beside what was concluded the last time."""
+    earlier = wrapped("earlier_answer", known.content, made_at=known.created_at[:10])
+    return (
+        f"{known.question}\n\n{earlier}\n\nThe earlier answer may be out of date. Search again, "
+        "and answer anew: keep what still holds, tell what changed and when."
+    )

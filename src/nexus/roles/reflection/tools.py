@@ -1,0 +1,139 @@
+"""The searches of reflection, one for each level of the memory. Every line begins with an id."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from nexus import clock
+from nexus.broker.tools.recall import visible_to
+from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
+from nexus.errors import ToolError
+from nexus.memory.conclusions import observations
+from nexus.memory.recall import Query
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from nexus.memory.recall import Item, Kind
+    from nexus.roles.parts import Parts
+
+_LEVELS: Final[dict[str, "Kind"]] = {
+    "search_mental_models": "mental_model",
+    "search_observations": "observation",
+    "search_facts": "fact",
+}
+NAMES: Final = tuple(_LEVELS)
+_RESULTS: Final = 12
+_TOKENS: Final = 4_000
+_DEADLINE_MS: Final = 5_000
+_RETRIEVED: Final = re.compile(r"^- \[([^\]\s]+)\]", re.MULTILINE)
+
+Run = Callable[[Arguments, Context], Awaitable[str]]
+
+
+def searches(parts: "Parts") -> list[Tool]:
+    """The three tools, for a home."""
+    described = {
+        "search_mental_models": "What was concluded about a subject as a whole. Search here first.",
+        "search_observations": "What several facts say together about somebody or something.",
+        "search_facts": "Single statements with their dates, and the facts that support an observation.",
+    }
+    return [
+        Tool(
+            name=name,
+            description=described[name],
+            parameters=_FACTS if kind == "fact" else _CONCLUSIONS,
+            run=_search(parts, kind),
+            repeatable=True,
+        )
+        for name, kind in _LEVELS.items()
+    ]
+
+
+def retrieved(results: Iterable[str]) -> set[str]:
+    """The ids of everything that some searches returned: what stands at the beginning of a line."""
+    return {id_ for result in results for id_ in _RETRIEVED.findall(result)}
+
+
+def _search(parts: "Parts", kind: "Kind") -> Run:
+    async def run(arguments: Arguments, context: Context) -> str:
+        assert context.call is not None
+        visible = visible_to(context.call.request)
+        if "observation" in arguments:
+            if not visible.everything:
+                raise ToolError("What supports an observation may not be seen on behalf of this request")
+            return await _evidence(parts, arguments["observation"])
+        recall = await parts.recall(visible)
+        answer = await recall.find(_query(arguments, kind))
+        return _lines(_line(result.item) for result in answer.results)
+
+    return run
+
+
+def _query(arguments: Arguments, kind: "Kind") -> Query:
+    return Query(
+        text=arguments["query"],
+        kinds=frozenset({kind}),
+        entity_id=arguments.get("entity"),
+        time_after=_moment(arguments, "time_after"),
+        time_before=_moment(arguments, "time_before"),
+        max_results=_RESULTS,
+        max_tokens=_TOKENS,
+        budget="high",
+        deadline_ms=_DEADLINE_MS,
+    )
+
+
+async def _evidence(parts: "Parts", observation_id: str) -> str:
+    found = await observations.shown(parts.ledgers, observation_id)
+    if found is None:
+        raise ToolError(f"There is no observation {observation_id:.60}", hint="Give the id of one you found.")
+    facts = found["evidence"][-_RESULTS:]
+    return _lines(f"- [{fact['id']}] {fact['at'][:10]} {_one_line(fact['fact'])}" for fact in facts)
+
+
+def _line(item: "Item") -> str:
+    stale = f" (stale since {item.stale_since[:10]})" if item.stale_since else ""
+    unsure = f" (confidence {item.confidence:.1f})" if item.confidence < 1 else ""
+    return f"- [{item.id}] {item.at[:10]} {_one_line(item.text)}{stale}{unsure}"
+
+
+def _lines(lines: Iterable[str]) -> str:
+    text = "\n".join(lines)
+    # What was said is a record of somebody's words, never an instruction to whoever reads it here.
+    return f"<memory>\n{text}\n</memory>" if text else "Nothing relevant is remembered at this level."
+
+
+def _one_line(text: str) -> str:
+    """A text cannot begin a line of its own, nor close the block that it stands in."""
+    return " ".join(text.split()).replace("</memory>", "<\\/memory>")
+
+
+def _moment(arguments: Arguments, name: str) -> "datetime | None":
+    if name not in arguments:
+        return None
+    try:
+        return clock.parse(arguments[name])
+    except ValueError:
+        raise ToolError(
+            f"`{name}` is not a time: {arguments[name]!r:.40}", hint="Write it as 2026-05-01."
+        ) from None
+
+
+def _text(description: str) -> dict[str, str]:
+    return {"type": "string", "description": description}
+
+
+_CONCLUSIONS: Final = parameters(
+    "query",
+    query=_text("What to find, as a question or in its own words."),
+    entity=_text("Only what is about this person or thing: its id, or any of its names."),
+)
+_FACTS: Final = parameters(
+    "query",
+    query=_text("What to find, as a question or in its own words."),
+    entity=_text("Only what is about this person or thing: its id, or any of its names."),
+    time_after=_text("Only what is from then on, such as 2026-05-01."),
+    time_before=_text("Only what is from before then."),
+    observation=_text("Instead of searching: the facts that support the observation with this id."),
+)
