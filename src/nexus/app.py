@@ -47,7 +47,7 @@ from nexus.roles.bundled import bundled
 from nexus.roles.conclusions import Conclusions
 from nexus.roles.parts import Parts
 from nexus.roles.reflection import reflection
-from nexus.skills.commands import Commands
+from nexus.skills.commands import Commands, Gate
 from nexus.skills.doors import OWNER, Door
 
 
@@ -208,9 +208,18 @@ class App:
         )
         return [self.broker.run(id_) for id_ in unfinished]
 
-    def door(self, name: str, provenance: Provenance, *, writes: bool = True) -> Door:
+    def door(
+        self,
+        name: str,
+        provenance: Provenance,
+        *,
+        writes: bool = True,
+        gate: Gate | None = None,
+        visible: Visibility = EVERYTHING,
+    ) -> Door:
         """A socket of its own for one principal, whose directory can be granted to it alone."""
-        commands = Commands(self.memory, self.recall, provenance, writes=writes)
+        recall = partial(self.recall, visible)
+        commands = Commands(self.memory, recall, provenance, writes=writes, gate=gate)
         return Door(self.doorway(name), commands.answer)
 
     def doorway(self, name: str) -> Path:

@@ -10,7 +10,7 @@ from nexus.broker.results import Run as BrokerRun
 from nexus.context import AssembledContext
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
-from nexus.request import Request
+from nexus.request import Access, Request
 
 
 class BrokerServices:
@@ -25,11 +25,16 @@ class BrokerServices:
         return await self._broker.assemble_context(request, session_label=session_label, task=task)
 
     async def start_execution(
-        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+        self,
+        request: Request,
+        assembled: AssembledContext,
+        execution_id: str | None = None,
+        *,
+        access: Access | None = None,
     ) -> Run:
         # A request of the runtime itself, as at startup, is recorded when something is first done for it.
         await self._ledgers.runtime.write(partial(requests.create, request=request))
-        run = await self._broker.start_execution(request, assembled, execution_id=execution_id)
+        run = await self._broker.start_execution(request, assembled, execution_id=execution_id, access=access)
         return _Run(run, assembled.session_label)
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:

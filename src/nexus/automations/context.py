@@ -10,7 +10,7 @@ from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import Automation
-from nexus.request import Request
+from nexus.request import Access, Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,15 @@ class Services(Protocol):
     async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext: ...
 
     async def start_execution(
-        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
-    ) -> Run: ...
+        self,
+        request: Request,
+        assembled: AssembledContext,
+        execution_id: str | None = None,
+        *,
+        access: Access | None = None,
+    ) -> Run:
+        """Start a run. `access`, what its tools reach, is for code of the program; a script cannot say it."""
+        ...
 
     async def recall(
         self, request: Request, question: str, options: dict[str, Any]
@@ -67,7 +74,12 @@ class NoServices:
         raise _missing("assemble a context")
 
     async def start_execution(
-        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+        self,
+        request: Request,
+        assembled: AssembledContext,
+        execution_id: str | None = None,
+        *,
+        access: Access | None = None,
     ) -> Run:
         raise _missing("run an agent")
 

@@ -97,6 +97,7 @@ RETURNS: dict[str, str] = {
     "route": "`session_label` and `role`: who answers, and in which session",
     "handled": "true: no agent runs, and automations behind this one do not run either",
     "response": "the answer to give where it was handled",
+    "flag": "at every point: why what came of it is no success, for `nexus automations logs`",
 }
 
 _BY_NAME = {point.name: point for point in HOOK_POINTS}

@@ -27,7 +27,9 @@ from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
 
-Status = Literal["done", "failed", "timeout", "skipped"]
+Status = Literal["done", "flagged", "failed", "timeout", "skipped"]
+# It did what it is there for, also where it says itself that what came of it is not good.
+_WELL: frozenset[Status] = frozenset({"done", "flagged"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +80,14 @@ class Invoker:
             else:
                 ended = await self._in_script(ready, context, timeout_ms)
             if ended.status == "done":
-                ended = replace(ended, returned=parse(ended.value, point))
+                ended = _read(ended, parse(ended.value, point))
         except ScriptChangedError as error:
             ended = replace(_failed(str(error)), status="skipped")
         except NexusError as error:
             ended = _failed(error.message)
         except Exception as error:  # an automation never fails the request, whatever it raises
             ended = _failed(f"{type(error).__name__}: {error}")
-        if ended.status != "done":
+        if ended.status not in _WELL:
             await services.stop()
         self._commit_if_changed(ready, f"{entry.automation.name} at {point.name}, {invocation_id}")
         return replace(ended, duration_ms=(time.perf_counter() - begun) * 1000)
@@ -192,6 +194,12 @@ async def _in_process(handler: Handler, context: AutomationContext, timeout_ms: 
     except TimeoutError:
         return Ended(status="timeout", returned=Returned(), error=f"not done after {timeout_ms:.0f} ms")
     return Ended(status="done", returned=Returned(), value=value)
+
+
+def _read(ended: Ended, returned: Returned) -> Ended:
+    if returned.flag is None:
+        return replace(ended, returned=returned)
+    return replace(ended, returned=returned, status="flagged", error=returned.flag)
 
 
 def _failed(error: str) -> Ended:

@@ -48,6 +48,7 @@ class Automations:
         loaded = await asyncio.to_thread(load, self._ledgers.home, write, bundled)
         self._handlers |= loaded.handlers
         self.problems = loaded.problems
+        self.runner.registry.off = loaded.off
         await self.runner.registry.read()
 
     async def start(self, *, serve: bool) -> None:

@@ -15,7 +15,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions, invocations, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.executions import Execution
-from nexus.request import Request
+from nexus.request import Access, Request
 
 _WITH_CONTEXT = frozenset({"after:assembleContext", "worker:pre_execution"})
 _WITH_RESULT = frozenset({"after:runAgent", "after:deliverResponse", "finalize"})
@@ -88,7 +88,12 @@ class Recorded:
         )
 
     async def start_execution(
-        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+        self,
+        request: Request,
+        assembled: AssembledContext,
+        execution_id: str | None = None,
+        *,
+        access: Access | None = None,
     ) -> Run:
         raise AutomationError("A replay runs no agent")
 

@@ -57,6 +57,8 @@ class Registry:
     ledgers: Ledgers
     handlers: Mapping[str, Handler] = field(default_factory=dict[str, Handler])
     """Code that may run in this process, by the script path under which it is registered."""
+    off: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Code that does not run in this process, by script path, and why."""
     _entries: dict[str, tuple[Entry, ...]] | None = field(default=None, init=False)
     _by_id: dict[str, Entry] = field(default_factory=dict[str, Entry], init=False)
     _touched_ns: int = field(default=-1, init=False)
@@ -88,7 +90,7 @@ class Registry:
         entries: dict[str, list[Entry]] = {}
         before, self._by_id = self._by_id, {}
         for automation in found:
-            if automation.status != "active":
+            if automation.status != "active" or automation.script_path in self.off:
                 continue
             entry = before.get(automation.id) or Entry(automation)
             entry.automation = automation
@@ -123,7 +125,10 @@ class Registry:
                 continue
             entry.trying = False
             entry.automation = replace(
-                entry.automation, circuit_state=circuit.state, circuit_opened_at=circuit.opened_at
+                entry.automation,
+                circuit_state=circuit.state,
+                circuit_opened_at=circuit.opened_at,
+                trigger_count=circuit.runs,
             )
             if not circuit.active:
                 self._touched_ns = -1  # it ran once and is done: read again

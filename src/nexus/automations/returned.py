@@ -17,7 +17,10 @@ _KINDS: dict[str, type] = {
     "route": dict,
     "handled": bool,
     "response": str,
+    "flag": str,
 }
+# What may be returned at every hook point, beside what the point itself allows.
+_ANYWHERE = ("flag",)
 # Said by scripts that follow the older form; the registration decides, not the answer.
 _IGNORED = frozenset({"fire", "blocking"})
 _NARROWS = frozenset({"tools", "network"})
@@ -35,6 +38,8 @@ class Returned:
     route: dict[str, str] = field(default_factory=dict[str, str])
     handled: bool = False
     response: str | None = None
+    flag: str | None = None
+    """Why what came of it is not to be called a success."""
 
     def add(self, later: "Returned") -> None:
         """Merge what a later automation returned: it has the last word, except that a denial stands."""
@@ -75,10 +80,10 @@ def parse(value: object, point: HookPoint) -> Returned:
         raise ScriptError(f"It returned {_shown(value)}", hint="Return an object, or nothing.")
     given = {key: each for key, each in cast("dict[Any, Any]", value).items() if key not in _IGNORED}
     for key, each in given.items():
-        if key not in point.returns:
+        if key not in (*point.returns, *_ANYWHERE):
             raise ScriptError(
                 f"It returned `{key}`, which is not for {point.name}",
-                hint=f"Allowed: {_listed(point.returns)}.",
+                hint=f"Allowed: {_listed((*point.returns, *_ANYWHERE))}.",
             )
         if each is not None and type(each) is not _KINDS[key]:
             raise ScriptError(f"`{key}` must be of type {_KINDS[key].__name__}, and is {_shown(each)}")

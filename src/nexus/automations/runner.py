@@ -13,6 +13,7 @@ from functools import partial
 from nexus import clock, ids
 from nexus.automations import hook_points, triggers
 from nexus.automations.hook_points import HookPoint
+from nexus.automations.improvement import reflection
 from nexus.automations.invoker import Ended, Invoker
 from nexus.automations.occasion import Occasion
 from nexus.automations.queue import InvocationQueue
@@ -103,7 +104,7 @@ class Runner:
         self._improve([final])
 
     async def run_improvement(self, invocation_id: str) -> None:
-        """Let an automation reflect on an invocation that went well."""
+        """Let an automation reflect on an invocation."""
         done = await self.ledgers.runtime.read(partial(invocations.get, invocation_id=invocation_id))
         entry = done and await self.registry.version(done.automation_id)
         if done is None or entry is None or done.input is None or not entry.automation.workspace_dir:
@@ -180,10 +181,10 @@ class Runner:
         self._improve(ended)
 
     def _improve(self, ended: list[Invocation]) -> None:
-        """Chain a reflection to each that went well and is to learn from it."""
+        """Chain a reflection to each that there may be something to learn from."""
         for each in ended:
             entry = self.registry.known(each.automation_id)
-            if self.queue and each.status == "done" and entry and entry.automation.self_improvement:
+            if self.queue and entry and reflection.is_due(entry.automation, each):
                 self.queue.improve(each.id, entry.automation.name)
 
 
@@ -202,7 +203,7 @@ def _final(begun: Invocation, ended: Ended, started_at: str, now: clock.Clock) -
     return replace(
         begun,
         status=ended.status,
-        result=ended.value if ended.status == "done" else None,
+        result=ended.value if ended.status in {"done", "flagged"} else None,
         error=ended.error,
         duration_ms=round(ended.duration_ms, 3),
         started_at=started_at,

@@ -9,7 +9,7 @@ from nexus import ids
 from nexus.automations.context import AutomationContext, Result, Run, Services
 from nexus.context import AssembledContext
 from nexus.errors import NexusError, ScriptError
-from nexus.request import Request
+from nexus.request import Access, Request
 
 Method = Callable[..., Awaitable[Any]]
 
@@ -30,10 +30,15 @@ class InvocationServices:
         return await self._services.assemble_context(request, session_label, task)
 
     async def start_execution(
-        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+        self,
+        request: Request,
+        assembled: AssembledContext,
+        execution_id: str | None = None,
+        *,
+        access: Access | None = None,
     ) -> Run:
         id_ = execution_id or run_id(self._invocation_id, len(self.runs))
-        run = await self._services.start_execution(request, assembled, id_)
+        run = await self._services.start_execution(request, assembled, id_, access=access)
         self.runs[run.id] = run
         return run
 

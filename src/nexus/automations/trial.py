@@ -58,7 +58,12 @@ class Replayed:
         return await self.below.assemble_context(request, session_label, task)
 
     async def start_execution(
-        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+        self,
+        request: Request,
+        assembled: AssembledContext,
+        execution_id: str | None = None,
+        *,
+        access: Access | None = None,
     ) -> Run:
         self.would.append(f"run an agent in session {assembled.session_label}: {assembled.current_message}")
         if not self.recorded:

@@ -14,8 +14,9 @@ from nexus.context import AssembledContext
 from nexus.context import assemble_context as assembled
 from nexus.home import Home
 from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import requests
 from nexus.ledgers.runtime.executions import Mode
-from nexus.request import Request
+from nexus.request import Access, Request
 
 
 class Broker:
@@ -87,11 +88,17 @@ class Broker:
         *,
         mode: Mode = "followup",
         execution_id: str | None = None,
+        access: Access | None = None,
     ) -> Run:
-        """Ask for a run, in its session's queue; the request must be recorded. See `SessionQueue`."""
+        """Ask for a run, in its session's queue; the request must be recorded. See `SessionQueue`.
+
+        With `access` its tools reach that and not what the request may reach: only the program's own roles
+        say so, never a script or a model.
+        """
+        granted = {} if access is None else {"access": requests.access_json(access)}
         handle = await self._queue.start_execution(
             WORK,
-            {"context": context.to_json()},
+            {"context": context.to_json(), **granted},
             session_label=context.session_label,
             request_id=request.request_id,
             mode=mode,

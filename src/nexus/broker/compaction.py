@@ -36,7 +36,13 @@ async def compact(
     if context.fork_of is not None:
         # A new fork has a past before it has a turn.
         await turn.ledgers.agents.write(
-            partial(sessions.ensure, label=context.session_label, role=context.role, fork_of=context.fork_of)
+            partial(
+                sessions.ensure,
+                label=context.session_label,
+                role=context.role,
+                fork_of=context.fork_of,
+                fork_through=context.fork_through,
+            )
         )
     through = await turn.decide("compaction", _through, turn, context, budget_tokens)
     if through is None:

@@ -19,6 +19,7 @@ from nexus.broker.queue import Turn
 from nexus.broker.streams import Stream, Streams
 from nexus.broker.tools import Call, Context, Sandbox, Tool
 from nexus.broker.tools import Grant as SandboxGrant
+from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.errors import AgentError, NexusError, ToolError
@@ -145,6 +146,7 @@ class AgentRun:
                 role=context.role,
                 thread_id=request.event.thread_id,
                 fork_of=context.fork_of,
+                fork_through=context.fork_through,
             )
         )
 
@@ -208,6 +210,11 @@ class AgentRun:
     def _tools(self, context: AssembledContext) -> Sequence[Tool]:
         return [self._parts.tools[name] for name in context.tools if name in self._parts.tools]
 
+    def _access(self, request: Request) -> Access:
+        """What the tools of this run may reach: what its request may, where nothing else was said."""
+        granted: str | None = self._turn.inputs[0].get("access")
+        return request.access if granted is None else requests.access_from(granted)
+
     async def _steered(self) -> list[str]:
         said = [AssembledContext.from_json(input_["context"]) for input_ in await self._turn.steered()]
         return [context.user_turn() for context in said]
@@ -221,17 +228,18 @@ class AgentRun:
         arguments: Mapping[str, Any],
         call_id: str,
     ) -> str:
-        if not request.access.may_call(tool.name):
+        access = self._access(request)
+        if not access.may_call(tool.name):
             raise ToolError(
                 f"`{tool.name}` may not be used here", hint="Do without it, or say why it is needed."
             )
         call = Call(
-            request=request,
+            request=replace(request, access=access),
             execution_id=self._turn.execution.id,
             session_label=context.session_label,
             key=journal.key(call_id),
         )
-        return await tool.call(arguments, _tool_context(request.access, call, self._parts.workers))
+        return await tool.call(arguments, _tool_context(access, call, self._parts.workers, context))
 
     async def _ended(
         self,
@@ -283,13 +291,16 @@ def _limits(config: Config, context: AssembledContext) -> Limits:
     )
 
 
-def _tool_context(access: Access, call: Call, workers: Dispatcher) -> Context:
+def _tool_context(access: Access, call: Call, workers: Dispatcher, asked: AssembledContext) -> Context:
     grants = tuple(
         SandboxGrant(path=Path(grant.path), writable=grant.writable) for grant in access.directories
     )
     # Relative paths start in the first directory that can be written to, as a person would expect.
     first = next((grant.path for grant in grants if grant.writable), grants[0].path if grants else Path("/"))
-    sandbox = Sandbox(grants=grants, network=access.network)
+    limits = (
+        SandboxLimits() if asked.tool_timeout_ms is None else SandboxLimits(timeout_ms=asked.tool_timeout_ms)
+    )
+    sandbox = Sandbox(grants=grants, network=access.network, limits=limits)
     return Context(sandbox=sandbox, directory=first, call=call, workers=workers)
 
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import click
 
@@ -53,7 +53,9 @@ def automations() -> None:
 @click.option("--description", help="What it is for.")
 @click.option("--once", "mode", flag_value="once", help="Run it once, then never again.")
 @click.option("--trigger", "trigger", multiple=True, metavar="KEY=VALUE", help="A condition: see the docs.")
-@click.option("--config", "config_json", metavar="JSON", help="Its own settings, as a JSON object.")
+@click.option(
+    "--config", "config_json", metavar="JSON", help="Its own settings, as a JSON object; others stay."
+)
 @_json
 @click.pass_context
 def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: Any) -> None:
@@ -81,7 +83,7 @@ def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
     """List what is registered, in the order in which it runs."""
     with opened(ctx) as place:
         found = [
-            (each, condition(place.home, each))
+            (each, condition(place.home, each, place.off))
             for each in place.write(rows.listed)
             if hook_point in {None, each.hook_point}
         ]
@@ -102,7 +104,7 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show one automation: its settings, its state, its last error."""
     with opened(ctx) as place:
         found = place.found(name)
-        told = condition(place.home, found)
+        told = condition(place.home, found, place.off)
         aside = sorted(map(str, quarantine_of(place.home, name).glob("*.json")))
     if as_json:
         click.echo(json.dumps({**found.to_json(), "state": told, "quarantined": aside}, indent=2))
@@ -150,7 +152,7 @@ def remove(ctx: click.Context, name: str) -> None:
 @automations.command()
 @_name
 @_limit
-@click.option("--status", type=click.Choice(["queued", "running", "done", "failed", "timeout", "skipped"]))
+@click.option("--status", type=click.Choice(get_args(invocations.Status)))
 @_json
 @click.pass_context
 def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json: bool) -> None:
@@ -294,7 +296,10 @@ def _register(place: Place, given: str, options: dict[str, Any]) -> registration
     if path != Path():
         brought = registration.bring_in(place.home, name, path)
         new = replace(new, script_path=str(brought.path), script_hash=brought.hash)
-    new = replace(new, name=name, **_changes(place, name, options))
+    changes = _changes(place, name, options)
+    if "config" in changes:
+        changes["config"] = {**new.config, **changes["config"]}
+    new = replace(new, name=name, **changes)
     if options["role"] is not None:
         workspace.bootstrap(place.home.meeseeks / name, options["role"].read_text(encoding="utf-8"))
     return registration.register(place.home, place.write, new)

@@ -1,6 +1,6 @@
 """The automations of a home, open for a command."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +28,8 @@ class Place:
     config: Config
     connection: apsw.Connection
     problems: list[str] = field(default_factory=list[str])
+    off: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Code that would not run here, by its script path, and why."""
 
     def write(self, work: Callable[[apsw.Connection], Any]) -> Any:
         """Run work in a transaction of its own."""
@@ -65,7 +67,8 @@ def opened(ctx: click.Context) -> Generator[Place]:
         connection = connect(home.ledger("runtime"), "runtime", config.ledgers, writes=True)
         try:
             place = Place(home=home, config=config, connection=connection)
-            place.problems = load(home, place.write, bundled()).problems
+            loaded = load(home, place.write, bundled(config=config))
+            place.problems, place.off = loaded.problems, loaded.off
             yield place
         finally:
             connection.close()

@@ -50,7 +50,8 @@ def print_invocation(invocation: Invocation) -> None:
     if invocation.result is not None:
         click.echo(f"    returned {_short(json.dumps(invocation.result, ensure_ascii=False))}")
     if invocation.error:
-        click.echo(f"    error: {_short(invocation.error)}")
+        told = "flagged" if invocation.status == "flagged" else "error"
+        click.echo(f"    {told}: {_short(invocation.error)}")
     for line in (invocation.output or "").splitlines():
         click.echo(f"    | {line}")
 

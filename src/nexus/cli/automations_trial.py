@@ -100,7 +100,7 @@ async def _replayed(
     home: Home, config: Config, name: str, request_id: str | None, limit: int, file: Path | None
 ) -> list[_Again]:
     async with Ledgers(home, config.ledgers) as ledgers:
-        loaded = await asyncio.to_thread(load, home, registration.writer(ledgers), bundled())
+        loaded = await asyncio.to_thread(load, home, registration.writer(ledgers), bundled(config=config))
         entry = await _entry(ledgers, name, loaded.handlers)
         code = await asyncio.to_thread(_code, home, entry, file)
         wanted = [request_id] if request_id else await _latest(ledgers, limit)

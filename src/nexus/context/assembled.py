@@ -25,10 +25,14 @@ class AssembledContext:
     event_id: str | None = None
     fork_of: str | None = None
     """The label of the session whose history this one begins with, where it is a fork."""
+    fork_through: str | None = None
+    """The run whose turn is the last one that a fork shares; None: the last one that has ended."""
     model: str = ""
     """Who answers, as `provider/model`; empty: the models of the role."""
     max_turns: int | None = None
     timeout_ms: int | None = None
+    tool_timeout_ms: int | None = None
+    """How long one call of a sandboxed tool may take; None: as long as the sandbox allows."""
 
     def prepend(self, text: str) -> None:
         """Put text before the current message: it belongs to this task and not to the session."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nexus.memory.operations import Memory
     from nexus.memory.provenance import Provenance
     from nexus.memory.recall import Recall, Visibility
+    from nexus.skills.commands import Gate
     from nexus.skills.doors import Door
 
 
@@ -27,7 +28,15 @@ class OpenRecall(Protocol):
 class OpenDoor(Protocol):
     """A socket of its own for one principal, through which it writes and recalls."""
 
-    def __call__(self, name: str, provenance: "Provenance", *, writes: bool = True) -> "Door": ...
+    def __call__(
+        self,
+        name: str,
+        provenance: "Provenance",
+        *,
+        writes: bool = True,
+        gate: "Gate | None" = None,
+        visible: "Visibility" = ...,
+    ) -> "Door": ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,8 +39,18 @@ class Seeded:
 
 def seed(workspace: Path, skill: str, files: Mapping[str, str]) -> Seeded:
     """Lay a skill's files into `workspace/skills/SKILL`, or bring those there up to date."""
-    done = Seeded(folder=workspace / "skills" / skill)
-    with _opened(workspace, ("skills", skill)) as folder:
+    return _seed(workspace, ("skills", skill), files)
+
+
+def seed_files(workspace: Path, files: Mapping[str, str]) -> Seeded:
+    """Lay files into the workspace itself, which is made where it is missing."""
+    workspace.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    return _seed(workspace, (), files)
+
+
+def _seed(workspace: Path, parts: tuple[str, ...], files: Mapping[str, str]) -> Seeded:
+    done = Seeded(folder=workspace.joinpath(*parts))
+    with _opened(workspace, parts) as folder:
         record = _record(folder)
         for name, text in files.items():
             record[name] = _lay(folder, name, text.encode(), record.get(name), done)
@@ -50,7 +60,7 @@ def seed(workspace: Path, skill: str, files: Mapping[str, str]) -> Seeded:
 
 def unread(workspaces: Path) -> list[Path]:
     """The new versions that lie beside edited files, in all workspaces of a folder."""
-    return sorted(workspaces.glob(f"*/skills/*/*{NEW}"))
+    return sorted([*workspaces.glob(f"*/*{NEW}"), *workspaces.glob(f"*/skills/*/*{NEW}")])
 
 
 def _lay(folder: int, name: str, wanted: bytes, laid: str | None, done: Seeded) -> str:

@@ -12,7 +12,7 @@ import pytest
 from nexus.automations.scripts.host import Host
 from nexus.context import AssembledContext
 from nexus.ledgers import Ledgers
-from nexus.request import Request
+from nexus.request import Access, Request
 from unit.automations.stage import Stage, staged
 
 
@@ -180,7 +180,12 @@ class _Echo:
         )
 
     async def start_execution(
-        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+        self,
+        request: Request,
+        assembled: AssembledContext,
+        execution_id: str | None = None,
+        *,
+        access: Access | None = None,
     ) -> Any:
         from nexus.automations.context import Response, Result
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -59,14 +59,17 @@ def parse(answer: str) -> list[Edit]:
     return [_edit(each) for each in cast("list[object]", listed)]
 
 
-def objection(edits: Iterable[Edit], heard: Iterable[str]) -> str | None:
-    """Why edits are not applied but put aside for a person to look at; None where they may be applied."""
+def objection(edits: Iterable[Edit], heard: Iterable[str], notes: Sequence[str] = ()) -> str | None:
+    """Why edits are not applied but put aside for a person to look at; None where they may be applied.
+
+    `notes` are files for peers that may be changed as well.
+    """
     edits = list(edits)
     if len(edits) > MOST_EDITS:
         return f"it wants to change {len(edits)} files at once"
     told = [_words(text) for text in heard]
     for edit in edits:
-        if not _may_be_changed(edit.file):
+        if edit.file not in notes and not _may_be_changed(edit.file):
             return f"it wants to change {edit.file}"
         if len(edit.content) > MOST_CHARACTERS:
             return f"{edit.file} would be {len(edit.content):,} characters long"

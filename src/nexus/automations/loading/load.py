@@ -17,10 +17,12 @@ from nexus.automations.loading.plugin import Plugin
 from nexus.automations.registration import Write
 from nexus.automations.scripts import checked, script
 from nexus.automations.scripts.checked import IN_PROCESS
+from nexus.automations.workspace import workspace
 from nexus.errors import AutomationError
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import DEFAULT_HOOK_POINT, Automation, NewAutomation
+from nexus.skills import folder
 
 _NOT_YET = "not yet: "
 _POINTS = frozenset(point.name for point in HOOK_POINTS)
@@ -31,6 +33,8 @@ class Loaded:
     """What was loaded: the code that may run in this process, and what could not be loaded."""
 
     handlers: dict[str, Handler] = field(default_factory=dict[str, Handler])
+    off: dict[str, str] = field(default_factory=dict[str, str])
+    """Code that does not run in this process, by its script path, and why."""
     problems: list[str] = field(default_factory=list[str])
 
 
@@ -41,6 +45,8 @@ def load(home: Home, write: Write, bundled: Iterable[Plugin] = ()) -> Loaded:
     loaded.problems += problems
     for each in (*bundled, *plugins):
         loaded.handlers[each.script_path] = each.run
+        if each.off is not None:
+            loaded.off[each.script_path] = each.off
         _attempt(loaded, f"plugin {each.name}", partial(_seed, home, write, each))
     hooks, problems = hook_md.found(home.state / "hooks")
     loaded.problems += problems
@@ -65,6 +71,9 @@ def _seed(home: Home, write: Write, each: Plugin) -> None:
     standing = next((row for row in versions if row.status != "superseded"), None)
     peers = tuple(registration.workspace_dir(home, name) for name in each.peers)
     new = each.registration(registration.workspace_dir(home, each.name), peers)
+    if each.workspace and each.role is not None:
+        # Before the registration, which lays a ROLE.md that says less where there is none.
+        folder.seed_files(home.meeseeks / each.name, {workspace.ROLE: each.role})
     if not versions:
         off = None if each.enabled else "it ships switched off"
         registration.register(home, write, replace(new, disabled_reason=off))

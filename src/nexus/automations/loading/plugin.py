@@ -38,6 +38,10 @@ class Plugin:
     self_improvement: bool = False
     enabled: bool = True
     """False: it is seeded switched off, for people to switch on."""
+    off: str | None = None
+    """Why it does not run in this process, such as a setting that it needs. It stays registered."""
+    role: str | None = None
+    """The ROLE.md of its workspace; one that a person edited stays, with the new one beside it."""
 
     @property
     def script_path(self) -> str:

@@ -22,7 +22,7 @@ from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError, ScriptError
 from nexus.ledgers.runtime.automations import Automation
-from nexus.request import Request
+from nexus.request import Access, Request
 
 ENTRY = "run"
 _MOST_BYTES = 4 * 1024 * 1024
@@ -104,7 +104,12 @@ class _RemoteServices:
         return AssembledContext.from_json(value)
 
     async def start_execution(
-        self, request: Request, assembled: AssembledContext, execution_id: str | None = None
+        self,
+        request: Request,
+        assembled: AssembledContext,
+        execution_id: str | None = None,
+        *,
+        access: Access | None = None,
     ) -> _RemoteRun:
         return _RemoteRun(self._wire, await self._wire.call("start_execution", assembled=assembled.to_json()))
 

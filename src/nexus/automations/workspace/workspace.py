@@ -87,6 +87,11 @@ def place(meeseeks: Path, recorded: str) -> Path:
     return meeseeks / name
 
 
+def notes_for(name: str) -> str:
+    """The file of its own workspace in which an automation leaves word for a peer."""
+    return f"NOTES_FOR_{name.rpartition('-')[2].upper()}.md"
+
+
 def bootstrap(path: Path, role: str) -> list[str]:
     """Make what is missing of a workspace; returns the names of the files that were made."""
     path.mkdir(mode=0o700, exist_ok=True)

@@ -12,6 +12,7 @@ from itertools import islice
 
 import apsw
 
+from nexus import config
 from nexus.automations import hook_points, registration
 from nexus.automations.condition import condition
 from nexus.automations.hook_points import HookPoint
@@ -26,6 +27,7 @@ from nexus.ledgers.runtime import automations as stored
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
+from nexus.roles.bundled import switched_off
 
 _MOST_CHARACTERS = 60_000
 _MOST_FILES = 200
@@ -77,7 +79,7 @@ class AutomationView:
 async def by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
     """Every hook point in the order in which a request meets them, with what is registered there."""
     found = await ledgers.runtime.read(_with_last)
-    told = await asyncio.to_thread(lambda: [condition(ledgers.home, each) for each, _ in found])
+    told = await asyncio.to_thread(_conditions, ledgers.home, [each for each, _ in found])
     lines = [
         AutomationLine(automation=each, condition=said, last=last)
         for (each, last), said in zip(found, told, strict=True)
@@ -182,13 +184,18 @@ def _whole(home: Home, standing: Automation, versions: tuple[Automation, ...]) -
         files, history = _files(Folder(place)), tuple(History(place).changes())
     return AutomationView(
         automation=standing,
-        condition=condition(home, standing),
+        condition=_conditions(home, [standing])[0],
         script=_source(home, standing),
         versions=versions,
         peers=tuple(workspace.place(home.meeseeks, each).name for each in standing.peer_workspaces),
         files=files,
         history=history,
     )
+
+
+def _conditions(home: Home, found: list[Automation]) -> list[str]:
+    off = switched_off(config.load(home.config_file))
+    return [condition(home, each, off) for each in found]
 
 
 def _files(folder: Folder) -> tuple[File, ...]:

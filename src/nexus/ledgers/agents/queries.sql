@@ -39,6 +39,29 @@ SELECT coalesce(
   session.forked_at_position, 0)
 FROM agent_sessions AS session WHERE id = ?
 
+-- name: turns_through
+-- The exchanges of a session that ended well, up to that of a run, the newest first.
+SELECT turn.execution_id, turn.request_id
+FROM agent_turns AS turn JOIN agent_sessions AS session ON session.id = turn.session_id
+WHERE session.label = :label AND turn.kind = 'exchange' AND turn.status = 'done'
+  AND turn.execution_id IS NOT NULL AND turn.request_id IS NOT NULL
+  AND turn.position <= (SELECT position FROM agent_turns WHERE execution_id = :through AND kind = 'exchange')
+ORDER BY turn.position DESC LIMIT :limit
+
+-- name: results_for_requests
+-- What tools gave to the agents that worked for some requests; not what automations' own agents got.
+SELECT call.tool_name, call.arguments_json, call.result
+FROM agent_tool_calls AS call
+JOIN agent_turns AS turn ON turn.id = call.turn_id
+JOIN agent_sessions AS session ON session.id = turn.session_id
+WHERE turn.request_id IN (SELECT value FROM json_each(:requests)) AND call.status = 'done'
+  AND call.result IS NOT NULL AND session.label NOT LIKE 'meeseeks:%'
+ORDER BY call.started_at DESC LIMIT :limit
+
+-- name: end_of_turn
+SELECT max(message.position) + 1 FROM agent_messages AS message JOIN agent_turns AS turn ON turn.id = message.turn_id
+WHERE turn.session_id = ? AND turn.execution_id = ? AND turn.kind = 'exchange'
+
 -- name: next_position
 -- No position before a fork is used again, even where its messages were forgotten: the fork would see it.
 SELECT max(

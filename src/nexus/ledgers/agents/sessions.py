@@ -44,11 +44,13 @@ def ensure(
     model: str | None = None,
     thread_id: str | None = None,
     fork_of: str | None = None,
+    fork_through: str | None = None,
 ) -> Session:
     """The session of a label, made if it is new.
 
-    A new one may be a fork: it begins with all turns of the session `fork_of` that have ended by now.
-    What that session says later is not part of it. A session that has no past yet leaves nothing to share.
+    A new one may be a fork: it begins with all turns of the session `fork_of` that have ended by now, or
+    with those up to the turn of the run `fork_through`. What that session says later is not part of it.
+    A session that has no past yet leaves nothing to share.
     """
     found = get(connection, label)
     if found is not None:
@@ -64,12 +66,18 @@ def ensure(
             "model": model,
             "thread_id": thread_id,
             "parent_session_id": parent and parent.id,
-            "forked_at_position": parent and connection.execute(queries["end_of_history"], (parent.id,)).get,
+            "forked_at_position": parent and _end(connection, parent.id, fork_through),
         },
     )
     made = get(connection, label)
     assert made is not None
     return made
+
+
+def _end(connection: apsw.Connection, session_id: str, through: str | None) -> int:
+    queries = sql.queries("agents")
+    end = connection.execute(queries["end_of_turn"], (session_id, through)).get
+    return cast("int", end or connection.execute(queries["end_of_history"], (session_id,)).get)
 
 
 def _session(row: Any) -> Session:

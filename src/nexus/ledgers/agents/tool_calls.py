@@ -86,6 +86,24 @@ def end(
     return connection.changes() > 0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """What a tool gave to an agent."""
+
+    tool: str
+    arguments: str
+    result: str
+
+
+def results(connection: apsw.Connection, request_ids: Sequence[str], *, limit: int) -> list[Given]:
+    """What tools gave to the agents that worked for some requests, the newest first."""
+    values = {"requests": json.dumps(list(request_ids)), "limit": limit}
+    rows = connection.execute(sql.queries("agents")["results_for_requests"], values)
+    return [
+        Given(tool=tool, arguments=arguments, result=result) for tool, arguments, result in cast("Any", rows)
+    ]
+
+
 def done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, str]]:
     """The calls of a turn that gave a result: the offset of the message that asked, and the id of each."""
     rows = connection.execute(sql.queries("agents")["done_calls"], (turn.id,))

@@ -35,13 +35,20 @@ def begin(
     model: str | None = None,
     thread_id: str | None = None,
     fork_of: str | None = None,
+    fork_through: str | None = None,
 ) -> OpenTurn:
     """Open the turn of a run, in its session, which is made if it is new (see `sessions.ensure`).
 
     A run that is repeated after a crash finds the turn that it opened.
     """
     session = sessions.ensure(
-        connection, session_label, role=role, model=model, thread_id=thread_id, fork_of=fork_of
+        connection,
+        session_label,
+        role=role,
+        model=model,
+        thread_id=thread_id,
+        fork_of=fork_of,
+        fork_through=fork_through,
     )
     return _begin(connection, session.id, execution_id, request_id, "exchange", None)
 
@@ -70,6 +77,15 @@ def failed_summaries(connection: apsw.Connection, turn: OpenTurn) -> int:
         sql.queries("agents")["failed_summaries"], {"session_id": turn.session_id, "position": turn.position}
     )
     return cast("int", found.get)
+
+
+def through(
+    connection: apsw.Connection, session_label: str, execution_id: str, *, limit: int
+) -> list[tuple[str, str]]:
+    """The exchanges that ended well, up to that of a run: their runs and requests, the newest first."""
+    values = {"label": session_label, "through": execution_id, "limit": limit}
+    rows = connection.execute(sql.queries("agents")["turns_through"], values).fetchall()
+    return cast("list[tuple[str, str]]", rows)
 
 
 def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | None = None) -> bool:

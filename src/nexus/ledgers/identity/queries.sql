@@ -285,6 +285,15 @@ FROM became AS b JOIN contact_identifiers AS i ON i.channel = :channel AND i.nor
 LEFT JOIN persons AS p ON p.entity_id = b.id
 WHERE b.merged_into IS NULL
 
+-- name: told_of
+SELECT id, canonical_name, type FROM entities WHERE id IN (SELECT value FROM json_each(?)) ORDER BY canonical_name
+
+-- name: can_send
+SELECT 1 FROM contacts WHERE entity_id = ? LIMIT 1
+
+-- name: is_owner
+SELECT 1 FROM persons WHERE entity_id = ? AND is_owner = 1
+
 -- name: owner
 SELECT entity_id FROM persons WHERE is_owner = 1 ORDER BY created_at, id LIMIT 1
 

@@ -67,6 +67,18 @@ INSERT INTO episode_definitions (id, name, strategy, config_json) VALUES (?, ?, 
 SELECT value FROM json_each(?1) WHERE NOT EXISTS (
   SELECT 1 FROM processing_log WHERE processor = ?2 AND target_type = 'event' AND target_id = value)
 
+-- name: mark_processed
+INSERT INTO processing_log (processor, target_type, target_id, status, detail, request_id, created_at, updated_at)
+VALUES (:processor, :target_type, :target_id, :status, :detail, :request_id, :now, :now)
+ON CONFLICT DO UPDATE
+SET status = excluded.status, detail = excluded.detail, request_id = excluded.request_id,
+    attempts = attempts + 1, updated_at = excluded.updated_at
+
+-- name: settled
+SELECT target_id FROM processing_log
+WHERE processor = :processor AND target_type = :target_type AND status <> 'failed'
+  AND target_id IN (SELECT value FROM json_each(:targets))
+
 -- name: mark_done
 INSERT INTO processing_log (processor, target_type, target_id, status, created_at, updated_at)
 VALUES (?1, ?2, ?3, 'done', ?4, ?4) ON CONFLICT DO NOTHING

@@ -11,8 +11,8 @@ from nexus.ledgers import sql
 from nexus.ledgers.runtime.automations import CircuitState
 from nexus.ledgers.text import storable
 
-Status = Literal["queued", "running", "done", "failed", "timeout", "skipped"]
-FINAL: frozenset[Status] = frozenset({"done", "failed", "timeout", "skipped"})
+Status = Literal["queued", "running", "done", "flagged", "failed", "timeout", "skipped"]
+FINAL: frozenset[Status] = frozenset({"done", "flagged", "failed", "timeout", "skipped"})
 # Where an error message or an output is longer, its rest is not kept.
 _MOST_CHARACTERS = 16_000
 
@@ -47,6 +47,7 @@ class Circuit:
     state: CircuitState
     opened_at: str | None
     active: bool
+    runs: int
 
 
 def add(connection: apsw.Connection, invocations: Iterable[Invocation]) -> None:
@@ -115,7 +116,8 @@ def _judge(connection: apsw.Connection, ended: list[Invocation], error_limit: in
             continue
         touched[each.automation_id] = None
         values = {"id": each.automation_id, "at": each.ended_at}
-        if each.status == "done":
+        # One that flagged its own work did what it is there for.
+        if each.status in {"done", "flagged"}:
             connection.execute(queries["automation_succeeded"], values)
         else:
             connection.execute(
@@ -126,8 +128,16 @@ def _judge(connection: apsw.Connection, ended: list[Invocation], error_limit: in
 
 def _circuit(connection: apsw.Connection, automation_id: str) -> Circuit:
     row = connection.execute(sql.queries("runtime")["circuit"], (automation_id,)).fetchone()
-    state, opened_at, status = cast("tuple[CircuitState, str | None, str]", row or ("closed", None, ""))
-    return Circuit(automation_id=automation_id, state=state, opened_at=opened_at, active=status == "active")
+    state, opened_at, status, runs = cast(
+        "tuple[CircuitState, str | None, str, int]", row or ("closed", None, "", 0)
+    )
+    return Circuit(
+        automation_id=automation_id,
+        state=state,
+        opened_at=opened_at,
+        active=status == "active",
+        runs=runs,
+    )
 
 
 def _row(invocation: Invocation) -> dict[str, Any]:

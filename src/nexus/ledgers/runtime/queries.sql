@@ -95,6 +95,15 @@ SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, ses
        depth, access_json, stage, status, error, created_at, ended_at
 FROM requests WHERE id = ?
 
+-- name: requests_of_run
+-- The requests that a run answered: its own, and those that were collected into it.
+SELECT r.id, r.root_request_id, r.event_id
+FROM executions AS e JOIN requests AS r ON r.id = e.request_id
+WHERE e.id = :id OR e.taken_by = :id ORDER BY e.rowid
+
+-- name: enriched_below
+SELECT id, enrichment_json FROM requests WHERE root_request_id IN (SELECT value FROM json_each(?))
+
 -- name: requests_of_event
 SELECT id FROM requests WHERE event_id = ? ORDER BY id
 
@@ -385,7 +394,7 @@ WHERE id = :id
 UPDATE automations SET circuit_state = 'half_open' WHERE id = ? AND circuit_state = 'open'
 
 -- name: circuit
-SELECT circuit_state, circuit_opened_at, status FROM automations WHERE id = ?
+SELECT circuit_state, circuit_opened_at, status, trigger_count FROM automations WHERE id = ?
 
 -- name: add_invocation
 INSERT INTO invocations (

@@ -54,7 +54,7 @@ def create(connection: apsw.Connection, request: Request) -> bool:
             "principal_id": request.principal_id,
             "role": request.agent.role,
             "depth": request.depth,
-            "access": _access_json(request.access),
+            "access": access_json(request.access),
             "created_at": request.created_at,
         },
     )
@@ -70,7 +70,7 @@ def update(connection: apsw.Connection, request: Request) -> None:
             "session_label": request.agent.session_label,
             "principal_id": request.principal_id,
             "role": request.agent.role,
-            "access": _access_json(request.access),
+            "access": access_json(request.access),
             "enrichment": json.dumps(request.enrichment) if request.enrichment else None,
         },
     )
@@ -86,6 +86,28 @@ def of_event(connection: apsw.Connection, event_id: str) -> list[str]:
     """The ids of the requests that an event asked for, the first one first."""
     rows = connection.execute(sql.queries("runtime")["requests_of_event"], (event_id,))
     return [cast("str", row[0]) for row in rows]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answered:
+    """A request that a run answered."""
+
+    id: str
+    root_request_id: str
+    event_id: str | None
+
+
+def of_run(connection: apsw.Connection, execution_id: str) -> list[Answered]:
+    """The requests that a run answered: its own, and those that were collected into it."""
+    rows = connection.execute(sql.queries("runtime")["requests_of_run"], {"id": execution_id})
+    return [Answered(id=id_, root_request_id=root, event_id=event) for id_, root, event in cast("Any", rows)]
+
+
+def enriched(connection: apsw.Connection, root_request_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What automations added to some roots and to every request below them, by request."""
+    given = (json.dumps(list(root_request_ids)),)
+    rows = connection.execute(sql.queries("runtime")["enriched_below"], given)
+    return {id_: json.loads(text) if text else {} for id_, text in cast("Any", rows)}
 
 
 def lineage(connection: apsw.Connection, root_request_id: str) -> list[StoredRequest]:
@@ -164,10 +186,11 @@ def _enrichment(connection: apsw.Connection, request_id: str) -> dict[str, Any]:
 def _request(row: Any) -> StoredRequest:
     names = ("access_json" if name == "access" else name for name in StoredRequest.__slots__)
     values = dict(zip(names, cast("tuple[Any, ...]", row), strict=True))
-    return StoredRequest(access=_access(values.pop("access_json")), **values)
+    return StoredRequest(access=access_from(values.pop("access_json")), **values)
 
 
-def _access_json(access: Access) -> str:
+def access_json(access: Access) -> str:
+    """What may be reached, as the ledger keeps it."""
     return json.dumps(
         {
             "level": access.level,
@@ -180,8 +203,8 @@ def _access_json(access: Access) -> str:
     )
 
 
-def _access(text: str) -> Access:
-    """Whatever is not said is not allowed."""
+def access_from(text: str) -> Access:
+    """What may be reached, from the ledger. Whatever is not said is not allowed."""
     stored: dict[str, Any] = json.loads(text)
     tools: list[str] | None = stored.get("tools", [])
     return Access(

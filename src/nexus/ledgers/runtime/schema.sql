@@ -147,9 +147,9 @@ CREATE TABLE invocations (
   root_request_id     TEXT,
   blocking            INTEGER NOT NULL CHECK (blocking IN (0, 1)),
   status              TEXT NOT NULL DEFAULT 'queued'
-                      CHECK (status IN ('queued', 'running', 'done', 'failed', 'timeout', 'skipped')),
+                      CHECK (status IN ('queued', 'running', 'done', 'flagged', 'failed', 'timeout', 'skipped')),
   result_json         TEXT,               -- what it returned
-  error               TEXT,
+  error               TEXT,               -- why it failed, or why it flagged what came of it
   duration_ms         REAL,
   created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   started_at          TEXT,

@@ -154,6 +154,7 @@ TABLES = (
                 fact="facts",
                 episode="episodes",
                 mental_model="mental_models",
+                request="requests",
             ),
             Ref("request_id", "requests", Then.CLEAR),
         ),

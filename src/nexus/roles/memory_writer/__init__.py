@@ -1,0 +1,54 @@
+"""The memory writer: what conversations teach becomes memory, without anybody asking for it."""
+
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from nexus.automations.loading import Plugin
+from nexus.roles.memory_writer.frequency import DEFAULTS
+
+if TYPE_CHECKING:
+    from nexus.automations.context import AutomationContext
+    from nexus.config import Config
+    from nexus.roles.parts import Parts
+
+NAME = "memory-writer"
+PEER = "memory-reader"
+TIMEOUT_MS = 30_000
+
+
+def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:
+    """The automation. Without the parts of an open home it can be listed, not run."""
+
+    async def run(ctx: "AutomationContext") -> dict[str, Any] | None:
+        # Imported when it first runs: listing automations needs neither the engine nor recall.
+        from nexus.roles.memory_writer.writer import Writer
+
+        assert parts is not None, "automations run in an open home"
+        return await Writer(parts)(ctx)
+
+    return Plugin(
+        name=NAME,
+        hook_point="after:runAgent",
+        run=run,
+        description="Writes to the memory what a turn taught.",
+        blocking=False,
+        timeout_ms=TIMEOUT_MS,
+        config={**DEFAULTS, "models": "writer", "reflect_every": 20},
+        workspace=True,
+        peers=(PEER,),
+        self_improvement=True,
+        off=_off(config),
+        role=_role(),
+    )
+
+
+def _off(config: "Config | None") -> str | None:
+    if config is None or config.models.writer:
+        return None
+    return "no model is set for it: write `writer = …` below [models] in config.toml"
+
+
+@cache
+def _role() -> str:
+    return resources.files(__package__).joinpath("ROLE.md").read_text(encoding="utf-8")

@@ -1,0 +1,58 @@
+"""What was said in a turn, and what was only remembered in it.
+
+A memory that was injected and is written down again would count as one more observation of itself. So a
+statement that a memory explains better than what was said is not written.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from nexus.memory.recall.words import function_words, tokens
+
+# How much of a statement's own words one memory must hold to explain it.
+_EXPLAINED = 0.6
+# The same for all memories together, where next to nothing of the statement was said.
+_PIECED_TOGETHER = 0.75
+_HARDLY_SAID = 0.25
+_TAGS = re.compile(r"</?\w+[^>]*>")
+
+
+@dataclass(kw_only=True)
+class Evidence:
+    """The texts of one writer's run, as sets of words."""
+
+    said: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+    remembered: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+    def hear(self, texts: Iterable[str]) -> None:
+        """Take note of what people said, or a tool found out."""
+        self.said += [words(text) for text in texts]
+
+    def remember(self, texts: Iterable[str]) -> None:
+        """Take note of what came from the memory: each line is one."""
+        for text in texts:
+            for line in _TAGS.sub("", text).splitlines():
+                if line.strip():
+                    self.remembered[line.strip()] = words(line)
+
+    def memory_behind(self, statement: str, names: Iterable[str] = ()) -> str | None:
+        """The memory that a statement repeats without anybody having said it; None where it is news."""
+        own = words(statement) - words(" ".join(names)) or words(statement)
+        if not own or not self.remembered:
+            return None
+        said = max((_share(own, heard) for heard in self.said), default=0.0)
+        line, held = max(self.remembered.items(), key=lambda memory: _share(own, memory[1]))
+        if _share(own, held) >= _EXPLAINED and _share(own, held) > said:
+            return line
+        together = frozenset[str]().union(*self.remembered.values())
+        return line if said < _HARDLY_SAID and _share(own, together) >= _PIECED_TOGETHER else None
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text that carry content, stemmed."""
+    return frozenset(tokens(text)) - function_words()
+
+
+def _share(own: frozenset[str], held: frozenset[str]) -> float:
+    return len(own & held) / len(own)

@@ -1,0 +1,191 @@
+"""The memory writer: a conversation, and what the memory holds afterwards. Only the model is scripted."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from acceptance.agents import environment, finish
+from apps import app_on, dispatching
+from memory_writers import batch, invocations, is_reflection, is_writer, quiet, rows, writing
+from nexus.app import App
+from nexus.home import Home
+from nexus.ledgers.runtime import automations
+from nexus.testing import ModelServer, Turn, failures
+
+SARAH = {"operation": "entity", "id": "sarah", "name": "Sarah Chen", "type": "Person"}
+LEADS = {
+    "operation": "relationship",
+    "source": "sarah",
+    "type": "LEADS",
+    "fact": "Sarah Chen leads Project X",
+    "source_type": "self_disclosed",
+}
+_LOG = "SELECT target_type, target_id, status FROM processing_log WHERE processor = 'memory-writer'"
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as made:
+        yield made
+
+
+async def say(app: App, text: str) -> str:
+    """Say something, and wait until the writer is done with it too; returns the request."""
+    result = await (await app.say(text)).result()
+    await quiet(app)
+    return result.request_id
+
+
+def configure(home: Home, **config: object) -> None:
+    """Change the writer's own settings, as a person does."""
+    given = ("--config", json.dumps(config))
+    done = finish(home, environment(None), "automations", "register", "memory-writer", *given)
+    assert done.returncode == 0, done.stderr
+
+
+async def test_a_new_person_is_remembered_with_where_that_comes_from(home: Home, server: ModelServer) -> None:
+    server.when(is_writer).script(batch(SARAH, LEADS), "Wrote down Sarah Chen.")
+    server.script("Noted.")
+    async with writing(home, server) as app:
+        request = await say(app, "My colleague Sarah Chen leads Project X now.")
+        learned = await rows(
+            app, "memory", "SELECT fact, source_type, source_event_id, source_request_id FROM facts"
+        )
+        (asked,), (answer,) = await rows(app, "events", "SELECT id FROM events ORDER BY seq")
+        (run,) = await invocations(app)
+        log = await rows(app, "memory", _LOG)
+        roots = await rows(app, "runtime", "SELECT DISTINCT root_request_id, role FROM usage ORDER BY role")
+    server.assert_exhausted()
+    # Who said it is taken from the ledger: she did not say it about herself.
+    assert learned == [("Sarah Chen leads Project X", "mentioned", asked, request)]
+    assert (run["status"], run["written"]) == ("done", {"entity": 1, "relationship": 1})
+    assert set(log) == {("event", asked, "done"), ("event", answer, "done"), ("request", request, "done")}
+    assert roots == [(request, "manager"), (request, "writer")]
+    assert not list((home.run / "memory-writer").iterdir()), "its desk is cleared"
+
+
+async def test_a_turn_full_of_names_that_taught_nothing_is_flagged(home: Home, server: ModelServer) -> None:
+    """And only that one; afterwards the writer reflects on it, and leaves word for its peer."""
+    note = {"edits": [{"file": "NOTES_FOR_READER.md", "content": "# Notes\nSarah's projects are thin.\n"}]}
+    server.when(is_reflection).script(json.dumps(note))
+    server.when(is_writer).script("Nothing to remember", "Nothing to remember")
+    server.script("Noted.", "You are welcome.")
+    async with writing(home, server) as app:
+        request = await say(app, "My colleague Sarah Chen leads Project X now.")
+        await server.until(lambda: len(server.exchanges) == 3, 60_000)
+        thanked = await say(app, "Thank you!")
+        first, second = await invocations(app)
+        log = await rows(app, "memory", f"{_LOG} AND target_type = 'request'")
+    server.assert_exhausted()
+    assert (first["status"], second["status"]) == ("flagged", "done")
+    assert first["error"] == "wrote nothing from a turn that names Sarah Chen, Project X"
+    assert set(log) == {("request", request, "flagged"), ("request", thanked, "done")}
+    told = finish(home, environment(None), "automations", "logs", "memory-writer").stdout
+    assert "flagged: wrote nothing" in told
+    assert "flagged" in finish(home, environment(None), "trace", request).stdout
+    noted = home.meeseeks / "memory-writer" / "NOTES_FOR_READER.md"
+    assert noted.read_text() == "# Notes\nSarah's projects are thin.\n"
+
+
+async def test_without_a_model_of_its_own_it_is_off_and_says_why(home: Home, server: ModelServer) -> None:
+    server.script("Noted.")
+    async with app_on(home, server) as app:
+        await say(app, "My colleague Sarah Chen leads Project X now.")
+        assert await invocations(app) == []
+    server.assert_exhausted()
+    listed = finish(home, environment(None), "automations", "list").stdout
+    (line,) = [line for line in listed.splitlines() if line.startswith("memory-writer ")]
+    assert "off: no model is set for it" in line
+    with_model = environment(None, NEXUS_MODELS_WRITER="test/large")
+    listed = finish(home, with_model, "automations", "list", "--json").stdout
+    states = {each["name"]: each["state"] for each in json.loads(listed)}
+    assert states["memory-writer"] == "active"
+
+
+async def test_a_turn_that_it_failed_on_is_due_again_with_the_next(home: Home, server: ModelServer) -> None:
+    tea = {"operation": "fact", "fact": "The owner likes green tea"}
+    server.when(is_writer).script(failures.server_error())
+    server.script("Noted.", "Noted, too.")
+    async with writing(home, server) as app:
+        first = await say(app, "I like green tea.")
+        (asked,) = (await rows(app, "events", "SELECT id FROM events"))[0]
+        server.when(is_writer).script(batch({**tea, "event": asked}), "Done.")
+        second = await say(app, "And coffee in the morning.")
+        ran = await invocations(app)
+        learned = await rows(app, "memory", "SELECT fact, source_event_id FROM facts")
+        log = await rows(app, "memory", f"{_LOG} AND target_type = 'request'")
+    assert [run["status"] for run in ran] == ["failed", "done"]
+    assert ran[1]["turns"] == 2
+    assert learned == [(tea["fact"], asked)], "to the message that says it"
+    assert set(log) == {("request", first, "done"), ("request", second, "done")}
+
+
+async def test_it_can_work_on_every_second_turn(home: Home, server: ModelServer) -> None:
+    server.when(is_writer).script("Nothing to remember")
+    server.script("One", "Two", "Three")
+    configure(home, frequency="every_n_turns", n=2)
+    async with writing(home, server) as app:
+        for text in ("hello", "how are you?", "fine"):
+            await say(app, text)
+        ran = await invocations(app)
+    server.assert_exhausted()
+    assert [run.get("waits") or run["turns"] for run in ran] == ["1 of 2 turns", 2, "1 of 2 turns"]
+
+
+async def test_before_compaction_it_works_when_the_conversation_is_nearly_too_long(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(is_writer).script("Nothing to remember")
+    server.script("Short", Turn("long " * 6_000))
+    configure(home, frequency="before_compaction")
+    async with writing(home, server, context_tokens=12_000) as app:
+        await say(app, "hello")
+        await say(app, "tell me more")
+        ran = await invocations(app)
+    server.assert_exhausted()
+    assert "tokens" in ran[0]["waits"], ran
+    assert ran[1]["turns"] == 2
+
+
+async def test_a_workers_turn_is_written_down_as_observed(home: Home, server: ModelServer) -> None:
+    """Nobody said it to the agent: an agent gave the task, and the writer of its turn follows as well."""
+    found = {"operation": "fact", "fact": "The early train to Bern leaves at six"}
+    server.when(lambda r: is_writer(r) and "nobody said anything" in str(r.json)).script(
+        batch(found), "Done."
+    )
+    server.when(is_writer).script("Nothing to remember")
+    server.when(last_user="Find a train").script("At six")
+    server.when(lambda r: "plan the trip" in str(r.json)).script(*dispatching("Find a train", then="At six"))
+    async with writing(home, server) as app:
+        await say(app, "plan the trip")
+        learned = await rows(
+            app, "memory", "SELECT fact, source_type, source_event_id, metadata_json FROM facts"
+        )
+        ran = await invocations(app)
+    server.assert_exhausted()
+    assert sorted(run["status"] for run in ran) == ["done", "done"]
+    assert [row[:3] for row in learned] == [(found["fact"], "observed", None)]
+    assert json.loads(learned[0][3]) == {"speaker": "nexus", "speaker_id": None}
+
+
+async def test_the_seeded_role_is_the_programs_and_an_edited_one_stays(
+    home: Home, server: ModelServer
+) -> None:
+    async with app_on(home, server):
+        pass
+    role = home.meeseeks / "memory-writer" / "ROLE.md"
+    seeded = role.read_text()
+    assert seeded.startswith("# Memory writer")
+    role.write_text("# Mine\n")
+    async with app_on(home, server) as app:
+        row = await app.ledgers.runtime.read(partial(automations.get, name="memory-writer"))
+    assert row is not None
+    assert (row.hook_point, row.blocking, row.timeout_ms, row.self_improvement) == (
+        "after:runAgent",
+        False,
+        30_000,
+        True,
+    )
+    assert role.read_text() == "# Mine\n"

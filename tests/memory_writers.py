@@ -1,0 +1,88 @@
+"""A home whose memory is written by a model that a test scripts; everything else is real."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import apsw
+
+from apps import MODEL, settings
+from nexus.app import App
+from nexus.config import Config
+from nexus.home import Home
+from nexus.ledgers.runtime.invocations import FINAL
+from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
+
+PATIENCE_MS = 60_000
+TASK = "Write to the memory what"
+SCRIPT = "skills/memory/memory-write.sh"
+
+
+def with_writer(server: ModelServer, wire: str = "anthropic", **agents: Any) -> Config:
+    """The settings of a home that has a model for the writer."""
+    config = settings(server, wire, **agents)
+    return replace(config, models=replace(config.models, writer=(MODEL,)))
+
+
+def writing(home: Home, server: ModelServer, wire: str = "anthropic", **agents: Any) -> App:
+    """The parts of such a home, to be used as `async with`."""
+    return App(home, with_writer(server, wire, **agents))
+
+
+def is_writer(request: ModelRequest) -> bool:
+    """Whether the memory writer asks."""
+    return TASK in str(request.json["messages"])
+
+
+def is_reflection(request: ModelRequest) -> bool:
+    return "look back at it" in request.last_user
+
+
+def batch(*operations: Mapping[str, Any]) -> Turn:
+    """The writer writes several things at once."""
+    lines = "\n".join(json.dumps(operation) for operation in operations)
+    return Turn("", [bash(f"{SCRIPT} batch <<'END'\n{lines}\nEND")])
+
+
+def bash(command: str) -> ToolCall:
+    return ToolCall("bash", {"command": command})
+
+
+async def quiet(app: App) -> None:
+    """Wait until no automation has work left."""
+
+    def open_(connection: apsw.Connection) -> int:
+        marks = ", ".join(f"'{status}'" for status in sorted(FINAL))
+        query = f"SELECT count(*) FROM invocations WHERE status NOT IN ({marks})"
+        return cast("int", connection.execute(query).get)
+
+    for _ in range(PATIENCE_MS // 50):
+        await app.automations.runner.settled()
+        await app.automations.queue.settled()
+        if not await app.ledgers.runtime.read(open_):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("automations are still at work")
+
+
+async def rows(app: App, ledger: str, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    """Ask a ledger of a home that is open."""
+    database = app.ledgers[ledger]
+    return await database.read(lambda c: cast("list[tuple[Any, ...]]", c.execute(query, values).fetchall()))
+
+
+async def invocations(app: App, name: str = "memory-writer") -> list[dict[str, Any]]:
+    """What came of each time that an automation ran, the first one first."""
+    query = """SELECT i.status, i.result_json, i.error FROM invocations AS i
+               JOIN automations AS a ON a.id = i.automation_id WHERE a.name = ? ORDER BY i.created_at, i.id"""
+    found: list[dict[str, Any]] = []
+    for status, result, error in await rows(app, "runtime", query, name):
+        returned: dict[str, Any] = json.loads(result) if result else {}
+        found.append({"status": status, "error": error, **(returned.get("enrich") or {})})
+    return found
+
+
+async def facts(app: App) -> list[str]:
+    return [str(row[0]) for row in await rows(app, "memory", "SELECT fact FROM facts ORDER BY seq")]
