@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from nexus.answer import Delta, Result
+from nexus.answer import Answer, Answered, Delta, Result
 from nexus.app import App
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError
@@ -19,7 +19,6 @@ from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import sessions
 from nexus.gateway.views.page import Page
 from nexus.ledgers.runtime import executions
-from nexus.pipeline.answered import Answer, Answered
 
 MAIN: Final = "main"
 _SHOWN_SESSIONS: Final = 12
