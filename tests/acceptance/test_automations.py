@@ -187,8 +187,9 @@ def test_old_hooks_folders_and_plugins_are_listed_and_fire(tmp_path: Path, serve
     path = {"PYTHONPATH": str(tmp_path / "site")}
 
     listed = finish(home, environment(None, **path), "automations", "list", "--json")
-    states = {each["name"]: each["state"] for each in json.loads(listed.stdout)}
-    assert states == {"old": "active", "folder": "active", "tea-plugin": "active"}
+    found = {each["name"]: each["state"] for each in json.loads(listed.stdout)}
+    states = {name: found.get(name) for name in ("old", "folder", "tea-plugin")}
+    assert set(states.values()) == {"active"}
     server.script("Hello")
     say(home, server, "Hi", **path)
     for name in states:

@@ -12,6 +12,7 @@ CONDITIONS: dict[str, Callable[[Request, list[str]], bool]] = {
     "contains": lambda request, given: any(
         text.casefold() in request.event.content.casefold() for text in given
     ),
+    "enriched": lambda request, given: any(name in request.enrichment for name in given),
     "levels": lambda request, given: request.access.level in given,
     "roles": lambda request, given: request.agent.role in given,
     "sessions": lambda request, given: any(

@@ -62,7 +62,8 @@ def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: 
     """Register SCRIPT, a Python file or a program, or a folder with a HOOK.md.
 
     The home keeps a copy of it, and that is what runs. Registering again makes a new version where
-    something changed. Given the name of an automation, its script is registered as it lies in the home now.
+    something changed. Given the name of an automation, its script is registered as it lies in the home now;
+    with another `--name` the same code is registered once more, to run elsewhere or with other settings.
     """
     with opened(ctx) as place:
         registered = _register(place, script_or_name, options)
@@ -281,6 +282,8 @@ def _register(place: Place, given: str, options: dict[str, Any]) -> registration
         path = _handler_of(path)
     standing = place.row(options["name"] or (path.stem if path.is_file() else given))
     if not path.is_file():
+        # Another name for the code of one that is there: a second registration of it.
+        standing = standing or place.row(given)
         if standing is None:
             raise UsageError(
                 f"{given} is neither a file nor the name of an automation",

@@ -13,10 +13,10 @@ from nexus.cli.terminal import printable
 from nexus.ledgers.runtime.trace import Node
 
 _STYLES = {
-    **dict.fromkeys(("ok", "done"), "green"),
+    **dict.fromkeys(("ok", "done", "used"), "green"),
     **dict.fromkeys(("error", "failed", "timeout", "denied"), "bold red"),
     **dict.fromkeys(("running", "queued"), "yellow"),
-    **dict.fromkeys(("cancelled", "taken", "skipped"), "dim"),
+    **dict.fromkeys(("cancelled", "taken", "skipped", "not used"), "dim"),
 }
 _ASKED_CHARACTERS = 72
 _TASK_CHARACTERS = 40
@@ -119,8 +119,19 @@ def _label(node: Node, above: Node | None) -> list[str | tuple[str, str]]:
         waited = f", waited {clock.took(waited_ms)}" if waited_ms >= _WAIT_WORTH_TELLING_MS else ""
         return [("run", "bold"), "" if known else f" in {node.name}", waited]
     if node.kind == "automation":
-        return [("automation ", "bold"), f"{node.name} at {detail['hook_point']}"]
+        return [("automation ", "bold"), f"{node.name} at {detail['hook_point']}", _decided(node)]
+    if node.kind == "memory":
+        return [("memory ", "magenta"), f"{node.name} {node.id}: {detail['why']}"]
     return [(f"{detail['kind']} ", "cyan"), node.name, ", estimated" if detail.get("estimated") else ""]
+
+
+def _decided(node: Node) -> str:
+    """What an automation that decides about memories made of those that were offered."""
+    decided_by = node.detail.get("decided_by")
+    if decided_by is None:
+        return ""
+    told, left = node.detail.get("injected", 0), node.detail.get("left_out", 0)
+    return f", the {decided_by} chose {told} of {told + left} memories"
 
 
 def _errors(node: Node) -> dict[str, str]:
@@ -153,6 +164,8 @@ def _bill(total: Totals) -> list[str | tuple[str, str]]:
 
 
 def _took(node: Node) -> str:
+    if node.kind == "memory":
+        return ""
     return "…" if node.duration_ms is None else clock.took(node.duration_ms)
 
 

@@ -163,7 +163,7 @@ def _parse(arguments: Arguments, *, source: str | None, type_: str | None) -> Ap
         source_event_id=arguments.text("event"),
         source_episode_id=arguments.text("episode"),
         source_request_id=arguments.text("request"),
-        metadata=arguments.mapping("metadata"),
+        metadata=_metadata(arguments),
     )
     return AppendFact(
         id=id_,
@@ -172,6 +172,11 @@ def _parse(arguments: Arguments, *, source: str | None, type_: str | None) -> Ap
         caused_by=arguments.texts("caused_by"),
         extracted=arguments.text("extracted_fact"),
     )
+
+
+def _metadata(arguments: Arguments) -> dict[str, Any]:
+    until = arguments.moment("valid_until")
+    return arguments.mapping("metadata") | ({"valid_until": clock.timestamp(until)} if until else {})
 
 
 def _link(

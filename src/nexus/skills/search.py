@@ -9,8 +9,8 @@ from nexus import clock
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.memory.recall import Budget, Query, Recall, Result
-from nexus.memory.recall.arms import entities_named
 from nexus.memory.recall.item import Kind
+from nexus.memory.recall.naming import entities_named
 from nexus.memory.recall.question import understand
 
 EXAMPLE: Final = 'memory-search.sh "project timeline" --scope entities,episodes,events --limit 10'
@@ -72,7 +72,7 @@ class Search:
     async def _named(self, ledgers: Ledgers) -> list[dict[str, str]]:
         question = understand(self.query.text, clock.now())
         found = await ledgers.identity.read(lambda connection: entities_named(connection, question))
-        return [{"id": id_, "matched": name} for id_, name in found.items()]
+        return [{"id": id_, "matched": named.name} for id_, named in found.items()]
 
 
 def _plain(result: Result) -> dict[str, Any]:

@@ -100,3 +100,9 @@ SELECT coalesce(title, external_id) FROM threads WHERE id = ?
 
 -- name: texts_of_items
 SELECT id, substr(content, 1, 1000), id FROM events WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: any_before
+SELECT EXISTS (SELECT 1 FROM events WHERE occurred_at < :since AND id <> :id)
+
+-- name: senders
+SELECT id, sender FROM events WHERE id IN (SELECT value FROM json_each(?)) AND sender IS NOT NULL

@@ -309,3 +309,7 @@ UNION ALL SELECT 'relation_types', relation_type, count(*) FROM facts WHERE rela
 UNION ALL SELECT 'episodes', channel, count(*) FROM episodes AS latest
   WHERE NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id) GROUP BY channel
 UNION ALL SELECT 'causal_links', relation, count(*) FROM causal_links GROUP BY relation
+
+-- name: anything_learned
+SELECT EXISTS (SELECT 1 FROM facts) OR EXISTS (SELECT 1 FROM analysis_runs) OR EXISTS (SELECT 1 FROM mental_models)
+       OR EXISTS (SELECT 1 FROM episodes)

@@ -445,3 +445,26 @@ FROM executions WHERE request_id = :request_id AND session_label = :session_labe
 
 -- name: any_execution_in
 SELECT 1 FROM executions WHERE session_label = ? LIMIT 1
+
+-- name: add_injection
+INSERT INTO injections (
+  id, invocation_id, request_id, root_request_id, execution_id, rank, item_kind, item_id, text_sha256, score,
+  probability, why, decided_by, injected)
+VALUES (
+  :id, :invocation_id, :request_id, :root_request_id, :execution_id, :rank, :item_kind, :item_id, :text_sha256,
+  :score, :probability, :why, :decided_by, :injected)
+ON CONFLICT DO NOTHING
+
+-- name: use_injection
+UPDATE injections SET used = :used, used_by = :used_by
+WHERE request_id = :request_id AND item_id = :item_id AND injected
+
+-- name: injections_of_root
+SELECT id, invocation_id, request_id, root_request_id, execution_id, rank, item_kind, item_id, text_sha256, score,
+       probability, why, decided_by, injected, used, used_by, created_at
+FROM injections WHERE root_request_id = ? ORDER BY invocation_id, rank
+
+-- name: injections_of_item
+SELECT id, invocation_id, request_id, root_request_id, execution_id, rank, item_kind, item_id, text_sha256, score,
+       probability, why, decided_by, injected, used, used_by, created_at
+FROM injections WHERE item_id = :item_id AND injected ORDER BY created_at DESC, id DESC LIMIT :limit

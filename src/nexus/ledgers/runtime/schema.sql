@@ -162,6 +162,32 @@ CREATE INDEX invocations_request ON invocations (request_id) WHERE request_id IS
 CREATE INDEX invocations_root ON invocations (root_request_id) WHERE root_request_id IS NOT NULL;
 CREATE INDEX invocations_unfinished ON invocations (id) WHERE status IN ('queued', 'running');
 
+CREATE TABLE injections (
+  -- What the memory offered for a task, best first: what was put before the task, and what the answer used.
+  id               TEXT PRIMARY KEY,   -- inj_…
+  invocation_id    TEXT NOT NULL,      -- invocations: when it was decided
+  request_id       TEXT NOT NULL,      -- requests: whose task it was for
+  root_request_id  TEXT NOT NULL,
+  execution_id     TEXT,               -- executions: the fast model's run, where one was asked
+  rank             INTEGER NOT NULL,   -- 1, 2, … as recall ordered it
+  item_kind        TEXT NOT NULL,      -- event, fact, observation, mental_model, episode, entity
+  item_id          TEXT NOT NULL,
+  text_sha256      TEXT NOT NULL,      -- of the text as it was then; the text itself is with the item
+  score            REAL NOT NULL,      -- recall's order
+  probability      REAL NOT NULL,      -- how likely it is relevant
+  why              TEXT NOT NULL DEFAULT '',   -- how it was found and why it was chosen or left out
+  decided_by       TEXT NOT NULL CHECK (decided_by IN ('model', 'triage')),
+  injected         INTEGER NOT NULL CHECK (injected IN (0, 1)),
+  used             INTEGER CHECK (used IN (0, 1)),   -- NULL until the answer is there, and where not injected
+  used_by          TEXT CHECK (used_by IN ('id', 'words')),   -- how the use was told
+  created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  UNIQUE (invocation_id, rank)
+) STRICT;
+CREATE INDEX injections_root ON injections (root_request_id);
+CREATE INDEX injections_request ON injections (request_id);
+CREATE INDEX injections_item ON injections (item_id) WHERE injected;
+CREATE INDEX injections_created ON injections (created_at);
+
 CREATE TABLE usage (
   -- Tokens and money, one row for each model call. It holds no content and outlives what is forgotten.
   id                  TEXT PRIMARY KEY,   -- use_…

@@ -13,9 +13,9 @@ from nexus import clock
 from nexus.answer import Totals
 from nexus.errors import UsageError
 from nexus.ledgers import sql
-from nexus.ledgers.runtime import dispatches, requests
+from nexus.ledgers.runtime import dispatches, injections, requests
 
-NodeKind = Literal["request", "execution", "automation", "span"]
+NodeKind = Literal["request", "execution", "automation", "span", "memory"]
 
 
 @dataclass(kw_only=True)
@@ -86,6 +86,7 @@ class _Nodes:
         self._add_requests()
         self._add_executions()
         self._add_automations()
+        self._add_memories()
         self._add_spans()
         self._add_usage()
         for id_, node in self._all():
@@ -155,6 +156,18 @@ class _Nodes:
             )
             self._children[row["request_id"]].append(node)
 
+    def _add_memories(self) -> None:
+        """What was injected hangs from the invocation that decided it, which tells how much was left out."""
+        for offered in injections.of_root(self._connection, self._root):
+            invocation = self._automations.get(offered.invocation_id)
+            if invocation is None:
+                continue
+            invocation.detail["decided_by"] = offered.decided_by
+            counted = "injected" if offered.injected else "left_out"
+            invocation.detail[counted] = invocation.detail.get(counted, 0) + 1
+            if offered.injected:
+                self._children[offered.invocation_id].append(_memory(offered))
+
     def _add_spans(self) -> None:
         rows = list(self._rows("traced_spans"))
         known = {row["id"] for row in rows}
@@ -187,6 +200,24 @@ class _Nodes:
                 self.unplaced += totals
             else:
                 spender.usage += totals
+
+
+def _memory(offered: injections.Injection) -> Node:
+    return Node(
+        kind="memory",
+        id=offered.item_id,
+        name=offered.item_kind.replace("_", " "),
+        status={None: "", True: "used", False: "not used"}[offered.used],
+        started_at=offered.created_at,
+        duration_ms=0.0,
+        detail={
+            "rank": offered.rank,
+            "score": offered.score,
+            "probability": offered.probability,
+            "why": offered.why,
+            "used_by": offered.used_by,
+        },
+    )
 
 
 def _between_ms(start: str | None, end: str | None) -> float | None:

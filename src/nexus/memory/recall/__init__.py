@@ -1,5 +1,6 @@
 """Recall: find the right few things, fast, and say why. No language model is called."""
 
+from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.item import Answer, Budget, Item, Kind, Query, Reasons, Result, Sighting, kinds
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.scope import EVERYTHING, Visibility
@@ -11,6 +12,7 @@ __all__ = [
     "Answer",
     "Arm",
     "Budget",
+    "Deadline",
     "Item",
     "Kind",
     "Query",

@@ -23,8 +23,6 @@ Log = Literal["event", "fact", "summary"]
 """What has a full-text index. Summaries are observations, mental models and episodes."""
 _PLURAL: Final[dict[Log, str]] = {"event": "events", "fact": "facts", "summary": "summaries"}
 
-_LONGEST_ALIAS_WORDS = 4
-_NO_NAMES = frozenset({"i", "me", "my", "you", "the", "a"})
 _NEIGHBOURS = 5
 _FACTS_FOR_NEIGHBOURS = 2_000
 
@@ -108,35 +106,6 @@ def temporal_memory(connection: apsw.Connection, question: Question, limit: int)
         *_sightings("temporal", "fact", ((row[0], 1.0) for row in facts)),
         *_sightings("temporal", "episode", ((row[0], 1.0) for row in episodes)),
     ]
-
-
-def entities_named(connection: apsw.Connection, question: Question) -> dict[str, str]:
-    """The entities that the question names by an alias, and those that are one with them.
-
-    Their ids, each with the name that matched.
-    """
-    words = [word.strip(".,;:!?\"'()[]").removesuffix("'s") for word in question.text.lower().split()]
-    spans = {
-        " ".join(words[i : i + n])
-        for n in range(1, _LONGEST_ALIAS_WORDS + 1)
-        for i in range(len(words) - n + 1)
-    }
-    return named_entities(connection, [span for span in spans if span and span not in _NO_NAMES])
-
-
-def named_entities(connection: apsw.Connection, names: Iterable[str]) -> dict[str, str]:
-    """The entities that go by one of the names, and those that are one with them."""
-    rows = connection.execute(SQL["aliases"], (json.dumps(list(names)),))
-    found = {str(row[1]): str(row[2]) for row in rows}
-    family = connection.execute(SQL["families"], (json.dumps(list(found)),))
-    return found | {str(row[1]): found[str(row[0])] for row in family}
-
-
-def narrowed_to(connection: apsw.Connection, entity: str) -> dict[str, str]:
-    """The entity of that id or name, and those that are one with it."""
-    family = connection.execute(SQL["families"], (json.dumps([entity]),))
-    named = named_entities(connection, [entity.lower().strip()])
-    return named or {str(row[1]): "" for row in family}
 
 
 def graph(connection: apsw.Connection, entity_ids: Iterable[str], limit: int) -> list[Sighting]:

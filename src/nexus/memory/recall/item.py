@@ -46,6 +46,10 @@ class Query:
     max_tokens: int = 4000
     budget: Budget = "mid"
     deadline_ms: int | None = None  # in the place of the budget's own
+    # The caller judges for itself what is relevant: the best come back however little they say.
+    unjudged: bool = False
+    # Whether a message may be an answer that facts were taken from: they say it too.
+    retained: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,6 +69,7 @@ class Item:
     source_type: str | None = None  # how a fact was learned
     stale_since: str | None = None
     entity_ids: tuple[str, ...] = ()
+    subject_id: str | None = None  # the entity that it is about
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +90,7 @@ class Reasons:
     arms: dict[str, tuple[int, float]]
     matched_words: tuple[str, ...] = ()
     matched_names: tuple[str, ...] = ()
+    about: str | None = None  # the entity that it is about, where the question names that
     neighbour_of: str | None = None
     age_days: float = 0.0
     stale_since: str | None = None

@@ -9,10 +9,11 @@ from typing import Any, cast
 
 import apsw
 
+from nexus import clock
 from nexus.memory.recall import surroundings
-from nexus.memory.recall.arms import narrowed_to
 from nexus.memory.recall.deadline import LateError
 from nexus.memory.recall.item import Item, Sighting
+from nexus.memory.recall.naming import narrowed_to
 from nexus.memory.recall.search import Search
 from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.surroundings import Stretch
@@ -35,6 +36,8 @@ async def fetch(
     stretches += [Stretch([item], [True]) for item in (*items, *entities)]
     if search.query.entity_id is not None:
         stretches = await _about(search, stretches)
+    if not search.query.retained:
+        stretches = await _unretained(search, stretches)
     return stretches, idf
 
 
@@ -48,9 +51,9 @@ async def _remembered(search: Search, ids: list[str]) -> list[Item]:
     """Facts, observations, mental models and episodes."""
 
     def work(connection: apsw.Connection) -> list[Item]:
-        given = (json.dumps(ids),)
+        given = {"ids": json.dumps(ids), "now": clock.timestamp(search.now)}
         facts = [_fact(cast("tuple[Any, ...]", row)) for row in connection.execute(SQL["facts"], given)]
-        rest = connection.execute(SQL["summaries"], given)
+        rest = connection.execute(SQL["summaries"], (given["ids"],))
         return facts + [_summary(cast("tuple[Any, ...]", row)) for row in rest]
 
     return await search.read(search.ledgers.memory, work) if ids else []
@@ -109,13 +112,27 @@ async def _about(search: Search, stretches: list[Stretch]) -> list[Stretch]:
     ]
 
 
+async def _unretained(search: Search, stretches: list[Stretch]) -> list[Stretch]:
+    """Messages that facts were taken from lend their words and are no answers."""
+    ids = json.dumps([item.id for stretch in stretches for item in stretch.items if item.kind == "event"])
+    gone = await search.read(
+        search.ledgers.memory, lambda c: {str(row[0]) for row in c.execute(SQL["retained"], (ids,))}
+    )
+    return [
+        Stretch(
+            s.items, [flag and item.id not in gone for item, flag in zip(s.items, s.candidate, strict=True)]
+        )
+        for s in stretches
+    ]
+
+
 def _names(item: Item, names: Iterable[str]) -> bool:
     said = f"{item.speaker or ''} {item.text}".lower()
     return any(name in said for name in names)
 
 
 def _fact(row: tuple[Any, ...]) -> Item:
-    id_, text, at, seq, source_event_id, confidence, source_type, source, target = row
+    id_, text, at, seq, source_event_id, confidence, source_type, source, target, stale_since = row
     return Item(
         kind="fact",
         id=id_,
@@ -125,7 +142,9 @@ def _fact(row: tuple[Any, ...]) -> Item:
         source_event_id=source_event_id,
         confidence=confidence,
         source_type=source_type,
+        stale_since=stale_since,
         entity_ids=tuple(entity for entity in (source, target) if entity),
+        subject_id=source,
     )
 
 
@@ -139,6 +158,7 @@ def _summary(row: tuple[Any, ...]) -> Item:
         confidence=confidence,
         stale_since=stale_since,
         entity_ids=(subject,) if subject else (),
+        subject_id=subject,
     )
 
 
@@ -147,4 +167,12 @@ def _entity(row: tuple[Any, ...]) -> Item:
     text = (
         f"{name} ({type_})" + (f", also {aliases}" if aliases else "") + (f": {summary}" if summary else "")
     )
-    return Item(kind="entity", id=id_, text=text, at=at, source_event_id=source_event_id, entity_ids=(id_,))
+    return Item(
+        kind="entity",
+        id=id_,
+        text=text,
+        at=at,
+        source_event_id=source_event_id,
+        entity_ids=(id_,),
+        subject_id=id_,
+    )

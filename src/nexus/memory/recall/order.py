@@ -1,5 +1,6 @@
 """From what the arms found to an answer: features, scores, the choice, and the reasons for each result."""
 
+import math
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -9,6 +10,7 @@ from nexus import clock
 from nexus.memory.recall import factors, features, pool, ranker, selection, surroundings, threads
 from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.item import Answer, Item, Query, Reasons, Result, Sighting
+from nexus.memory.recall.naming import Named
 from nexus.memory.recall.pool import Floats, Whole
 from nexus.memory.recall.presets import preset
 from nexus.memory.recall.question import Question
@@ -28,7 +30,7 @@ class Found:
     pool: pool.Pool
     sightings: dict[str, list[Sighting]]
     late: tuple[str, ...] = ()
-    entities: dict[str, str] = field(default_factory=dict[str, str])
+    entities: dict[str, Named] = field(default_factory=dict[str, Named])
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     # The model whose cosines the pool holds, if any: probabilities were learned for some.
     model_id: str | None = None
@@ -51,13 +53,15 @@ def order(
         table = features.table(found.question, found.pool)
         scores = learned.trees.score(table, rows)
         chances, answerable = learned.chances(table, rows, found.model_id)
-        ranked = (
-            _ranked(found, rows, scores, chances, query, now()) if answerable >= limits.answerable else []
-        )
+        heard = query.unjudged or answerable >= limits.answerable
+        ranked = _ranked(found, rows, scores, chances, query, now()) if heard else []
         if reranker is not None and deadline is not None and limits.reranked:
             ranked = _reranked(ranked, found.question.text, reranker, limits.reranked, deadline)
         chosen = selection.choose(
-            ranked, gap=limits.gap, max_results=query.max_results, max_tokens=query.max_tokens
+            ranked,
+            gap=math.inf if query.unjudged else limits.gap,
+            max_results=query.max_results,
+            max_tokens=query.max_tokens,
         )
         best_threads = threads.rank(found.pool, table, rows, scores, learned.threads)
         row_of = {item.id: row for row, item in enumerate(found.pool.items)}
@@ -129,13 +133,16 @@ def _reasons(ranked: selection.Ranked, found: Found, row: int, now: datetime) ->
     said = found.pool.counts[row] > 0
     seen = found.sightings.get(item.id, [])
     names = [name for name in found.pool.names if name == item.speaker]
-    names += [name for name in found.entities.values() if name and name.lower() in item.text.lower()]
+    known = [named.name for named in found.entities.values()]
+    names += [name for name in known if name and name.lower() in item.text.lower()]
+    about = found.entities.get(item.subject_id or "")
     return Reasons(
         arms={s.arm: (s.rank, s.score) for s in reversed(seen)} or {_NEIGHBOUR_ARM: (0, 0.0)},
         matched_words=tuple(
             found.question.forms[term] for term, held in zip(found.question.terms, said, strict=True) if held
         ),
         matched_names=tuple(dict.fromkeys(names)),
+        about=about and about.name,
         neighbour_of=None if seen else _nearest_seen(row, found),
         age_days=factors.age_days(item, now),
         stale_since=item.stale_since,

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nexus.memory.recall.item import Item
+from nexus.memory.recall.naming import Named
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.surroundings import Stretch
 from nexus.memory.recall.words import ROLE_WORDS, counted, function_words, tokens
@@ -35,7 +37,7 @@ class Pool:
     idf: Floats
     names: tuple[str, ...]  # speakers whom the question names
     name_term: Flags  # which terms are such a name
-    by_named: Flags
+    by_named: Flags  # said by or about somebody whom the question names
 
 
 def build(
@@ -43,6 +45,7 @@ def build(
     stretches: Sequence[Stretch],
     cosine_of: Mapping[str, tuple[float, float]],
     idf: Mapping[str, float],
+    named: Mapping[str, Named] = MappingProxyType({}),
 ) -> Pool:
     """Count what the features need, once."""
     items = [item for stretch in stretches for item in stretch.items]
@@ -55,9 +58,15 @@ def build(
         lengths[row] = text.length
         for term, j in column.items():
             counts[row, j] = text.counts.get(term, 0)
+        # Whatever it is called in the text, what is about a named entity speaks of it.
+        about = named.get(item.subject_id or "")
+        for word in about.words if about else ():
+            if word in column:
+                counts[row, column[word]] = max(1.0, counts[row, column[word]])
         pairs[row] = sum(text.holds_pair(pair) for pair in question.pairs)
         says[:, row] = text.says_time, text.says_number
     names, spoken_by, by_named = _speakers(items, column)
+    by_named |= np.array([item.subject_id in named for item in items], bool)
     return Pool(
         items=items,
         candidate=np.array([flag for stretch in stretches for flag in stretch.candidate], bool),

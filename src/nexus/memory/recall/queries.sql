@@ -153,6 +153,13 @@ UNION
 SELECT normalized_name, id, canonical_name FROM entities
 WHERE normalized_name IN (SELECT value FROM json_each(?1))
 
+-- name: near_aliases
+-- Aliases that begin or end like a word and are about as long.
+SELECT DISTINCT a.normalized, a.entity_id, e.canonical_name
+FROM alias_keys AS k JOIN entity_aliases AS a ON a.id = k.alias_id JOIN entities AS e ON e.id = a.entity_id
+WHERE k.key IN (SELECT value FROM json_each(:keys)) AND length(a.normalized) BETWEEN :shortest AND :longest
+LIMIT :limit
+
 -- name: families
 -- Every entity that is one with a given one: those that it was merged into, and those merged into these.
 WITH RECURSIVE
@@ -248,6 +255,10 @@ UNION ALL
 SELECT cause_fact_id, confidence FROM causal_links WHERE effect_fact_id IN (SELECT value FROM json_each(:facts))
 LIMIT :limit
 
+-- name: retained
+-- Those of the given events that facts were taken from.
+SELECT DISTINCT source_event_id FROM facts WHERE source_event_id IN (SELECT value FROM json_each(?))
+
 -- name: event_places
 SELECT seq, thread_id FROM events WHERE id IN (SELECT value FROM json_each(?))
 
@@ -263,8 +274,13 @@ FROM events WHERE seq IN (SELECT value FROM json_each(?))
 
 -- name: facts
 SELECT f.id, f.fact, coalesce(f.as_of, f.valid_at), f.seq, f.source_event_id, f.confidence, f.source_type,
-       f.source_entity_id, f.target_entity_id
-FROM facts AS f WHERE f.id IN (SELECT value FROM json_each(?))
+       f.source_entity_id, f.target_entity_id,
+       coalesce(
+         (SELECT min(n.valid_at) FROM causal_links AS l JOIN facts AS n ON n.id = l.effect_fact_id
+          WHERE l.cause_fact_id = f.id AND l.relation = 'replaced'),
+         CASE WHEN json_valid(f.metadata_json) AND json_extract(f.metadata_json, '$.valid_until') <= :now
+              THEN json_extract(f.metadata_json, '$.valid_until') END)
+FROM facts AS f WHERE f.id IN (SELECT value FROM json_each(:ids))
 
 -- name: summaries
 SELECT 'observation', id, content, created_at, confidence, stale_at, subject_entity_id

@@ -5,14 +5,14 @@ question → arms, in parallel → the gate → what was said around → feature
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from nexus import clock
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.recall import arms, loading, pool, surroundings
 from nexus.memory.recall.deadline import Deadline, LateError
-from nexus.memory.recall.item import Answer, Query, Sighting
+from nexus.memory.recall.item import Answer, Item, Query, Sighting
 from nexus.memory.recall.order import Found, order
 from nexus.memory.recall.presets import preset
 from nexus.memory.recall.question import understand
@@ -30,6 +30,7 @@ _ARMS_SHARE = 0.6
 _FETCH_SHARE = 0.85
 # Of what is then left: what a reranker may use, the batch apart that it has begun.
 _RERANK_SHARE = 0.5
+_LOOK_UP_MS = 1_000
 
 
 class Recall:
@@ -71,27 +72,41 @@ class Recall:
         answer.timings_ms["total"] = (time.perf_counter() - started) * 1000
         return answer
 
+    async def known(self, ids: Sequence[str]) -> list[Item]:
+        """The things of these ids, in this order, as far as they are there and may be seen."""
+        query = Query(text="", deadline_ms=_LOOK_UP_MS)
+        search = self._search(query, _deadline(query))
+        sightings = [Sighting(arm="id", kind=arms.kind_of(id_), id=id_, rank=1, score=1.0) for id_ in ids]
+        seen = await permitted(self._ledgers, search.scope, sightings, search.deadline)
+        stretches, _ = await loading.fetch(search, {sighting.id: [sighting] for sighting in seen})
+        items = {item.id: item for stretch in stretches for item in stretch.items}
+        return [items[sighting.id] for sighting in seen if sighting.id in items]
+
     async def gather(self, query: Query) -> Found:
         """Everything that would be ordered, without ordering it."""
         return await self._gather(query, _deadline(query))
 
     async def _gather(self, query: Query, deadline: Deadline) -> Found:
-        limits = preset(query.budget)
-        search = Search(
-            ledgers=self._ledgers,
-            vectors=self._vectors,
-            question=understand(query.text, self._now()),
-            query=query,
-            scope=Scope.of(query, self._visible),
-            limits=limits,
-            deadline=deadline.part(_ARMS_SHARE),
-        )
+        search = self._search(query, deadline.part(_ARMS_SHARE))
         try:
             seen, late = await self._look(search)
             search.deadline = deadline.part(_FETCH_SHARE)
             return await self._fetched(search, seen, late)
         finally:
             search.abandon()
+
+    def _search(self, query: Query, deadline: Deadline) -> Search:
+        now = self._now()
+        return Search(
+            ledgers=self._ledgers,
+            vectors=self._vectors,
+            question=understand(query.text, now),
+            query=query,
+            scope=Scope.of(query, self._visible),
+            limits=preset(query.budget),
+            deadline=deadline,
+            now=now,
+        )
 
     async def _look(self, search: Search) -> tuple[list[Sighting], list[str]]:
         """Run the arms side by side; those that are late are dropped and named."""
@@ -131,7 +146,9 @@ class Recall:
                 stretches = surroundings.within(stretches, scope)
             with timed(timings, "count"):
                 cosine = await self._cosine(search.embedded, [i.id for s in stretches for i in s.items])
-                built = await asyncio.to_thread(pool.build, search.question, stretches, cosine, idf)
+                built = await asyncio.to_thread(
+                    pool.build, search.question, stretches, cosine, idf, search.entities
+                )
         except LateError:
             late = [*late, "fetch"]
         return Found(

@@ -6,8 +6,10 @@ budget uses, and those that it does not know are always used.
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, TypeVar
 
 import apsw
@@ -16,9 +18,10 @@ import numpy as np
 from nexus.ledgers import Ledgers, keywords
 from nexus.ledgers.database import Database
 from nexus.memory.embedding.vectors import Floats, Vectors
-from nexus.memory.recall import arms
+from nexus.memory.recall import arms, naming
 from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.item import Query, Sighting
+from nexus.memory.recall.naming import Named
 from nexus.memory.recall.presets import Preset
 from nexus.memory.recall.question import Question, gist
 from nexus.memory.recall.scope import Scope
@@ -31,6 +34,8 @@ T = TypeVar("T")
 # looked at, so many times the limit, and those outside are dropped.
 _SMALL_SCOPE = 5_000
 _WIDER = 8
+# A question that was asked in a conversation is itself one of the places where its words occur.
+_HARDLY_USED = 2
 
 
 @dataclass(kw_only=True)
@@ -44,9 +49,10 @@ class Search:
     scope: Scope
     limits: Preset
     deadline: Deadline
+    now: datetime
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     embedded: Floats | None = None
-    entities: dict[str, str] = field(default_factory=dict[str, str])
+    entities: dict[str, Named] = field(default_factory=dict[str, Named])
     _shared: dict[str, asyncio.Task[object]] = field(default_factory=dict[str, "asyncio.Task[object]"])
 
     async def read(self, database: Database, work: Callable[[apsw.Connection], T]) -> T:
@@ -65,7 +71,7 @@ class Search:
         """Two unit vectors: of the question as it was asked, and of its gist."""
         return await self._once("embed", self._embed)
 
-    async def named(self) -> dict[str, str]:
+    async def named(self) -> dict[str, Named]:
         """The entities that the question names or was narrowed to."""
         return await self._once("entities", self._entities)
 
@@ -77,13 +83,25 @@ class Search:
             self.embedded = await asyncio.to_thread(self.vectors.embedder.embed, texts)
         return self.embedded
 
-    async def _entities(self) -> dict[str, str]:
+    async def _entities(self) -> dict[str, Named]:
         given = self.query.entity_id
-        self.entities = await self.read(
-            self.ledgers.identity,
-            lambda c: arms.entities_named(c, self.question) | (arms.narrowed_to(c, given) if given else {}),
-        )
+        unknown = await self._unknown_words()
+
+        def work(connection: apsw.Connection) -> dict[str, Named]:
+            found = naming.entities_misspelt(connection, unknown)
+            found |= naming.entities_named(connection, self.question)
+            return found | (naming.narrowed_to(connection, given) if given else {})
+
+        self.entities = await self.read(self.ledgers.identity, work)
         return self.entities
+
+    async def _unknown_words(self) -> set[str]:
+        """Words of the question that hardly anybody has used: one of them may be a name with a slip."""
+        rows = Counter(dict.fromkeys(self.question.forms.values(), 0))
+        for log in ("event", "fact"):
+            for found in await self.frequencies(log):
+                rows[found.word] += found.rows
+        return {word for word, count in rows.items() if count <= _HARDLY_USED}
 
     async def _once(self, name: str, start: Callable[[], Awaitable[T]]) -> T:
         async def run() -> object:

@@ -36,6 +36,7 @@ VOCABULARY: Final = frozenset(
             "type_id",
             "work",
         ),
+        *("decided_by", "item_kind", "text_sha256", "used_by"),
         *("workspace_dir", "peer_workspaces", "created_by_agent", "as_of", "last_triggered"),
         # Of what is never removed.
         *("automation_id", "definition_id", "model_id", "previous_version_id"),

@@ -1,6 +1,6 @@
 """What forgetting does to the runtime ledger: the work on what goes, goes; what it cost stays."""
 
-from nexus.ledgers.forgetting.rules import Ref, Table, Text, Then, Time
+from nexus.ledgers.forgetting.rules import Ref, Table, Text, Then, Time, typed
 
 _HAS_REQUEST = "request_id IN (SELECT id FROM runtime.requests)"
 
@@ -90,6 +90,28 @@ TABLES = (
             Text("input_json", Then.CLEAR),
             Text("output", Then.CLEAR),
         ),
+        time=Time("created_at", unless=_HAS_REQUEST),
+    ),
+    Table(
+        "runtime",
+        "injections",
+        refs=(
+            Ref("request_id", "requests"),
+            Ref("root_request_id", "requests"),
+            Ref("execution_id", "executions", Then.CLEAR),
+            Ref("invocation_id", "invocations", implied=True),
+            *typed(
+                "item_id",
+                "item_kind",
+                event="events",
+                fact="facts",
+                observation="analysis_runs",
+                mental_model="mental_models",
+                episode="episodes",
+                entity="entities",
+            ),
+        ),
+        texts=(Text("why", Then.CLEAR, blank=""),),
         time=Time("created_at", unless=_HAS_REQUEST),
     ),
     Table("runtime", "usage", kept="tokens and money: no content, and the bill stays right"),

@@ -1,0 +1,159 @@
+"""The injection: recall on the task, a choice by the fast model or the local triage, and the record of it."""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from nexus import ids
+from nexus.automations.context import AutomationContext
+from nexus.ledgers.runtime import injections
+from nexus.memory.recall import Answer, Deadline, Item, Kind, kinds
+from nexus.roles.memory_injection import asking, offer, triage, wording
+from nexus.roles.memory_injection.asking import Choice, Reply
+from nexus.roles.memory_injection.offer import Asked
+from nexus.roles.memory_injection.triage import Verdict
+from nexus.roles.parts import Parts
+
+# How many a model is shown.
+_SHOWN: Final = 12
+# A model is not asked about what is this unlikely to answer anything.
+_HOPELESS: Final = 0.05
+# Kept from the time for what comes after the model: writing down what was decided, and telling it.
+_MARGIN_MS: Final = 400
+_TIMEOUT_MS: Final = 3_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Decision:
+    """What is told, and everything that was looked at for it, in recall's order."""
+
+    items: list[Item]
+    verdicts: list[Verdict]
+    decided_by: injections.Decider
+    execution_id: str | None = None
+
+
+class Injection:
+    """Runs before a task, for whoever is going to do it, and never longer than it may."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def __call__(self, context: AutomationContext) -> dict[str, Any] | None:
+        deadline = Deadline((context.automation.timeout_ms or _TIMEOUT_MS) - _MARGIN_MS)
+        about = await offer.asked(self._parts.ledgers, context.request)
+        try:
+            async with asyncio.timeout(deadline.left_s):
+                answer = await offer.offered(self._parts, context.request, about, _kinds(context))
+        except TimeoutError:
+            context.log.warning("recall took too long: the task begins without memories")
+            return None
+        if answer is None or not answer.results:
+            return None
+        decision = await self._decided(context, about, answer, deadline)
+        await self._record(context, decision)
+        if not decision.items:
+            return None
+        # What an automation before this one put there stays.
+        before = str(context.request.enrichment.get("memories") or "")
+        return {"enrich": {"memories": "\n".join(filter(None, (before, await self._told(decision.items))))}}
+
+    async def _decided(
+        self, context: AutomationContext, about: Asked, answer: Answer, deadline: Deadline
+    ) -> Decision:
+        verdicts = triage.judge(answer)
+        chosen = [verdict.result.item for verdict in verdicts if verdict.chosen]
+        local = Decision(items=chosen, verdicts=_looked_at(verdicts), decided_by="triage")
+        if not self._parts.config.models.fast or not (chosen or answer.answerable >= _HOPELESS):
+            return local
+        shown = [verdict.result.item for verdict in local.verdicts]
+        speakers = await offer.speakers(self._parts.ledgers, shown)
+        lines = [wording.line(item, item.speaker or speakers.get(item.id)) for item in shown]
+        reply = await asking.ask(context, about.task, lines, deadline)
+        if reply.choice is None:
+            context.log.info("%s: the local triage decides", reply.failure)
+            return replace(local, execution_id=reply.execution_id)
+        return await self._chosen(context, local, reply, reply.choice)
+
+    async def _chosen(
+        self, context: AutomationContext, local: Decision, reply: Reply, choice: Choice
+    ) -> Decision:
+        """What the model chose, by number or by an id that it found; an id that is not there is left out."""
+        numbered = {verdict.result.item.id for verdict in _at(local.verdicts, choice.numbers)}
+        wanted = numbered | set(choice.ids)
+        verdicts = [
+            replace(
+                verdict,
+                chosen=verdict.result.item.id in wanted,
+                why="the model chose it" if verdict.result.item.id in wanted else "the model left it out",
+            )
+            for verdict in local.verdicts
+        ]
+        items = [verdict.result.item for verdict in verdicts if verdict.chosen]
+        further = [id_ for id_ in choice.ids if id_ not in {item.id for item in items}]
+        seen = offer.visible(context.request)
+        if further and seen is not None:
+            items += await (await self._parts.recall(seen)).known(further)
+        return Decision(items=items, verdicts=verdicts, decided_by="model", execution_id=reply.execution_id)
+
+    async def _told(self, items: list[Item]) -> str:
+        return wording.block(items, await offer.speakers(self._parts.ledgers, items))
+
+    async def _record(self, context: AutomationContext, decision: Decision) -> None:
+        rows = [
+            _row(context, decision, rank, verdict.result.item, verdict)
+            for rank, verdict in enumerate(decision.verdicts, start=1)
+        ]
+        listed = {row.item_id for row in rows}
+        further = [item for item in decision.items if item.id not in listed]
+        rows += [
+            _row(context, decision, rank, item, None)
+            for rank, item in enumerate(further, start=len(rows) + 1)
+        ]
+        await self._parts.ledgers.runtime.write(partial(injections.add, injections=rows))
+
+
+def _kinds(context: AutomationContext) -> frozenset[Kind]:
+    """A registration may narrow what is told, as with `{"scope": "facts,observations"}`."""
+    return kinds(context.config.get("scope"))
+
+
+def _looked_at(verdicts: list[Verdict]) -> list[Verdict]:
+    """What the triage would tell, then the best of the rest, in recall's order."""
+    room = _SHOWN - sum(verdict.chosen for verdict in verdicts)
+    rest = [verdict for verdict in verdicts if not verdict.chosen and verdict.result.item.stale_since is None]
+    kept = {verdict.result.item.id for verdict in rest[: max(0, room)]}
+    return [verdict for verdict in verdicts if verdict.chosen or verdict.result.item.id in kept]
+
+
+def _at(verdicts: list[Verdict], numbers: tuple[int, ...]) -> list[Verdict]:
+    return [verdicts[number - 1] for number in numbers]
+
+
+def _row(
+    context: AutomationContext, decision: Decision, rank: int, item: Item, verdict: Verdict | None
+) -> injections.Injection:
+    request = context.request
+    return injections.Injection(
+        id=ids.new("inj"),
+        invocation_id=context.invocation_id,
+        request_id=request.request_id,
+        root_request_id=request.root_request_id,
+        execution_id=decision.execution_id,
+        rank=rank,
+        item_kind=item.kind,
+        item_id=item.id,
+        text_sha256=hashlib.sha256(item.text.encode()).hexdigest(),
+        score=round(verdict.result.score, 4) if verdict else 0.0,
+        probability=round(verdict.result.probability, 4) if verdict else 0.0,
+        why=_why(verdict) if verdict else "the model found it itself and chose it",
+        decided_by=decision.decided_by,
+        injected=verdict is None or verdict.chosen,
+    )
+
+
+def _why(verdict: Verdict) -> str:
+    found = ", ".join(sorted(verdict.result.reasons.arms))
+    return f"{verdict.why} (found by {found})"

@@ -1,0 +1,99 @@
+"""What the memory offers for a task: recall's best, as far as the asker may see."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import apsw
+
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import requests
+from nexus.memory.recall import EVERYTHING, Answer, Item, Kind, Query, Recall, Visibility
+from nexus.request import Request
+from nexus.roles.parts import Parts
+
+# How many are judged, and how long recall may take on a machine that has much else to do.
+_JUDGED = 60
+_JUDGED_TOKENS = 30_000
+_RECALL_MS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a request is about: the message that caused it is no memory of it."""
+
+    task: str
+    event_id: str | None
+    since: str
+
+    def is_new(self, item: Item) -> bool:
+        """Whether a message came with the request or after it."""
+        return item.kind == "event" and (item.id == self.event_id or item.at >= self.since)
+
+
+async def asked(ledgers: Ledgers, request: Request) -> Asked:
+    """The task, and the message at the root of it."""
+    root = request.root_request_id
+    stored = None
+    if root != request.request_id:
+        stored = await ledgers.runtime.read(partial(requests.get, request_id=root))
+    return Asked(
+        task=request.event.content,
+        event_id=stored.event_id if stored else request.event.id,
+        since=stored.created_at if stored else request.created_at,
+    )
+
+
+def visible(request: Request) -> Visibility | None:
+    """What may be recalled for a request; None: nothing."""
+    if request.access.memory == "none":
+        return None
+    if request.access.memory == "all":
+        return EVERYTHING
+    return Visibility(thread_ids=frozenset(filter(None, [request.event.thread_id])))
+
+
+async def is_empty(ledgers: Ledgers, about: Asked) -> bool:
+    """Whether there is nothing that could be recalled. It costs next to nothing to know."""
+    if await ledgers.memory.read(lambda c: c.execute(sql.queries("memory")["anything_learned"]).get):
+        return False
+    before = {"since": about.since, "id": about.event_id or ""}
+    return not await ledgers.events.read(lambda c: c.execute(sql.queries("events")["any_before"], before).get)
+
+
+async def offered(parts: Parts, request: Request, about: Asked, kinds: frozenset[Kind]) -> Answer | None:
+    """Recall's best for the task, not judged yet; None where nothing may or can be recalled."""
+    seen = visible(request)
+    if seen is None or not about.task.strip() or await is_empty(parts.ledgers, about):
+        return None
+    answer = await find(await parts.recall(seen), about.task, kinds)
+    return replace(answer, results=tuple(r for r in answer.results if not about.is_new(r.item)))
+
+
+async def find(recall: Recall, task: str, kinds: frozenset[Kind] | None = None) -> Answer:
+    """Ask for what is to be judged here."""
+    query = Query(
+        text=task,
+        max_results=_JUDGED,
+        max_tokens=_JUDGED_TOKENS,
+        budget="low",
+        deadline_ms=_RECALL_MS,
+        unjudged=True,
+        retained=False,
+    )
+    return await recall.find(query if kinds is None else replace(query, kinds=kinds))
+
+
+async def speakers(ledgers: Ledgers, items: Iterable[Item]) -> dict[str, str]:
+    """Who said it, by the id of each item whose source is a message."""
+    sources = {item.id: item.source_event_id for item in items if item.source_event_id}
+
+    def work(connection: apsw.Connection) -> dict[str, str]:
+        given = (json.dumps(sorted(set(sources.values()))),)
+        return {
+            str(row[0]): str(row[1]) for row in connection.execute(sql.queries("events")["senders"], given)
+        }
+
+    found = await ledgers.events.read(work) if sources else {}
+    return {id_: found[source] for id_, source in sources.items() if source in found}
