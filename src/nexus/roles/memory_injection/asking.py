@@ -5,14 +5,13 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Final
 
 from nexus.automations.context import AutomationContext, Run
 from nexus.context.wrapping import wrapped
 from nexus.errors import NexusError
 from nexus.memory.recall import Deadline
+from nexus.roles.runs import role_text
 
 # The first look was taken before it is asked; it may look twice more.
 _TURNS: Final = 3
@@ -79,19 +78,13 @@ def parse(answer: str, offered: int) -> Choice | None:
     )
 
 
-@cache
-def role() -> str:
-    """What the model is told to be."""
-    return resources.files(__package__).joinpath("ROLE.md").read_text(encoding="utf-8").strip()
-
-
 async def _started(context: AutomationContext, task: str, lines: Sequence[str], deadline: Deadline) -> Run:
     label = f"meeseeks:{context.automation.name}:{context.request.request_id}"
     shown = "\n".join(f"{number}. {line.removeprefix('- ')}" for number, line in enumerate(lines, start=1))
     asked = f"{wrapped('task', task)}\n\n{wrapped('memory_context', shown)}\n\nWhich of these, if any?"
     assembled = await context.assemble_context(session_label=label, task=asked)
     assembled.role = "fast"
-    assembled.role_context = role()
+    assembled.role_context = role_text(__package__ or "")
     assembled.tools = tuple(name for name in assembled.tools if name == "recall")
     assembled.max_turns = _TURNS
     assembled.timeout_ms = max(1, round(deadline.left_ms))

@@ -71,14 +71,16 @@ async def offered(parts: Parts, request: Request, about: Asked, kinds: frozenset
     return replace(answer, results=tuple(r for r in answer.results if not about.is_new(r.item)))
 
 
-async def find(recall: Recall, task: str, kinds: frozenset[Kind] | None = None) -> Answer:
+async def find(
+    recall: Recall, task: str, kinds: frozenset[Kind] | None = None, *, deadline_ms: int = _RECALL_MS
+) -> Answer:
     """Ask for what is to be judged here."""
     query = Query(
         text=task,
         max_results=_JUDGED,
         max_tokens=_JUDGED_TOKENS,
         budget="low",
-        deadline_ms=_RECALL_MS,
+        deadline_ms=deadline_ms,
         unjudged=True,
         retained=False,
     )

@@ -1,0 +1,137 @@
+"""What memory injection adds to a worker's start when the local triage decides, at many facts.
+
+    python bench/injection_latency.py --facts 100000 --cache CACHE [--write]
+
+The home is that of bench/recall_latency.py, with a thousand people and five facts about each beside; every
+second task names one of them. A whole firing of `worker:pre_execution` is measured in an open home: the task
+looked up, recall with the query's embedding, triage, and the record written. Beside it, the same in a home
+that holds nothing.
+"""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from recall_latency import Speaker, fill
+from report import Figure, machine, percentile, progress, table, write_section
+from setting import embedder_from
+
+from nexus import ledgers
+from nexus.app import App
+from nexus.automations.occasion import Occasion
+from nexus.config import Config, LedgersConfig
+from nexus.context import AssembledContext
+from nexus.home import Home
+from nexus.ledgers import Ledgers
+from nexus.memory.embedding import Vectors
+from nexus.memory.operations import Memory
+from nexus.request import Access, Agent, Event, Request
+
+_PEOPLE, _FACTS_EACH = 1_000, 5
+_TASKS, _WARM = 200, 20
+_TARGET_MS = 150
+
+
+def _name(number: int, speaker: Speaker) -> str:
+    words = speaker.words
+    return f"{words[-1 - number].capitalize()} {words[-2_000 - number].capitalize()}"
+
+
+async def prepare(home: Home, facts: int) -> None:
+    """Facts with vectors, and people among them."""
+    async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
+        held = int(str(await opened.memory.read(lambda c: c.execute("SELECT count(*) FROM facts").get)))
+        vectors = Vectors(opened.embeddings, embedder_from(None, None))
+        await fill(opened, vectors, Speaker(held + 7), facts - held)
+        known = await opened.identity.read(lambda c: c.execute("SELECT count(*) FROM entities").get)
+        memory, speaker = Memory(opened), Speaker(11)
+        for number in range(int(str(known)), _PEOPLE):
+            name = _name(number, speaker)
+            told = speaker.sentences(_FACTS_EACH, 8)
+            operations = [{"operation": "entity", "name": name, "type": "Person"}]
+            operations += [{"operation": "fact", "about": name, "fact": f"{name} {text}"} for text in told]
+            await memory.run("batch", {"operations": operations})
+
+
+async def fire(app: App, tasks: list[str]) -> tuple[list[float], int]:
+    """Milliseconds of each firing, and how many told something."""
+    took: list[float] = []
+    told = 0
+    for number, task in enumerate(tasks):
+        request = Request(
+            event=Event(content=task),
+            agent=Agent(role="worker", session_label=f"worker-{number}"),
+            access=Access(level="owner", memory="all"),
+            root_request_id="req_root",
+        )
+        assembled = AssembledContext(
+            session_label="worker", role="worker", system_prompt="", tools=(), current_message=task
+        )
+        begun = time.perf_counter()
+        returned = await app.automations.runner.fire(
+            "worker:pre_execution", Occasion(request=request, assembled=assembled)
+        )
+        took.append((time.perf_counter() - begun) * 1000)
+        told += bool(returned.enrich)
+    return took[_WARM:], told
+
+
+async def measure(home: Home, what: str) -> list[Figure]:
+    speaker = Speaker(3)
+    sentences = speaker.sentences(_TASKS + _WARM, 6)
+    tasks = [
+        f"Plan {f'with {_name(number, speaker)} ' if number % 2 else ''}how {text}"
+        for number, text in enumerate(sentences)
+    ]
+    async with App(home, Config()) as app:
+        while (await app.embedding.backlog()).depth:
+            progress(f"{what}: waiting for vectors")
+            await asyncio.sleep(5)
+        took, told = await fire(app, tasks)
+    p50, p95 = percentile(took, 0.5), percentile(took, 0.95)
+    is_full = "facts" in what
+    return [
+        Figure(
+            f"{what}: added to a worker's start",
+            f"p50 {p50:.1f} ms, p95 {p95:.1f} ms, longest {max(took):.0f} ms; "
+            f"{told} of {len(tasks)} tasks were told something",
+            f"p95 < {_TARGET_MS} ms" if is_full else "",
+            p95 < _TARGET_MS if is_full else None,
+        )
+    ]
+
+
+async def main() -> None:
+    arguments = _arguments()
+    home = Home(arguments.cache / f"facts-{arguments.facts}")
+    if not home.exists:
+        home.create()
+        ledgers.create(home)
+    await prepare(home, arguments.facts)
+    rows = await measure(home, f"{arguments.facts:,} facts")
+    with tempfile.TemporaryDirectory() as folder:
+        empty = Home(Path(folder) / "home")
+        empty.create()
+        ledgers.create(empty)
+        rows += await measure(empty, "an empty memory")
+    text = f"## What injection adds\n\n`python bench/injection_latency.py`: {machine()}\n\n{table(rows)}"
+    print(text)
+    if arguments.write:
+        write_section("bench/injection_latency.py", text)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--facts", type=int, default=100_000)
+    parser.add_argument("--cache", type=Path, required=True, help="where the home is kept between runs")
+    parser.add_argument("--write", action="store_true", help="write the section of RESULTS.md")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
