@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("nexus.cli.run:run", "Give the agent one task, also in a pipe."),
     "doctor": ("nexus.cli.doctor:doctor", "Find what is wrong with the home, and mend it."),
     "recall": ("nexus.cli.recall:recall", "Ask the memory, and see why it answers as it does."),
+    "reflect": ("nexus.cli.reflect:reflect", "Answer a question from the memory, with sources."),
     "memory": ("nexus.cli.memory:memory", "Look at what is known about whom, and say who is who."),
     "skills": ("nexus.cli.skills:skills", "Give a workspace what an agent needs to use the memory."),
     "models": ("nexus.cli.models:models", "See and fetch the small networks that the memory uses."),

@@ -7,9 +7,9 @@ import click
 
 from nexus import config
 from nexus.cli.memory_views import as_json_option, limit_option, print_json, with_ledgers
-from nexus.cli.place import counted, opened_home
+from nexus.cli.place import answering_home, counted, opened_home
 from nexus.cli.tables import print_table
-from nexus.errors import ConfigError, UsageError
+from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory import views
@@ -30,12 +30,7 @@ def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -
     if dry_run:
         _print_plan(ctx, as_json)
         return
-    home, settings = opened_home(ctx)
-    # Imported here, because the libraries behind it take longer than `nexus memory --help` may.
-    from nexus.roles.consolidation.consolidation import why_off
-
-    if off := why_off(settings):
-        raise ConfigError(off, hint=f'Write `manager = "…"` below [models] in {home.config_file}.')
+    home, settings = answering_home(ctx, "", "consolidation")
     report = asyncio.run(_consolidated(home, settings, again=again))
     if as_json:
         print_json(report)
@@ -56,6 +51,7 @@ def _told(report: dict[str, Any]) -> str:
 
 
 async def _consolidated(home: Home, settings: config.Config, *, again: bool) -> dict[str, Any]:
+    # Imported here, because the libraries behind it take longer than `nexus memory --help` may.
     from nexus.app import App
 
     async with App(home, settings) as app:

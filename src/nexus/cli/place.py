@@ -27,12 +27,12 @@ def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
     return home, config.load(home.config_file)
 
 
-def answering_home(ctx: click.Context, model: str) -> tuple[Home, config.Config]:
-    """The home and its settings, or an error where no model is set that could answer."""
+def answering_home(ctx: click.Context, model: str, role: str = "manager") -> tuple[Home, config.Config]:
+    """The home and its settings, or an error where no model is set that could answer in a role."""
     home, settings = opened_home(ctx)
     try:
         if not model:
-            models_of(settings.models, "manager")
+            models_of(settings.models, role)
     except ConfigError as error:
         hint = error.hint.replace("config.toml", str(home.config_file))
         raise ConfigError(error.message, hint=hint) from None

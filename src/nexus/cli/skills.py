@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from nexus.cli.place import opened_home
+from nexus.cli.place import counted, opened_home
 from nexus.errors import UsageError
-from nexus.skills import memory
+from nexus.skills import guides, memory
 from nexus.skills.doors import OWNER
-from nexus.skills.folder import NEW
+from nexus.skills.folder import NEW, Seeded
 
 
 @click.group()
@@ -22,19 +22,25 @@ def skills() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print what was done for a program to read.")
 @click.pass_context
 def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
-    """Lay skills/memory into WORKSPACE, or bring it up to date.
+    """Lay skills/memory, memory-search and memory-reflect into WORKSPACE, or bring them up to date.
 
     A file that you or an agent changed is kept; the new version is laid beside it as NAME.new.
     """
     home, _ = opened_home(ctx)
     if not workspace.is_dir():
         raise UsageError(f"There is no folder {workspace}", hint=f"Make it with `mkdir -p {workspace}`.")
-    done = memory.lay(home, workspace.absolute(), home.run / OWNER)
+    done = [memory.lay(home, workspace.absolute(), home.run / OWNER), *guides.lay(workspace.absolute())]
     if as_json:
-        told = {"laid": done.laid, "replaced": done.replaced, "edited": done.edited}
-        click.echo(json.dumps({"folder": str(done.folder), **told}, indent=2))
+        click.echo(json.dumps([_document(each) for each in done], indent=2))
         return
-    changed = len(done.laid) + len(done.replaced)
-    click.echo(f"{done.folder}: {changed} files laid" if changed else f"{done.folder} is up to date")
-    for name in done.edited:
-        click.echo(f"  {name} was edited and is kept; see {name}{NEW}")
+    for each in done:
+        changed = len(each.laid) + len(each.replaced)
+        click.echo(
+            f"{each.folder}: {counted(changed, 'file')} laid" if changed else f"{each.folder} is up to date"
+        )
+        for name in each.edited:
+            click.echo(f"  {name} was edited and is kept; see {name}{NEW}")
+
+
+def _document(done: Seeded) -> dict[str, object]:
+    return {"folder": str(done.folder), "laid": done.laid, "replaced": done.replaced, "edited": done.edited}

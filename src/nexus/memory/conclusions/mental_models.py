@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
 import apsw
@@ -37,6 +37,9 @@ class MentalModel:
     stale_reason: str | None
     source_request_id: str | None
     created_at: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,110 @@
+"""`nexus reflect`: a question answered from the memory, with sources, and kept if so wished."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nexus import config
+from nexus.cli.memory_views import with_ledgers
+from nexus.cli.place import answering_home, counted
+from nexus.cli.tables import print_table
+from nexus.errors import UsageError
+from nexus.home import Home
+from nexus.memory.conclusions import mental_models
+
+if TYPE_CHECKING:
+    from nexus.roles.reflection import Reflected
+
+
+@click.command()
+@click.argument("question", nargs=-1)
+@click.option("--save", "save_as", metavar="NAME", help="Keep the answer as a mental model of that name.")
+@click.option("--refresh", metavar="ID", help="Make the next version of a mental model: its id, or its name.")
+@click.option("--list", "listing", is_flag=True, help="List the mental models that were kept.")
+@click.option("--model", metavar="PROVIDER/MODEL", default="", help="Who is to answer, instead of [models].")
+@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.pass_context
+def reflect(
+    ctx: click.Context, question: tuple[str, ...], *, listing: bool, as_json: bool, **options: Any
+) -> None:
+    """Answer QUESTION from the memory: mental models, then observations, then facts.
+
+    The model must search before it answers, and what it cites it must have found: other ids are taken out
+    and reported. Below the answer stand its sources.
+    """
+    asked = " ".join(question).strip()
+    if listing:
+        _print_models(ctx, as_json)
+        return
+    if bool(asked) == bool(options["refresh"]):
+        raise UsageError(
+            "Give a question, or --refresh with a mental model",
+            hint='Such as `nexus reflect "What changed?"`.',
+        )
+    home, settings = answering_home(ctx, options["model"], "reflection")
+    found = asyncio.run(_answered(home, settings, asked, **options))
+    if as_json:
+        click.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False))
+    else:
+        _print(found)
+
+
+async def _answered(
+    home: Home,
+    settings: config.Config,
+    question: str,
+    *,
+    save_as: str | None,
+    refresh: str | None,
+    model: str,
+) -> "Reflected":
+    # Imported here, because the libraries behind it take longer than `nexus reflect --help` may.
+    from nexus.app import App
+    from nexus.roles.reflection import Asking
+
+    async with App(home, settings) as app:
+        if refresh:
+            return await app.refresh(refresh, asking=Asking(model=model))
+        return await app.reflect(question, save_as=save_as, asking=Asking(model=model))
+
+
+def _print(found: "Reflected") -> None:
+    click.echo(found.answer)
+    if found.sources:
+        click.echo("\nSources")
+        lines = [
+            (source.at[:10], source.text, source.id, "stale" if source.stale_since else "")
+            for source in found.sources
+        ]
+        print_table(("when", "what", "id", ""), lines)
+    if found.removed:
+        click.echo(
+            f"{counted(len(found.removed), 'source')} cited but not found, and removed: "
+            f"{', '.join(found.removed)}",
+            err=True,
+        )
+    if found.mental_model_id:
+        click.echo(f"Kept as {found.mental_model_id}.", err=True)
+
+
+def _print_models(ctx: click.Context, as_json: bool) -> None:
+    found = with_ledgers(ctx, mental_models.listed)
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in found], indent=2, ensure_ascii=False))
+    elif not found:
+        click.echo("There are none.")
+    else:
+        lines = [
+            (
+                each.id,
+                each.name,
+                each.question,
+                each.version,
+                each.created_at[:10],
+                (each.stale_at or "")[:10],
+            )
+            for each in found
+        ]
+        print_table(("id", "name", "answers", "version#", "made", "stale since"), lines)
