@@ -17,7 +17,7 @@ from nexus.automations.parts import Automations
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
-from nexus.broker.queue import SessionQueue, check_label
+from nexus.broker.queue import SessionQueue
 from nexus.broker.results import Run
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
@@ -42,7 +42,7 @@ from nexus.pipeline import Incoming, Pipeline, access
 from nexus.pipeline.pipeline import refused
 from nexus.pipeline.repeated import heard_before
 from nexus.pipeline.stages import Stages
-from nexus.request import Agent, Event, Request
+from nexus.request import Agent, Event, Request, check_label
 from nexus.roles.bundled import bundled
 from nexus.roles.conclusions import Conclusions
 from nexus.roles.parts import Parts

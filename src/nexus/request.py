@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from nexus import clock, ids
+from nexus.errors import UsageError
 
 AccessLevel = Literal["owner", "known", "unknown"]
 Memory = Literal["none", "own", "all"]
@@ -145,3 +146,9 @@ class Request:
             principal_id=self.principal_id,
             access=self.access if access is None else self.access.within(access),
         )
+
+
+def check_label(session_label: str) -> None:
+    """Refuse a session without a name: the engine would never run what waits in it."""
+    if not session_label.strip():
+        raise UsageError("A session needs a label", hint="Write one, such as `main`.")

@@ -18,10 +18,10 @@ from nexus.broker.handle import ExecutionHandle, Homes, settle
 from nexus.broker.steps import Steps
 from nexus.engine import Context, Engine
 from nexus.engine.errors import EngineStateError, UnknownExecutionError, UnknownWorkError
-from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
+from nexus.request import check_label
 
 T = TypeVar("T")
 
@@ -36,12 +36,6 @@ _DEBOUNCE_MS = 1_500
 def lane_of(session_label: str) -> str:
     """The lane of a session."""
     return next(lane for prefix, lane in LANES if session_label.startswith(prefix))
-
-
-def check_label(session_label: str) -> None:
-    """Refuse a session without a name: the engine would never run what waits in it."""
-    if not session_label.strip():
-        raise UsageError("A session needs a label", hint="Write one, such as `main`.")
 
 
 @dataclass(kw_only=True)

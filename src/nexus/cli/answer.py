@@ -10,9 +10,9 @@ import click
 
 from nexus import config
 from nexus.answer import Result
-from nexus.app import App
 from nexus.cli.screen import Screen, cost_line
-from nexus.engine.errors import WorkCancelledError
+from nexus.cli.talking import talking
+from nexus.errors import StoppedError
 from nexus.home import Home
 
 _INTERRUPTED = 130
@@ -22,7 +22,7 @@ def answer(home: Home, settings: config.Config, task: str, label: str, model: st
     """Print the answer; Ctrl-C stops the run, and the program ends in order."""
     try:
         result = asyncio.run(_answered(home, settings, task, label, model, quiet=as_json))
-    except WorkCancelledError:
+    except StoppedError:
         click.echo("Stopped.", err=True)
         sys.exit(_INTERRUPTED)
     if as_json:
@@ -32,14 +32,14 @@ def answer(home: Home, settings: config.Config, task: str, label: str, model: st
 async def _answered(
     home: Home, settings: config.Config, task: str, label: str, model: str, *, quiet: bool
 ) -> Result:
-    async with App(home, settings) as app:
-        run = await app.say(task, session_label=label, model=model)
+    async with talking(home, settings, model) as talk:
+        run = (await talk.hear(task, session_label=label, model=model)).answer
         loop = asyncio.get_running_loop()
         stopping: list[asyncio.Task[bool]] = []
         loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))
         screen = Screen()
         result = await run.result() if quiet else await screen.follow(run)
-        if await app.broker.workers_at_work(result.execution_id):
+        if result.execution_id and await talk.workers_at_work(result.execution_id):
             screen.note(f"Workers are still at work. `nexus chat --session {label}` goes on with them.")
         if sys.stderr.isatty() and not quiet:
             screen.note(cost_line(result.usage))

@@ -9,11 +9,14 @@ from nexus import ids
 from nexus.cli.place import answering_home
 
 _HELP = """\
-/new      begin a new session
-/help     show this
-/quit     leave; so does Ctrl-D
-Ctrl-C    stop the answer that is being written
-Alt-Enter a further line of the same message"""
+/new             begin a new session
+/memory [WORDS]  what the memory holds about them, or about what you said last
+/cost            what the session cost so far
+/trace           what was done for what you said last
+/help            show this
+/quit            leave; so does Ctrl-D
+Ctrl-C           stop the answer that is being written
+Alt-Enter        a further line of the same message"""
 
 
 @click.command()
@@ -26,7 +29,8 @@ Alt-Enter a further line of the same message"""
 def chat(ctx: click.Context, session: str, new: bool, model: str) -> None:
     """Talk with the agent. It remembers what was said before in the same session.
 
-    In a pipe every line is a message, and the answers are all that is printed.
+    A home that `nexus up` serves is talked with through it. In a pipe every line is a message or a
+    command such as /cost, and nothing but what they lead to is printed.
     """
     home, settings = answering_home(ctx, model)
     # Imported here, because the libraries behind it take longer than `nexus chat --help` may.

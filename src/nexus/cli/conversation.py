@@ -3,23 +3,24 @@
 import asyncio
 import signal
 import sys
+from collections.abc import Awaitable
 from contextlib import suppress
-from functools import partial
 
 import click
 
 from nexus import config
 from nexus.answer import Answer
-from nexus.app import App
-from nexus.broker.queue import check_label
+from nexus.cli import trace_table
 from nexus.cli.chat import new_label
+from nexus.cli.place import counted
 from nexus.cli.screen import Screen, cost_line
+from nexus.cli.talk import Talk
+from nexus.cli.talking import talking
 from nexus.cli.terminal import printable
 from nexus.cli.typed import Editor, Lines, Typed
-from nexus.engine.errors import WorkCancelledError
-from nexus.errors import NexusError
+from nexus.errors import NexusError, StoppedError
 from nexus.home import Home
-from nexus.ledgers import events
+from nexus.request import check_label
 
 _LOOK_S = 0.5
 _REMEMBERED_LINES = 200
@@ -30,14 +31,14 @@ async def converse(
 ) -> None:
     """Talk until the person leaves or the pipe ends."""
     check_label(label)
-    async with App(home, settings) as app:
-        await app.broker.check_models("manager", model)
-        conversation = Conversation(app, Screen(), label, model, costs=interactive)
+    async with talking(home, settings, model) as talk:
+        conversation = Conversation(talk, Screen(), label, model, costs=interactive)
         await conversation.catch_up()
         typed: Typed
         if interactive:
-            typed = Editor(await _remembered(app, label))
-            click.secho(f"Session {label}. /help shows what else there is.", dim=True)
+            typed = Editor(list(reversed(await talk.said(label, _REMEMBERED_LINES))))
+            at = f" at {talk.where}" if talk.where else ""
+            click.secho(f"Session {label}{at}. /help shows what else there is.", dim=True)
         else:
             typed = Lines()
         watching = asyncio.create_task(conversation.watch())
@@ -50,7 +51,8 @@ async def converse(
 
 async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> None:
     while (text := await typed.next()) is not None:
-        match text.strip():
+        command, _, rest = text.strip().partition(" ")
+        match command:
             case "":
                 continue
             case "/quit" | "/exit":
@@ -59,8 +61,14 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
                 click.echo(help_text)
             case "/new":
                 await conversation.begin(new_label())
-            case command if command.startswith("/"):
-                click.secho(f"There is no command {command.split()[0]}. /help lists them.", err=True)
+            case "/memory":
+                await conversation.tell(conversation.memory(rest.strip()))
+            case "/cost":
+                await conversation.tell(conversation.cost())
+            case "/trace":
+                await conversation.tell(conversation.trace())
+            case _ if command.startswith("/"):
+                click.secho(f"There is no command {command}. /help lists them.", err=True)
             case _:
                 await conversation.say(text)
 
@@ -68,19 +76,21 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
 class Conversation:
     """One session, on a screen. Also what the agent says unasked, because a worker has ended, is shown."""
 
-    def __init__(self, app: App, screen: Screen, label: str, model: str, *, costs: bool) -> None:
-        self._app = app
+    def __init__(self, talk: Talk, screen: Screen, label: str, model: str, *, costs: bool) -> None:
+        self._talk = talk
         self._screen = screen
         self._label = label
         self._model = model
         self._costs = costs
         self._shown: set[str] = set()
         self._last = ""
+        self._said = ""
+        self._request_id = ""
         self._speaking = asyncio.Lock()
 
     async def begin(self, label: str) -> None:
         """Go over to another session."""
-        await self._app.leave(self._label)
+        await self._talk.leave(self._label)
         self._label, self._last = label, ""
         self._screen.note(f"Session {label}.")
 
@@ -88,15 +98,49 @@ class Conversation:
         """Say something, and show the answer."""
         async with self._speaking:
             try:
-                run = await self._app.say(text, session_label=self._label, model=self._model)
+                heard = await self._talk.hear(text, session_label=self._label, model=self._model)
             except NexusError as error:
                 _tell(error)
                 return
-            await self._show(run)
+            self._said, self._request_id = text, heard.request_id
+            await self._show(heard.answer)
+
+    async def memory(self, text: str) -> None:
+        """Show what the memory holds about some words, or about what was said last."""
+        about = text or self._said
+        if not about:
+            self._screen.note("Say something first, or write what to look for: /memory the boat trip")
+            return
+        found = await self._talk.recalled(about)
+        for one in found:
+            who = f"{one.speaker}: " if one.speaker else ""
+            self._screen.line(f"{one.at[:10]}  {who}{' '.join(one.text.split())}")
+        if not found:
+            self._screen.note("The memory holds nothing about that.")
+
+    async def cost(self) -> None:
+        """Show what the session cost so far."""
+        spent = await self._talk.cost(self._label)
+        self._screen.line(f"{counted(spent.calls, 'call')}: {cost_line(spent)}")
+
+    async def trace(self) -> None:
+        """Show what was done for what was said last."""
+        if not self._request_id:
+            self._screen.note("Nothing was said yet.")
+            return
+        trace_table.print_trace(await self._talk.trace(self._request_id), self._said, ids=False)
+
+    async def tell(self, work: Awaitable[None]) -> None:
+        """Carry out a command; what goes wrong is said, and the conversation goes on."""
+        async with self._speaking:
+            try:
+                await work
+            except NexusError as error:
+                _tell(error)
 
     async def catch_up(self) -> None:
         """Show what is still being answered, from before a crash or by workers."""
-        while under_way := [r for r in await self._app.under_way(self._label) if r.id not in self._shown]:
+        while under_way := [r for r in await self._talk.under_way(self._label) if r.id not in self._shown]:
             for run in under_way:
                 async with self._speaking:
                     await self._show(run)
@@ -112,7 +156,7 @@ class Conversation:
                 await self._show_new()
 
     async def _show_new(self) -> None:
-        for run in await self._app.runs_after(self._label, self._last):
+        for run in await self._talk.runs_after(self._label, self._last):
             async with self._speaking:
                 if run.id not in self._shown:
                     await self._show(run)
@@ -127,7 +171,7 @@ class Conversation:
             result = await self._screen.follow(run)
             if self._costs:
                 self._screen.note(cost_line(result.usage))
-        except WorkCancelledError:
+        except StoppedError:
             self._screen.note("Stopped.")
         except NexusError as error:
             _tell(error)
@@ -140,8 +184,3 @@ def _tell(error: NexusError) -> None:
     click.secho(f"nexus: {printable(error.message)}", err=True, fg="red")
     if error.hint:
         click.secho(f"  {printable(error.hint)}", err=True)
-
-
-async def _remembered(app: App, label: str) -> list[str]:
-    said = partial(events.said, channel="cli", external_id=label, limit=_REMEMBERED_LINES)
-    return list(reversed(await app.ledgers.events.read(said)))

@@ -45,6 +45,11 @@ class Screen:
             click.echo(printable(result.response.content), file=self._out)
         return result
 
+    def line(self, text: str) -> None:
+        """A line that was asked for."""
+        self._end_line()
+        click.echo(printable(text), file=self._out)
+
     def note(self, text: str) -> None:
         """A line beside the answer."""
         self._end_line()

@@ -5,7 +5,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from nexus import ids
-from nexus.answer import Answer, Answered, Heard
+from nexus.answer import Answer, Answered, Heard, Totals
 from nexus.client.answering import Answering
 from nexus.client.wire import Wire
 from nexus.errors import GatewayError
@@ -87,6 +87,42 @@ class Client:
             f"/api/sessions/{quote(session_label)}/said", channel=channel, limit=limit
         )
         return told["texts"]
+
+    async def cost(self, session_label: str) -> Totals:
+        """What the messages of a session cost so far."""
+        return Totals(**await self._wire.get(f"/api/sessions/{quote(session_label)}/usage"))
+
+    async def sessions(self, **page: Any) -> dict[str, Any]:
+        """Sessions, the one that was last used first: a page with `items` and `next`."""
+        return await self._wire.get("/api/sessions", **page)
+
+    async def transcript(self, session_label: str, **page: Any) -> dict[str, Any]:
+        """The newest messages of a session: a page whose next one is older."""
+        return await self._wire.get(f"/api/sessions/{quote(session_label)}/transcript", **page)
+
+    async def requests(self, **which: Any) -> dict[str, Any]:
+        """Requests, the newest first: a page with `items` and `next`."""
+        return await self._wire.get("/api/requests", **which)
+
+    async def request(self, request_id: str) -> dict[str, Any]:
+        """One request, with the trace of everything that was done for it."""
+        return await self._wire.get(f"/api/requests/{quote(request_id)}")
+
+    async def recall(self, text: str, **how: Any) -> dict[str, Any]:
+        """What the memory holds about a question, the best first, with why."""
+        return await self._wire.get("/api/recall", text=text, **how)
+
+    async def remember(self, fact: str, **more: Any) -> dict[str, Any]:
+        """Remember something. When this returns, it is durable."""
+        return await self._wire.post("/api/memory/facts", {"fact": fact, **more})
+
+    async def entities(self, **which: Any) -> dict[str, Any]:
+        """Entities, those that changed last first: a page with `items` and `next`."""
+        return await self._wire.get("/api/memory/entities", **which)
+
+    async def usage(self, days: int = 30) -> dict[str, Any]:
+        """What the last days cost."""
+        return await self._wire.get("/api/usage", days=days)
 
     async def login_url(self) -> str:
         """A link that opens the dashboard once."""

@@ -10,6 +10,7 @@ from apps import app_on
 from nexus.cli import conversation as module
 from nexus.cli.conversation import Conversation
 from nexus.cli.screen import Screen
+from nexus.cli.talking_here import Here
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError
 from nexus.home import Home
@@ -24,7 +25,7 @@ async def test_an_error_while_looking_for_news_does_not_end_the_looking(
     shown = io.StringIO()
     async with ModelServer() as server, app_on(home, server) as app:
         server.script("Hello.", "One more thing.")
-        conversation = Conversation(app, Screen(shown), "main", "", costs=False)
+        conversation = Conversation(Here(app), Screen(shown), "main", "", costs=False)
         await conversation.say("Hi")
         watching = asyncio.create_task(conversation.watch())
         sound, app.ledgers.runtime = app.ledgers.runtime, await _closed(home)

@@ -32,9 +32,10 @@ class Execution(BaseModel):
     enqueued_at: str
     started_at: str | None
     ended_at: str | None
+    workers_at_work: int = Field(description="How many workers that it dispatched have not ended.")
 
 
-_SHOWN = Execution.model_fields.keys() - {"session"}
+_STORED = Execution.model_fields.keys() - {"session", "workers_at_work"}
 
 
 class Cancelled(BaseModel):
@@ -53,13 +54,14 @@ Known = Annotated[Run, Depends(_known)]
 
 
 @router.get("/{execution_id}")
-async def get_execution(run: Known) -> Execution:
+async def get_execution(home: Home, run: Known) -> Execution:
     """How a run stands."""
     state = await run.state()
-    values: dict[str, Any] = {
-        name: getattr(state, name) for name in Execution.model_fields if name != "session"
-    }
-    return Execution(session=state.session_label, **values)
+    return Execution(
+        session=state.session_label,
+        workers_at_work=await home.broker.workers_at_work(run.id),
+        **{name: getattr(state, name) for name in _STORED},
+    )
 
 
 @router.get("/{execution_id}/result")

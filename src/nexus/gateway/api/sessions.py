@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
+from nexus.answer import Totals
 from nexus.gateway.api.messages import Channel
 from nexus.gateway.api.paging import Cursor, Limit
 from nexus.gateway.dependencies import Home
@@ -13,6 +14,7 @@ from nexus.gateway.views import sessions as views
 from nexus.gateway.views.page import Page
 from nexus.gateway.views.sessions import Message, SessionLine
 from nexus.ledgers import events
+from nexus.ledgers.runtime import usage
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
 Label = Annotated[str, Path(min_length=1, max_length=200, pattern=r"\S", description="The session's label.")]
@@ -82,6 +84,12 @@ async def list_said(
     """What was said into a session on a channel."""
     said = partial(events.said, channel=channel, external_id=label, limit=limit)
     return Texts(texts=await home.ledgers.events.read(said))
+
+
+@router.get("/{label:path}/usage")
+async def get_session_usage(home: Home, label: Label) -> Totals:
+    """What the messages of a session cost so far, with everything that they led to."""
+    return await home.ledgers.runtime.read(partial(usage.of_session, session_label=label))
 
 
 @router.post("/{label:path}/leave")

@@ -182,6 +182,12 @@ SELECT substr(run.session_label, 10, instr(substr(run.session_label, 10) || ':',
 FROM usage AS spent JOIN executions AS run ON run.id = spent.execution_id
 WHERE spent.created_at >= ? AND run.session_label LIKE 'meeseeks:%' GROUP BY name
 
+-- name: usage_of_session
+SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+       coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
+       count(*) - count(cost_microusd)
+FROM usage WHERE root_request_id IN (SELECT root_request_id FROM executions WHERE session_label = ?)
+
 -- name: last_usage_of_session
 SELECT u.input_tokens + u.cache_read_tokens + u.cache_write_tokens + u.output_tokens
 FROM usage AS u JOIN executions AS e ON e.id = u.execution_id

@@ -58,6 +58,11 @@ def of_roles(connection: apsw.Connection, roles: Sequence[str], since: str) -> T
     return _totals(connection, "usage_of_roles", json.dumps(list(roles)), since)
 
 
+def of_session(connection: apsw.Connection, session_label: str) -> Totals:
+    """What the messages of a session cost so far, with everything that they led to."""
+    return _totals(connection, "usage_of_session", session_label)
+
+
 def last_of_session(connection: apsw.Connection, session_label: str, but_of_execution: str) -> int | None:
     """How many tokens the last call in a session read and wrote, leaving out one run; None: none is known."""
     found = connection.execute(

@@ -1,0 +1,46 @@
+"""What a conversation needs of a home, wherever that is open."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from nexus.answer import Answer, Heard, Totals
+from nexus.ledgers.runtime.trace import Node
+
+CHANNEL: Final = "cli"
+MOST_RECALLED: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recalled:
+    """Something that the memory holds."""
+
+    kind: str
+    at: str
+    speaker: str | None
+    text: str
+
+
+class Talk(Protocol):
+    """What a conversation needs of a home."""
+
+    where: str
+    """Who serves it; empty where it is opened here."""
+
+    async def hear(self, text: str, *, session_label: str, model: str) -> Heard: ...
+
+    async def leave(self, session_label: str) -> None: ...
+
+    async def under_way(self, session_label: str) -> Sequence[Answer]: ...
+
+    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Answer]: ...
+
+    async def said(self, session_label: str, limit: int) -> list[str]: ...
+
+    async def workers_at_work(self, execution_id: str) -> int: ...
+
+    async def recalled(self, text: str) -> list[Recalled]: ...
+
+    async def cost(self, session_label: str) -> Totals: ...
+
+    async def trace(self, request_id: str) -> Node: ...

@@ -1,0 +1,26 @@
+"""A home to talk with: through the process that serves it, or opened here where nobody does."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from nexus.cli.talk import Talk
+from nexus.cli.talking_there import There
+from nexus.client import Client
+from nexus.config import Config
+from nexus.home import Home
+from nexus.serving import serving
+
+
+@asynccontextmanager
+async def talking(home: Home, settings: Config, model: str) -> AsyncGenerator[Talk]:
+    """The home, ready to be talked with; an error that says what to do where no model could answer."""
+    service = serving(home)
+    if service is not None and service.url:
+        async with Client(service.url, home.token()) as client:
+            yield There(client)
+        return
+    # Imported here: a home that is served needs nothing of what serving it takes.
+    from nexus.cli.talking_here import here
+
+    async with here(home, settings, model) as opened:
+        yield opened

@@ -1,0 +1,63 @@
+"""Talking with a home that this process opens itself."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from nexus.answer import Answer, Heard, Totals
+from nexus.app import App
+from nexus.cli.talk import CHANNEL, MOST_RECALLED, Recalled
+from nexus.config import Config
+from nexus.home import Home
+from nexus.ledgers import events
+from nexus.ledgers.runtime import trace as traces
+from nexus.ledgers.runtime import usage
+from nexus.ledgers.runtime.trace import Node
+from nexus.memory.recall import Query
+
+
+@asynccontextmanager
+async def here(home: Home, settings: Config, model: str) -> AsyncGenerator["Here"]:
+    """The home, opened; an error that says what to do where no model could answer."""
+    async with App(home, settings) as app:
+        await app.broker.check_models("manager", model)
+        yield Here(app)
+
+
+class Here:
+    """A home that this process has open."""
+
+    where = ""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def hear(self, text: str, *, session_label: str, model: str) -> Heard:
+        return await self._app.hear(text, session_label=session_label, channel=CHANNEL, model=model)
+
+    async def leave(self, session_label: str) -> None:
+        await self._app.leave(session_label, channel=CHANNEL)
+
+    async def under_way(self, session_label: str) -> Sequence[Answer]:
+        return await self._app.under_way(session_label)
+
+    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Answer]:
+        return await self._app.runs_after(session_label, execution_id)
+
+    async def said(self, session_label: str, limit: int) -> list[str]:
+        said = partial(events.said, channel=CHANNEL, external_id=session_label, limit=limit)
+        return await self._app.ledgers.events.read(said)
+
+    async def workers_at_work(self, execution_id: str) -> int:
+        return await self._app.broker.workers_at_work(execution_id)
+
+    async def recalled(self, text: str) -> list[Recalled]:
+        answer = await (await self._app.recall()).find(Query(text=text, max_results=MOST_RECALLED))
+        items = [result.item for result in answer.results]
+        return [Recalled(kind=i.kind, at=i.at, speaker=i.speaker, text=i.text) for i in items]
+
+    async def cost(self, session_label: str) -> Totals:
+        return await self._app.ledgers.runtime.read(partial(usage.of_session, session_label=session_label))
+
+    async def trace(self, request_id: str) -> Node:
+        return await self._app.ledgers.runtime.read(partial(traces.load, request_id=request_id))

@@ -1,0 +1,65 @@
+"""Talking with a home that another process serves."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from nexus.answer import Answer, Heard, Totals
+from nexus.cli.talk import CHANNEL, MOST_RECALLED, Recalled
+from nexus.client import Client
+from nexus.ledgers.runtime.trace import Node
+
+
+class There:
+    """A home that another process serves."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.where = client.url
+
+    async def hear(self, text: str, *, session_label: str, model: str) -> Heard:
+        return await self._client.hear(text, session_label=session_label, channel=CHANNEL, model=model)
+
+    async def leave(self, session_label: str) -> None:
+        await self._client.leave(session_label, channel=CHANNEL)
+
+    async def under_way(self, session_label: str) -> Sequence[Answer]:
+        return await self._client.under_way(session_label)
+
+    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Answer]:
+        return await self._client.runs_after(session_label, execution_id)
+
+    async def said(self, session_label: str, limit: int) -> list[str]:
+        return await self._client.said(session_label, channel=CHANNEL, limit=limit)
+
+    async def workers_at_work(self, execution_id: str) -> int:
+        return (await self._client.execution(execution_id))["workers_at_work"]
+
+    async def recalled(self, text: str) -> list[Recalled]:
+        answer = await self._client.recall(text, limit=MOST_RECALLED)
+        items = [result["item"] for result in answer["results"]]
+        return [Recalled(kind=i["kind"], at=i["at"], speaker=i["speaker"], text=i["text"]) for i in items]
+
+    async def cost(self, session_label: str) -> Totals:
+        return await self._client.cost(session_label)
+
+    async def trace(self, request_id: str) -> Node:
+        return _node((await self._client.request(request_id))["trace"])
+
+
+_OWN_KINDS: Final = frozenset({"request", "execution", "automation"})
+
+
+def _node(step: dict[str, Any]) -> Node:
+    kind = step["kind"] if step["kind"] in _OWN_KINDS else "span"
+    return Node(
+        kind=kind,
+        id=step["id"],
+        name=step["name"],
+        status=step["status"],
+        started_at=step["started_at"] or "",
+        duration_ms=step["duration_ms"],
+        error=step["error"],
+        detail=step["detail"] if kind == step["kind"] else {"kind": step["kind"], **step["detail"]},
+        usage=Totals(**step["usage"]),
+        children=[_node(child) for child in step["children"]],
+    )
