@@ -8,6 +8,7 @@ from functools import partial
 import apsw
 
 from nexus.errors import MissingError
+from nexus.gateway.views import names
 from nexus.gateway.views.page import Page, all_rows, begin, columns, loaded, named, page
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.agents import sessions as stored
@@ -67,6 +68,8 @@ class Message:
     request_id: str | None
     execution_id: str | None
     calls: tuple[ToolCall, ...] = ()
+    said: str | None = None
+    """What somebody said, where the message carries that: `content` is what the model was shown of it."""
 
     @property
     def is_cut(self) -> bool:
@@ -107,9 +110,12 @@ async def transcript(
 ) -> Page[Message]:
     """The newest messages of a session in the order in which they were said; the next page is older."""
     before = int(cursor) if cursor and cursor.isdecimal() else 1 << 62
-    return await ledgers.agents.read(
+    found = await ledgers.agents.read(
         partial(_transcript, session_id=session_id, before=before, limit=limit, most=MOST_CHARACTERS)
     )
+    said = await names.messages(ledgers, [each.event_id for each in found.items], MOST_CHARACTERS)
+    items = tuple(replace(each, said=said.get(each.event_id or "")) for each in found.items)
+    return Page(items=items, next=found.next)
 
 
 async def message(ledgers: Ledgers, message_id: str) -> Message:

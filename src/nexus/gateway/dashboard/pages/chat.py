@@ -1,16 +1,14 @@
 """The chat: say something, watch the answer being written, and see what the memory added."""
 
-import asyncio
-import json
-from collections.abc import AsyncGenerator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from nexus.answer import Answer, Answered, Delta, Result
+from nexus.answer import Answer, Answered, Totals
 from nexus.app import App
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError
@@ -21,9 +19,19 @@ from nexus.gateway.views.page import Page
 from nexus.ledgers.runtime import executions
 
 MAIN: Final = "main"
+_CHANNEL: Final = "web"
 _SHOWN_SESSIONS: Final = 12
-# Between two pieces of an answer a line without meaning shows whether somebody still listens.
-_HEARTBEAT_S: Final = 15.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """An answer's text and its cost, or why there is none."""
+
+    run_id: str
+    request_id: str
+    content: str = ""
+    usage: Totals | None = None
+    error: EndedError | None = None
 
 
 async def shown(request: Request, app: App) -> Response:
@@ -54,7 +62,7 @@ async def say(request: Request, app: App) -> Response:
     text = given.raw("text").strip()
     if not text:
         return back(f"/chat/{segment(label)}")
-    answer = await app.say(text, session_label=label, channel="dashboard")
+    answer = await app.say(text, session_label=label, channel=_CHANNEL)
     if not is_part(request):
         return back(f"/chat/{segment(label)}")
     told = await _told(answer) if isinstance(answer, Answered) else None
@@ -69,14 +77,6 @@ async def later(request: Request, app: App) -> Response:
     return page(request, "part_later.html", runs=runs, label=label, last=last)
 
 
-async def stream(request: Request, app: App) -> Response:
-    """The pieces of an answer, as server-sent events."""
-    run = app.broker.run(request.path_params["id"])
-    return StreamingResponse(
-        _events(run), media_type="text/event-stream", headers={"cache-control": "no-store"}
-    )
-
-
 async def answered(request: Request, app: App) -> Response:
     """A finished answer, with what it cost and what the memory gave for it."""
     run = app.broker.run(request.path_params["id"])
@@ -84,32 +84,26 @@ async def answered(request: Request, app: App) -> Response:
     return page(request, "part_answer.html", told=told, offered=())
 
 
-async def stop(request: Request, app: App) -> Response:
-    """Stop a run."""
-    await app.broker.run(request.path_params["id"]).cancel()
-    return Response(status_code=204)
-
-
 async def begin(request: Request, app: App) -> Response:
-    """Go over to a session of a name."""
-    label = (await form(request)).text("label") or MAIN
-    await app.leave(MAIN, channel="dashboard")
+    """Go over to another session; automations may still do something about the one that is left."""
+    given = await form(request)
+    label = given.text("label") or MAIN
+    if (left := given.text("left")) and left != label:
+        await app.leave(left, channel=_CHANNEL)
     return back(f"/chat/{segment(label)}")
 
 
-async def _told(answer: Answer) -> dict[str, Any]:
-    """An answer's text and its cost, or why there is none."""
+async def _told(answer: Answer) -> Told:
     try:
-        result: Result = await answer.result()
+        result = await answer.result()
     except EndedError as error:
-        return {"request_id": answer.id, "run_id": answer.id, "error": error, "content": "", "usage": None}
-    return {
-        "request_id": result.request_id,
-        "run_id": answer.id,
-        "error": None,
-        "content": result.response.content,
-        "usage": result.usage,
-    }
+        return Told(run_id=answer.id, request_id=answer.id, error=error)
+    return Told(
+        run_id=answer.id,
+        request_id=result.request_id,
+        content=result.response.content,
+        usage=result.usage,
+    )
 
 
 async def _last(app: App, label: str) -> str:
@@ -118,36 +112,10 @@ async def _last(app: App, label: str) -> str:
     return await app.ledgers.runtime.read(read) or ""
 
 
-async def _events(answer: Answer) -> AsyncGenerator[str]:
-    pieces = answer.deltas()
-    waiting = asyncio.ensure_future(anext(pieces, None))
-    try:
-        while True:
-            done, _ = await asyncio.wait({waiting}, timeout=_HEARTBEAT_S)
-            if not done:
-                yield ": waiting\n\n"
-                continue
-            delta = waiting.result()
-            if delta is None:
-                break
-            yield _event(delta)
-            waiting = asyncio.ensure_future(anext(pieces, None))
-    finally:
-        waiting.cancel()
-    yield "event: over\ndata: {}\n\n"
-
-
-def _event(delta: Delta) -> str:
-    told = {"text": delta.text, "tool": delta.tool, "failed": delta.failed}
-    return f"event: {delta.kind}\ndata: {json.dumps({k: v for k, v in told.items() if v})}\n\n"
-
-
 ROUTES = (
     get("/chat", shown),
     post("/chat", begin),
-    get("/chat/runs/{id}/stream", stream),
     get("/chat/runs/{id}/answer", answered),
-    post("/chat/runs/{id}/stop", stop),
     get("/chat/{label}", shown),
     post("/chat/{label}/say", say),
     get("/chat/{label}/later", later),

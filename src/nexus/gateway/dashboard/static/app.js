@@ -25,23 +25,26 @@ function follow(article) {
   const live = article.querySelector(".live");
   const working = article.querySelector(".working");
   const messages = article.closest("[data-messages]");
+  const shown = {
+    begin: () => { live.textContent = ""; },
+    restart: () => { live.textContent = ""; working.textContent = "asking again"; },
+    thinking: () => { working.textContent = "thinking"; },
+    text: (piece) => { live.textContent += piece.text || ""; working.textContent = "writing"; },
+    tool_call: (piece) => { working.textContent = `using ${piece.tool || "a tool"}`; },
+  };
   const source = new EventSource(article.dataset.stream);
-  const on = (kind, work) => source.addEventListener(kind, (event) => {
+  source.addEventListener("delta", (event) => {
+    const piece = JSON.parse(event.data);
     const stay = messages && !nearEnd(messages);
-    work(JSON.parse(event.data));
+    if (shown[piece.kind]) shown[piece.kind](piece);
     if (!stay) toEnd();
   });
-  on("begin", () => { live.textContent = ""; });
-  on("restart", () => { live.textContent = ""; working.textContent = "asking again"; });
-  on("thinking", () => { working.textContent = "thinking"; });
-  on("text", (piece) => { live.textContent += piece.text || ""; working.textContent = "writing"; });
-  on("tool_call", (piece) => { working.textContent = `using ${piece.tool || "a tool"}`; });
-  on("over", () => {
+  const finish = () => {
     source.close();
     htmx.ajax("GET", article.dataset.answer, { target: article, swap: "outerHTML" }).then(toEnd);
-  });
-  // A connection that breaks is made anew by the browser, and the answer comes from its beginning.
-  source.addEventListener("open", () => { live.textContent = ""; });
+  };
+  source.addEventListener("result", finish);
+  source.addEventListener("failed", finish);
 }
 
 function prepare(element) {

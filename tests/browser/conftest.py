@@ -1,0 +1,98 @@
+"""A real browser on a real home: `nexus up` in a process of its own, on a model server of the test."""
+
+import asyncio
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from acceptance.agents import environment
+from acceptance.program import NEXUS
+from nexus import ledgers
+from nexus.config import LedgersConfig
+from nexus.home import Home
+from nexus.ledgers import Ledgers, attach
+from nexus.testing import ModelServer
+from unit.gateway.scene import SCRIPT, Scene
+
+PATIENCE_MS = 60_000
+_SWITCHES = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A home that runs, with the model behind it."""
+
+    url: str
+    login_url: str
+    model: ModelServer
+    home: Home
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A home with a conversation, two names of one person and an automation in two versions."""
+    folder = tmp_path_factory.mktemp("browser")
+    home = Home(folder / "home")
+    home.create()
+    ledgers.create(home)
+    attach.ensure(home)
+    asyncio.run(_fill(home, folder))
+    with ModelServer() as model:
+        command = [str(NEXUS), "--home", str(home.root), "up", "--json", "--port", "0"]
+        process = subprocess.Popen(command, env=environment(model), stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            told = json.loads(process.stdout.readline())
+            yield Served(url=told["url"], login_url=told["login_url"], model=model, home=home)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+            process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    executable = shutil.which("chromium") or shutil.which("google-chrome")
+    assert executable, "these tests need Chromium: apt-get install chromium"
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=_SWITCHES.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, served: Served) -> Iterator[Page]:
+    """A browser that came in by the login link. A script error or a refused script fails its test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 860})
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.goto(served.login_url)
+    page.wait_for_url("**/chat")
+    yield page
+    context.close()
+    assert complaints == []
+
+
+async def _fill(home: Home, folder: Path) -> None:
+    async with Ledgers(home, LedgersConfig()) as opened:
+        scene = Scene(ledgers=opened)
+        _, allergy, _ = await scene.say("Hello", "I am allergic to nuts", "Keep that in mind, please")
+        await scene.remember("entity", id="sarah", name="Sarah Chen", type="Person")
+        await scene.remember("entity", id="sara", name="Sara Chen", type="Person")
+        await scene.remember("fact", about="sarah", fact="Sarah is allergic to nuts", event_id=allergy)
+        await scene.automation(folder, "greeter")
+        await scene.automation(folder, "greeter", SCRIPT.replace("{}", "None"))

@@ -1,0 +1,99 @@
+"""What a person does in the dashboard."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from browser.conftest import Served
+from nexus.testing import Turn, failures
+
+ANSWER = "You are allergic to **nuts**. " + "Nothing else is known. " * 20
+
+
+def test_without_the_link_nobody_comes_in(served: Served, page: Page) -> None:
+    stranger = page.context.browser
+    assert stranger is not None
+    context = stranger.new_context()
+    answer = context.new_page().goto(f"{served.url}/requests")
+    assert answer is not None
+    assert answer.status == 401
+    again = context.new_page().goto(served.login_url)
+    assert again is not None
+    assert again.status == 401, "a link works once"
+    context.close()
+
+
+def test_a_message_is_answered_as_it_is_written_and_leads_to_its_trace(served: Served, page: Page) -> None:
+    served.model.script(Turn(ANSWER, faults=[failures.Hold(gate="middle", after_deltas=3)]))
+    page.goto(f"{served.url}/chat")
+    page.get_by_label("Message").fill("What am I allergic to?")
+    page.keyboard.press("Enter")
+    expect(page.locator(".mine").last).to_have_text("What am I allergic to?")
+    live = page.locator(".pending .live")
+    expect(live).to_contain_text("You are allergic")
+    expect(live).not_to_contain_text("Nothing else is known. " * 10)
+    # Only once it is complete is it shown as it was meant.
+    served.model.gate("middle").open()
+    expect(page.locator(".answer strong")).to_have_text("nuts")
+    expect(page.locator(".pending")).to_have_count(0)
+    page.locator(".answer").last.get_by_role("link", name="trace").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("What am I allergic to?")
+    waterfall = page.locator(".waterfall")
+    expect(waterfall).to_contain_text("receiveEvent")
+    expect(waterfall).to_contain_text("test/large")
+    expect(waterfall.locator("tr.k-model rect")).to_have_count(1)
+
+
+def test_a_conversation_is_there_again_after_it_was_left(served: Served, page: Page) -> None:
+    page.goto(f"{served.url}/chat/main")
+    expect(page.locator(".mine")).to_have_text(["What am I allergic to?"])
+    expect(page.locator(".answer strong")).to_have_text("nuts")
+
+
+def test_a_recalled_fact_leads_to_the_message_that_it_came_from(served: Served, page: Page) -> None:
+    page.goto(f"{served.url}/memory")
+    page.get_by_label("Question").fill("Who is allergic to nuts?")
+    page.get_by_role("button", name="Recall").click()
+    result = page.locator(".results li", has_text="Sarah is allergic to nuts")
+    expect(result).to_contain_text("Why:")
+    result.get_by_role("link", name="source").click()
+    expect(page.locator("[aria-current=true]")).to_contain_text("I am allergic to nuts")
+    expect(page.locator(".thread")).to_contain_text("Keep that in mind, please")
+
+
+def test_two_names_of_one_person_are_merged_and_taken_apart_again(served: Served, page: Page) -> None:
+    page.goto(f"{served.url}/memory/merges")
+    page.get_by_role("button", name="They are one").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Sarah? Chen"))
+    page.get_by_role("button", name="Take it out again").click()
+    expect(page.get_by_role("button", name="Take it out again")).to_have_count(0)
+    page.goto(f"{served.url}/memory/entities")
+    expect(page.locator("td.main a")).to_have_count(3)
+
+
+def test_an_automation_is_disabled_and_an_older_version_comes_back(served: Served, page: Page) -> None:
+    page.goto(f"{served.url}/automations")
+    page.locator("tr", has_text="greeter").get_by_role("button", name="Disable").click()
+    expect(page.locator(".head")).to_contain_text("disabled: in the dashboard")
+    page.get_by_role("link", name="What changed").first.click()
+    expect(page.locator(".diff .add")).to_contain_text(["return None"])
+    page.get_by_role("button", name="Go back to it").click()
+    expect(page.locator(".versions li").first).to_contain_text("3")
+    expect(page.locator(".head")).to_contain_text("active")
+    expect(page.locator("pre.code").first).to_contain_text("return {}")
+
+
+def test_the_theme_is_kept(served: Served, page: Page) -> None:
+    page.goto(f"{served.url}/settings")
+    page.get_by_role("button", name="Light or dark").click()
+    chosen = page.locator("html").get_attribute("data-theme")
+    assert chosen in {"light", "dark"}
+    page.goto(f"{served.url}/requests")
+    assert page.locator("html").get_attribute("data-theme") == chosen
+
+
+def test_no_page_is_wider_than_a_small_telephone(served: Served, page: Page) -> None:
+    page.set_viewport_size({"width": 380, "height": 760})
+    for path in ("/chat", "/requests", "/memory?q=nuts", "/memory/entities/sarah", "/automations", "/usage"):
+        page.goto(f"{served.url}{path}")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
