@@ -13,8 +13,6 @@ from nexus.memory.recall import Budget, Query, kinds
 
 BUDGETS: Final[tuple[Budget, ...]] = ("low", "mid", "high")
 SCOPES: Final = ("events", "facts", "observations", "mental_models", "episodes", "entities")
-# A person waits longer than an agent may, and the first question finds nothing warm.
-_DEADLINE_MS: Final = 5_000
 _RESULTS: Final = 15
 
 
@@ -30,7 +28,6 @@ async def recall(request: Request, app: App) -> Response:
             entity_id=query.get("entity") or None,
             budget=_budget(query.get("budget")),
             max_results=_RESULTS,
-            deadline_ms=_DEADLINE_MS,
         )
         answer = await (await app.recall()).find(asked)
     template = "part_recall.html" if is_part(request) else "recall.html"
