@@ -101,7 +101,9 @@ class ModelsConfig:
     manager: tuple[str, ...] = _setting((), "Talks with you and hands out work.")
     worker: tuple[str, ...] = _setting((), "Does the work that is handed out. Empty: the manager's.")
     fast: tuple[str, ...] = _setting((), "Small decisions that must not take long. Empty: the worker's.")
-    writer: tuple[str, ...] = _setting((), "Writes the memory. Empty: the worker's.")
+    writer: tuple[str, ...] = _setting(
+        (), "Writes the memory after each turn, in a fork of the conversation. Empty: nobody does."
+    )
     consolidation: tuple[str, ...] = _setting((), "Makes observations of facts. Empty: the writer's.")
     reflection: tuple[str, ...] = _setting((), "Answers `nexus reflect`. Empty: the worker's.")
 

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import pytest
 
+import nexus.roles.bundled
 from acceptance.agents import PATIENCE_S, environment, finish, rows
 from acceptance.program import NEXUS
 from apps import dispatching
@@ -119,7 +120,7 @@ def test_a_writer_learns_and_its_turns_follow_each_other(
     register(
         home,
         tmp_path,
-        "memory-writer",
+        "note-taker",
         _LEARNER,
         *("--hook-point", "after:runAgent", "--async", "--workspace", "--self-improvement"),
     )
@@ -132,17 +133,17 @@ def test_a_writer_learns_and_its_turns_follow_each_other(
     with chatting(home, server) as chat:
         chat.write("First\nSecond\n")
         chat.flush()
-        learned = home.meeseeks / "memory-writer" / "SKILLS.md"
+        learned = home.meeseeks / "note-taker" / "SKILLS.md"
         _until(lambda: len(server.exchanges) == 6)
         _until(lambda: "names" in learned.read_text())
         _until(lambda: not rows(home, "runtime", "SELECT 1 FROM invocations WHERE status <> 'done'"))
 
-    label = "meeseeks:memory-writer:main"
+    label = "meeseeks:note-taker:main"
     query = f"SELECT started_at, ended_at, status FROM executions WHERE session_label = '{label}' ORDER BY id"
     first, second = rows(home, "runtime", query)
     assert (first[2], second[2]) == ("done", "done")
     assert first[1] <= second[0], "the second began after the first had ended"
-    assert [each["status"] for each in logs(home, "memory-writer")] == ["done", "done"]
+    assert [each["status"] for each in logs(home, "note-taker")] == ["done", "done"]
     assert learned.read_text() == "# Skills\n- Note names first.\n"
 
 
@@ -187,9 +188,11 @@ def test_old_hooks_folders_and_plugins_are_listed_and_fire(tmp_path: Path, serve
     path = {"PYTHONPATH": str(tmp_path / "site")}
 
     listed = finish(home, environment(None, **path), "automations", "list", "--json")
+    bundled = {each.name for each in nexus.roles.bundled.bundled()}
     found = {each["name"]: each["state"] for each in json.loads(listed.stdout)}
-    states = {name: found.get(name) for name in ("old", "folder", "tea-plugin")}
-    assert set(states.values()) == {"active"}
+    states = {name: state for name, state in found.items() if name not in bundled}
+    assert states == {"old": "active", "folder": "active", "tea-plugin": "active"}
+    assert bundled <= found.keys()
     server.script("Hello")
     say(home, server, "Hi", **path)
     for name in states:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from nexus import __version__, config, ledgers
+from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.broker.tools import sandbox
 from nexus.cli import model_checks
 from nexus.cli.findings import Finding, Level
@@ -17,6 +18,7 @@ from nexus.cli.place import size
 from nexus.errors import ConfigError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, PRIVATE_FILE, Home
 from nexus.ledgers import attach, health, migrate
+from nexus.roles.bundled import switched_off
 from nexus.skills import folder
 
 _LITTLE_SPACE_BYTES = 1024**3
@@ -151,6 +153,9 @@ def _models(loaded: config.Config) -> Iterator[Finding]:
     else:
         if not missing:
             yield Finding(check="models", level="ok", message=f"The manager is {chosen}")
+        for path, reason in switched_off(loaded).items():
+            name = path.removeprefix(IN_PROCESS)
+            yield Finding(check="automations", level="ok", message=f"{name} is off: {reason}")
 
 
 def _databases(home: Home, *, thorough: bool) -> Iterator[Finding]:
