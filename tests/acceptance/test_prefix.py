@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from apps import app_on
+from memory_writers import is_reflection, is_writer, quiet, writing
 from nexus.app import App
 from nexus.home import Home
 from nexus.ledgers.runtime import requests
@@ -90,3 +91,46 @@ async def test_thirty_turns_and_a_fork_share_their_prefix(home: Home, server: Mo
     read = [exchange.answer.usage.cache_read_tokens for exchange in server.exchanges[1:]]
     assert all(tokens > 0 for tokens in read)
     assert read == sorted(read)
+
+
+# As people talk with an agent: a question of a few lines, an answer of a few paragraphs.
+_QUESTION = (
+    "Question {n}: Ada asks about the ferry to Bergen on the {n}. of May, and whether the cabins are taken. "
+    * 3
+)
+_ANSWER = (
+    "Answer {n}: the ferry of the {n}. leaves at nine; two cabins are left, one with a window to the sea. "
+    * 8
+)
+
+
+def prefix_bytes(later: ModelRequest, earlier: ModelRequest) -> int:
+    """How much of a request is the one before it, byte for byte: all of that but the end of its messages.
+
+    Providers read tools and settings first, wherever they stand in the body.
+    """
+    assert_extends(later, earlier)
+    before, said, after = split(earlier)
+    return len(before) + len(_MESSAGES) + len(said) + len(after)
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_a_writer_reads_most_of_its_prompt_from_its_parents_prefix(
+    home: Home, server: ModelServer, wire: str
+) -> None:
+    """After thirty turns at least 85 % of the writer's request, in tokens and in bytes, is its parent's."""
+    server.when(is_reflection).always("Nothing learned")
+    for turn in range(_TURNS):
+        server.script(_ANSWER.format(n=turn))
+    async with app_on(home, server, wire) as app:
+        for turn in range(_TURNS - 1):
+            await (await app.say(_QUESTION.format(n=turn))).result()
+    server.when(is_writer).script("Nothing to remember")
+    async with writing(home, server, wire) as app:
+        await (await app.say(_QUESTION.format(n=_TURNS - 1))).result()
+        await quiet(app)
+    parent, written = server.exchanges[_TURNS - 1 : _TURNS + 1]
+    assert is_writer(written.request)
+    assert prefix_bytes(written.request, parent.request) >= 0.85 * len(written.request.body)
+    used = written.answer.usage
+    assert used.cache_read_tokens >= 0.85 * used.prompt_tokens
