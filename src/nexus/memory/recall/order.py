@@ -136,6 +136,7 @@ def _reasons(ranked: selection.Ranked, found: Found, row: int, now: datetime) ->
     known = [named.name for named in found.entities.values()]
     names += [name for name in known if name and name.lower() in item.text.lower()]
     about = found.entities.get(item.subject_id or "")
+    names += [about.name] if about and about.name else []
     return Reasons(
         arms={s.arm: (s.rank, s.score) for s in reversed(seen)} or {_NEIGHBOUR_ARM: (0, 0.0)},
         matched_words=tuple(

@@ -1,0 +1,111 @@
+"""A thing is found by whatever it is called, and what was said of it counts as speaking of it."""
+
+import pytest
+
+from nexus.ledgers import Ledgers
+from nexus.memory.operations import Memory
+from nexus.memory.recall import Query, Recall, Result, Visibility
+from nexus.memory.recall.naming import entities_misspelt, entities_named
+from nexus.memory.recall.question import understand
+from unit.memory.recall.homes import LONG_MS, NOW, say
+
+
+async def _know(
+    opened: Ledgers, name: str, *facts: str, alias: tuple[str, ...] = (), **more: str
+) -> list[str]:
+    memory = Memory(opened)
+    await memory.run("entity", {"name": name, "type": "Thing", "alias": list(alias)})
+    made = [await memory.run("fact", {"about": name, "fact": fact, **more}) for fact in facts]
+    return [str(each["id"]) for each in made]
+
+
+async def _find(opened: Ledgers, text: str, **more: bool) -> list[Result]:
+    recall = Recall(opened, None, now=lambda: NOW)
+    query = Query(text=text, budget="low", deadline_ms=LONG_MS, **more)
+    return list((await recall.find(query)).results)
+
+
+async def test_a_fact_is_found_by_an_alias_that_it_does_not_say(opened: Ledgers) -> None:
+    (fact,) = await _know(
+        opened, "Kubernetes", "Services are deployed with Helm charts.", alias=("k8s", "kube")
+    )
+    (result,) = [each for each in await _find(opened, "What about k8s?") if each.item.kind == "fact"]
+    assert result.item.id == fact
+    assert result.reasons.about == "Kubernetes"
+    assert "Kubernetes" in result.reasons.matched_names
+
+
+@pytest.mark.parametrize(
+    ("word", "is_one"),
+    [
+        ("typscript", True),
+        ("typsecript", True),
+        ("typescripts", True),
+        ("TypeScrypt", True),
+        ("tapescript", False),
+        ("postscript", False),
+        ("tpescript", False),
+        ("typsrcipt", False),
+    ],
+)
+async def test_a_slip_of_the_pen_is_forgiven_but_not_at_the_beginning(
+    opened: Ledgers, word: str, is_one: bool
+) -> None:
+    await _know(opened, "TypeScript")
+    found = await opened.identity.read(lambda connection: entities_misspelt(connection, [word]))
+    assert bool(found) is is_one
+    assert all(word.lower().startswith(term[:3]) for named in found.values() for term in named.words)
+
+
+async def test_a_short_word_is_what_it_is(opened: Ledgers) -> None:
+    await _know(opened, "k8s")
+    assert not await opened.identity.read(lambda connection: entities_misspelt(connection, ["k9s"]))
+
+
+async def test_a_word_that_people_use_is_no_slip(opened: Ledgers) -> None:
+    await _know(opened, "Mara", "Her father never writes.")
+    for _ in range(3):
+        await say(opened, "talk", ("Ann", "The rocket flies to mars again."))
+    assert [
+        each.reasons.about for each in await _find(opened, "mars", unjudged=True) if each.reasons.about
+    ] == []
+
+
+async def test_the_words_that_name_it_are_known(opened: Ledgers) -> None:
+    await _know(opened, "Dead Letter Queue", alias=("DLQ",))
+    question = understand("What is in the dead letter queue, the DLQ?", NOW)
+    (named,) = (await opened.identity.read(lambda connection: entities_named(connection, question))).values()
+    assert named.name == "Dead Letter Queue"
+    assert named.words >= {"dead", "letter", "dlq"}
+
+
+async def test_what_was_replaced_or_has_run_out_is_stale(opened: Ledgers) -> None:
+    old, new = await _know(opened, "Linting", "Linting is done with TSLint", "Linting is done with Biome")
+    await Memory(opened).run("causal-link", {"cause": old, "effect": new, "relation": "replaced"})
+    (past,) = await _know(opened, "Hosting", "Hosting is being decided", valid_until="2026-03-01")
+    (still,) = await _know(opened, "Leave", "Leave is granted to Ann", valid_until="2030-01-01")
+    found = {each.item.id: each.item for each in await _find(opened, "linting hosting leave", unjudged=True)}
+    assert found[old].stale_since is not None
+    assert found[past].stale_since == "2026-03-01T00:00:00.000Z"
+    assert found[new].stale_since is None
+    assert found[still].stale_since is None
+
+
+async def test_a_message_that_facts_were_taken_from_can_be_left_out(opened: Ledgers) -> None:
+    (event,) = await say(opened, "talk", ("Ann", "My new cello is made of maple."))
+    await _know(opened, "Cello", "Ann has a cello of maple", event=event)
+    kinds = [
+        each.item.kind for each in await _find(opened, "the cello of maple", unjudged=True, retained=False)
+    ]
+    assert "event" not in kinds
+    assert "fact" in kinds
+
+
+async def test_things_are_looked_up_by_id_as_far_as_they_may_be_seen(opened: Ledgers) -> None:
+    (event,) = await say(opened, "talk", ("Ann", "My new cello is made of maple."), channel="home")
+    (fact,) = await _know(opened, "Cello", "Ann has a cello of maple", event=event)
+    (other,) = await _know(opened, "Tea", "The tea is green")
+    recall = Recall(opened, None, now=lambda: NOW)
+    assert [item.id for item in await recall.known([other, event, "fact_0", fact])] == [other, event, fact]
+    narrow = Recall(opened, None, visible=Visibility(channels=frozenset({"home"})), now=lambda: NOW)
+    assert [item.id for item in await narrow.known([other, event, fact])] == [event, fact]
