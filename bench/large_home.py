@@ -277,7 +277,8 @@ class _Maker:
             at = self._at(number, size.facts)
             target = _entity(number * 7 % size.entities)
             yield (
-                f"fact_{number}", _entity(source), "KNOWS", target, self._said(10), at, _event(number % size.events), f"epi_{number % size.episodes:06}", at,
+                f"fact_{number}", _entity(source), "KNOWS", target, self._said(10), at,
+                _event(number % size.events), f"epi_{number % size.episodes:06}", at,
             )  # fmt: skip
 
     def _said(self, words: int) -> str:
