@@ -11,6 +11,7 @@ With --write, a section of RESULTS.md is written and, where matplotlib is instal
 
 import argparse
 import asyncio
+import importlib
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -224,9 +225,7 @@ def faults(scored: list[beliefs.Scored]) -> str:
 
 def plot(fared: Fared, file: Path) -> None:
     """Silence against hits, a point for each threshold."""
-    from matplotlib import pyplot
-
-    library: Any = pyplot
+    library: Any = importlib.import_module("matplotlib.pyplot")
     figure, axes = library.subplots(figsize=(6, 4.5))
     for half in ("tuning", "held out"):
         points = [fared[f"answerable {name}", half] for name in _CURVE]
