@@ -10,12 +10,12 @@ from nexus import ids
 from nexus.answer import Delta
 from nexus.broker.agent import loop
 from nexus.broker.agent.models import Models
-from nexus.broker.agent.records import Attempt, BegunCall, CallTool, Limits, Message, Outcome, Spent, ToolCall
+from nexus.broker.agent.records import Attempt, BegunCall, CallTool, Limits, Message, Outcome, ToolCall
 from nexus.broker.streams import Streams
 from nexus.broker.tools import Tool
 from nexus.broker.tools.tool import check, parameters
 from nexus.config import Config, ModelsConfig, ProviderConfig
-from nexus.errors import ToolError
+from nexus.errors import BudgetError, ToolError
 from nexus.testing import ModelServer, Usage
 
 T = TypeVar("T")
@@ -57,7 +57,8 @@ class MemoryJournal:
         default_factory=dict[str, tuple[ToolCall, str | None, str | None, bool]]
     )
     attempts: list[Attempt] = field(default_factory=list[Attempt])
-    before: Spent = field(default_factory=Spent)
+    asked_before: int = 0
+    broke: BudgetError | None = None
 
     async def message(self, offset: int) -> str | None:
         return self.messages[offset].parts_json if offset in self.messages else None
@@ -79,13 +80,12 @@ class MemoryJournal:
         self.attempts = [known for known in self.attempts if known.id != attempt.id] + [attempt]
         self.attempts.sort(key=lambda known: known.id)
 
-    async def spent(self) -> Spent:
-        used = self.bill
-        return Spent(
-            requests=self.before.requests + len(self.attempts),
-            tokens=self.before.tokens + used.prompt_tokens + used.output_tokens,
-            cost_microusd=self.before.cost_microusd + sum(a.cost_microusd or 0 for a in self.attempts),
-        )
+    async def asked(self) -> int:
+        return self.asked_before + len(self.attempts)
+
+    async def afford(self) -> None:
+        if self.broke is not None:
+            raise self.broke
 
     @property
     def bill(self) -> Usage:

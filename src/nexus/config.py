@@ -133,20 +133,35 @@ class ProviderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentsConfig:
-    """Limits of agents. Those of requests, tokens and money hold for a message and all work it leads to."""
+    """Limits of agents. What they may spend is in [budgets]."""
 
     max_turns: int = _setting(50, "The most times that one run asks a model.", least=1)
     timeout_ms: int = _setting(1_800_000, "How long one run may take.", least=1)
-    max_requests: int = _setting(500, "The most requests to models. 0: no limit.")
-    max_tokens: int = _setting(0, "The most tokens, read and written. 0: no limit.")
-    max_cost_usd: float = _setting(
-        10.0, "The most money, where the prices of the models are known. 0: no limit."
+    max_requests: int = _setting(
+        500, "The most requests to models for a message and all work that it leads to. 0: no limit."
     )
     context_tokens: int = _setting(
         150_000, "How long a conversation may get before its older part is summarised.", least=1_000
     )
     max_depth: int = _setting(2, "How deep workers may hand out work themselves. 0: no workers at all.")
     max_workers: int = _setting(8, "The most workers that one run may have at work at a time.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetsConfig:
+    """What may be spent, in US dollars and in tokens, looked at before each request to a model. 0: no limit.
+
+    Money counts where the price of a model is known, tokens always. Days and months are those of UTC.
+    """
+
+    request_usd: float = _setting(10.0, "The most money for one message and all work that it leads to.")
+    request_tokens: int = _setting(0, "The same in tokens.")
+    automation_usd: float = _setting(0.0, "The most money that each automation may spend in a day.")
+    automation_tokens: int = _setting(0, "The same in tokens.")
+    day_usd: float = _setting(0.0, "The most money that the whole home may spend in a day.")
+    day_tokens: int = _setting(0, "The same in tokens.")
+    month_usd: float = _setting(0.0, "The most money that the whole home may spend in a month.")
+    month_tokens: int = _setting(0, "The same in tokens.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +242,7 @@ class Config:
     models: ModelsConfig = ModelsConfig()
     providers: dict[str, ProviderConfig] = field(default_factory=_providers)
     agents: AgentsConfig = AgentsConfig()
+    budgets: BudgetsConfig = BudgetsConfig()
     tools: ToolsConfig = ToolsConfig()
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
     automations: AutomationsConfig = AutomationsConfig()

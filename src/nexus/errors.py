@@ -18,7 +18,8 @@ NexusError
 │   ├── ModelError           no model that was asked gave an answer
 │   │   └── ModelRefusedError  none takes the request as it is, such as one that is too long
 │   ├── StoppedError         somebody stopped a run before it had an answer
-│   ├── LimitError           a run reached a limit of turns, time, requests, tokens or money
+│   ├── LimitError           a run reached a limit of turns, time or requests
+│   │   └── BudgetError      what may be spent on a message, an automation, a day or a month is used up
 │   └── UnusableAnswerError  a model's answer is not what it was asked for
 ├── AccessError              somebody may not do what they asked for
 ├── AutomationError          an automation could not be registered, found or run
@@ -114,7 +115,11 @@ class ModelRefusedError(ModelError):
 
 
 class LimitError(AgentError):
-    """A run reached a limit of turns, time, requests, tokens or money."""
+    """A run reached a limit of turns, time or requests."""
+
+
+class BudgetError(LimitError):
+    """What may be spent on a message, an automation, a day or a month is used up."""
 
 
 class UnusableAnswerError(AgentError):

@@ -168,18 +168,18 @@ def test_lists_and_named_sections_can_come_from_the_environment(tmp_path: Path) 
             "NEXUS_PROVIDERS_MY_HOST_BASE_URL": "http://host/v1",
             "NEXUS_PROVIDERS_MY_HOST_HEADERS": "x-team=blue,x-more=env:MORE",
             "NEXUS_PROVIDERS_LOCAL_STALL_MS": "9",
-            "NEXUS_AGENTS_MAX_COST_USD": "0.5",
+            "NEXUS_BUDGETS_DAY_USD": "0.5",
         },
     )
     assert loaded.models.manager == ("my_host/a", "my_host/b")
     assert loaded.providers["my_host"].base_url == "http://host/v1"
     assert loaded.providers["my_host"].headers == {"x-team": "blue", "x-more": "env:MORE"}
     assert loaded.providers["local"] == ProviderConfig(base_url="http://localhost:8080/v1", stall_ms=9)
-    assert loaded.agents.max_cost_usd == 0.5
+    assert loaded.budgets.day_usd == 0.5
 
 
 def test_a_whole_number_is_a_number(tmp_path: Path) -> None:
-    assert config.load(_written(tmp_path, "[agents]\nmax_cost_usd = 3\n"), {}).agents.max_cost_usd == 3.0
+    assert config.load(_written(tmp_path, "[budgets]\nday_usd = 3\n"), {}).budgets.day_usd == 3.0
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_whole_number_is_a_number(tmp_path: Path) -> None:
         ("[providers.local]\nbase = 'x'", "`base` is not a setting in [providers.local]"),
         ("[models]\nmanager = [3]", "[models] manager must be a list of texts"),
         ("[mcp.notes]\nenv = { A = 3 }", "[mcp.notes] env must be a table of texts"),
-        ("[agents]\nmax_cost_usd = -1", "max_cost_usd must be at least 0"),
+        ("[budgets]\nday_usd = -1", "day_usd must be at least 0"),
     ],
 )
 def test_a_mistake_in_a_list_or_a_named_section_is_named(tmp_path: Path, text: str, message: str) -> None:

@@ -19,6 +19,7 @@ def test_the_exported_errors_are_these() -> None:
         "AccessError",
         "AgentError",
         "AutomationError",
+        "BudgetError",
         "CareError",
         "ConfigError",
         "GatewayError",

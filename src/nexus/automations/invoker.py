@@ -69,7 +69,7 @@ class Invoker:
     ) -> Ended:
         """Run it, and read what it returned."""
         begun = time.perf_counter()
-        services = InvocationServices(self._services, invocation_id)
+        services = InvocationServices(self._services, invocation_id, entry.automation.name)
         ready = _Ready(workspace=None, files={}, script=None)
         try:
             if entry.handler is None or entry.automation.workspace_dir:

@@ -21,9 +21,10 @@ class InvocationServices:
     a crash finds the runs that it had started, and none is paid for twice.
     """
 
-    def __init__(self, services: Services, invocation_id: str) -> None:
+    def __init__(self, services: Services, invocation_id: str, automation: str) -> None:
         self._services = services
         self._invocation_id = invocation_id
+        self._automation = automation
         self.runs: dict[str, Run] = {}
 
     async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
@@ -37,6 +38,8 @@ class InvocationServices:
         *,
         access: Access | None = None,
     ) -> Run:
+        # Whatever a script wrote there: it spends on its own account.
+        assembled.automation, assembled.invocation_id = self._automation, self._invocation_id
         id_ = execution_id or run_id(self._invocation_id, len(self.runs))
         run = await self._services.start_execution(request, assembled, id_, access=access)
         self.runs[run.id] = run

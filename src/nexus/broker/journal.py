@@ -12,7 +12,8 @@ import apsw
 
 from nexus import clock
 from nexus.answer import Totals
-from nexus.broker.agent.records import Attempt, BegunCall, Message, Spent, ToolCall
+from nexus.broker.agent.records import Attempt, BegunCall, Message, ToolCall
+from nexus.broker.budgets import Budgets, Spender
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, tool_calls
 from nexus.ledgers.agents.messages import NewMessage
@@ -32,15 +33,20 @@ class LedgerJournal:
         request: Request,
         turn: OpenTurn,
         *,
-        execution_id: str,
         role: str,
+        budgets: Budgets,
+        spender: Spender,
+        invocation_id: str | None = None,
         event_id: str | None = None,
     ) -> None:
         self._ledgers = ledgers
         self._request = request
         self._turn = turn
-        self._execution_id = execution_id
+        self._execution_id = spender.execution_id
         self._role = role
+        self._budgets = budgets
+        self._spender = spender
+        self._invocation_id = invocation_id
         self._event_id = event_id
         # A run that is resumed looks at the answers that it has, and then makes the calls of the last one.
         self._last_offset = 0
@@ -119,12 +125,16 @@ class LedgerJournal:
 
         await self._ledgers.runtime.write(record)
 
-    async def spent(self) -> Spent:
-        """What the message at the root and all that it led to have used."""
+    async def asked(self) -> int:
+        """How many requests to models the message at the root and all that it led to have made."""
         total = await self._ledgers.runtime.read(
             partial(usage.of_root, root_request_id=self._request.root_request_id)
         )
-        return Spent(requests=total.calls, tokens=total.tokens, cost_microusd=total.cost_microusd)
+        return total.calls
+
+    async def afford(self) -> None:
+        """Refuse a further request, with a BudgetError, where a budget is used up."""
+        await self._budgets.check(self._spender)
 
     async def used(self) -> Totals:
         """What this run has used."""
@@ -136,6 +146,7 @@ class LedgerJournal:
             request_id=self._request.request_id,
             root_request_id=self._request.root_request_id,
             execution_id=self._execution_id,
+            invocation_id=self._invocation_id,
             span_id=span_id,
             role=self._role,
             provider=attempt.provider,
@@ -145,6 +156,7 @@ class LedgerJournal:
             cache_write_tokens=attempt.cache_write_tokens,
             output_tokens=attempt.output_tokens,
             cost_microusd=attempt.cost_microusd,
+            automation=self._spender.automation or None,
         )
 
     def _span(self, id_: str, kind: str, name: str) -> Span:

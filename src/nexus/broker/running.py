@@ -12,6 +12,7 @@ from nexus.broker.agent import loop
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
+from nexus.broker.budgets import Budgets, Spender
 from nexus.broker.compaction import compact
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.journal import LedgerJournal, key_of
@@ -26,11 +27,14 @@ from nexus.errors import AgentError, NexusError, ToolError
 from nexus.ledgers.agents import history, tool_calls, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
-from nexus.ledgers.runtime import requests
+from nexus.ledgers.runtime import requests, usage
 from nexus.request import Access, Request
 
 WORK = "agent"
 """The name under which runs are stored: it must outlive an upgrade."""
+
+_OWN_SESSIONS = "meeseeks:"
+"""How the labels of sessions begin that belong to an automation or a role of the program's own."""
 
 BeforeWorker = Callable[[Request, AssembledContext], Awaitable[None]]
 """Called with a worker's context before its run begins; it may change the context."""
@@ -81,12 +85,14 @@ class AgentRun:
         self._turn = turn
         self._ledgers = turn.ledgers
         self._opened: OpenTurn | None = None
+        self._automation = ""
 
     async def __call__(self) -> dict[str, Any]:
         request = await requests.restore(self._ledgers, self._turn.execution.request_id)
         if request is None:
             raise AgentError("The request of this run was forgotten")
         context = self._asked()
+        self._automation = await self._on_account_of(request, context)
         stream = self._parts.streams.open(self._turn.execution.id)
         try:
             context = await self._prepared(request, context)
@@ -117,6 +123,17 @@ class AgentRun:
         for other in others:
             first.current_message = f"{first.current_message}\n\n{other.current_message}"
         return first
+
+    async def _on_account_of(self, request: Request, context: AssembledContext) -> str:
+        """The automation that this run works for, if any: the one that started it, or its dispatcher's."""
+        if context.automation:
+            return context.automation
+        if context.session_label.startswith(_OWN_SESSIONS):
+            return context.session_label.split(":")[1]
+        if request.depth == 0:
+            return ""
+        above = partial(usage.automation_of_dispatcher, worker_request_id=request.request_id)
+        return await self._ledgers.runtime.read(above) or ""
 
     async def _prepared(self, request: Request, context: AssembledContext) -> AssembledContext:
         """The context as the rooms above leave it, with the session's history made to fit."""
@@ -172,12 +189,20 @@ class AgentRun:
     def _journal(
         self, request: Request, context: AssembledContext, opened: OpenTurn, event_id: str | None
     ) -> LedgerJournal:
+        spender = Spender(
+            request_id=request.request_id,
+            root_request_id=request.root_request_id,
+            execution_id=self._turn.execution.id,
+            automation=self._automation,
+        )
         return LedgerJournal(
             self._ledgers,
             request,
             opened,
-            execution_id=self._turn.execution.id,
             role=context.role,
+            budgets=Budgets(self._ledgers, self._parts.config.budgets),
+            spender=spender,
+            invocation_id=context.invocation_id,
             event_id=event_id,
         )
 
@@ -286,8 +311,6 @@ def _limits(config: Config, context: AssembledContext) -> Limits:
         max_turns=context.max_turns or agents.max_turns,
         timeout_ms=context.timeout_ms or agents.timeout_ms,
         max_requests=agents.max_requests,
-        max_tokens=agents.max_tokens,
-        max_cost_usd=agents.max_cost_usd,
     )
 
 

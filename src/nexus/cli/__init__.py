@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("nexus.cli.models:models", "See and fetch the small networks that the memory uses."),
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
     "trace": ("nexus.cli.trace:trace", "See what was done for a request, how long it took, what it cost."),
+    "usage": ("nexus.cli.usage:usage", "See what was spent on what, and what may be spent."),
     "automations": ("nexus.cli.automations:automations", "Register what runs at hook points."),
     "mcp": ("nexus.cli.mcp:mcp", "Give other agents this memory."),
     "access": ("nexus.cli.access:access", "Decide who may talk to the agent, and what they may reach."),

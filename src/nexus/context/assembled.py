@@ -33,6 +33,9 @@ class AssembledContext:
     timeout_ms: int | None = None
     tool_timeout_ms: int | None = None
     """How long one call of a sandboxed tool may take; None: as long as the sandbox allows."""
+    automation: str = ""
+    """On whose account it runs, where an automation started it. The runtime says it, never a script."""
+    invocation_id: str | None = None
 
     def prepend(self, text: str) -> None:
         """Put text before the current message: it belongs to this task and not to the session."""

@@ -9,7 +9,7 @@ from nexus.demo import conversations
 from nexus.demo.month import Scene
 from nexus.demo.people import OWNER_SENDER
 from nexus.demo.runs import Run, Runs
-from nexus.demo.spending import LOCAL, MANAGER, WORKER
+from nexus.demo.spending import LOCAL, MANAGER, WORKER, Caused
 from nexus.demo.telling import Telling
 from nexus.demo.tracing import Tracing
 from nexus.ledgers import events
@@ -50,13 +50,20 @@ class Answers:
         await conversations.learn(self.telling, scene, said, request_id)
 
     async def answer(
-        self, scene: Scene, text: str, answer: str, *, work: bool, status: Status = "done"
+        self,
+        scene: Scene,
+        text: str,
+        answer: str,
+        *,
+        work: bool,
+        status: Status = "done",
+        refused: bool = False,
     ) -> tuple[list[str], str]:
         """One message and its answer: the ids of their events, and of the request."""
         request = await self._received(scene, text)
         tracing = Tracing(self.telling, request, self.error_limit)
         await self._before(request, tracing, scene if work else None)
-        error = _OVERLOADED if status == "failed" else None
+        error = _OVERLOADED if status == "failed" and not refused else None
         run = Run(
             label=scene.thread,
             role="manager",
@@ -67,6 +74,7 @@ class Answers:
             event_id=request.event.id,
             model=self._model(scene),
             error="It was cancelled." if status == "cancelled" else error,
+            refused=refused,
             turns_before=self.spoken.get(scene.thread, 0),
         )
         runs = Runs(self.telling, request, tracing)
@@ -92,7 +100,7 @@ class Answers:
 
     def _model(self, scene: Scene) -> str:
         """Small talk goes to a small model, some of it to one of one's own."""
-        if scene.summary:
+        if scene.summary or not scene.lines:
             return MANAGER
         return LOCAL if self.telling.draw.random() < 0.08 else WORKER
 
@@ -173,7 +181,7 @@ class Answers:
             said=f"Write down in one line what this was about: {run.said}",
             answer=f"Asked: {run.said[:60]}",
             model=WORKER,
-            invocation_id=invocation_id,
+            caused=Caused(automation=notes.name, invocation_id=invocation_id),
             turns_before=self.spoken.get(label, 0),
         )
         await runs.run(work)

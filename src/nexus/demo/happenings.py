@@ -34,6 +34,7 @@ class Happenings:
                 (16.4, partial(self._go_wrong, "failed")),
                 (18, partial(self._revise, 3)),
                 (20.5, partial(self._go_wrong, "cancelled")),
+                (22.8, self._spend_too_much),
                 (24, self._tell_brams_apart),
                 (26.5, self._close_parcels),
             )
@@ -72,6 +73,15 @@ class Happenings:
         )
         text = "Read the whole plan of the Tidal Room and tell me what contradicts itself."
         await self._answers.answer(scene, text, "", work=True, status=status)
+
+    async def _spend_too_much(self) -> None:
+        """A message whose answer costs more than one message may."""
+        files = tuple(("read_file", f"invoices/{year}.csv") for year in range(2014, 2026))
+        scene = Scene(
+            at=self._telling.calendar.now(), channel="cli", thread="work", lines=(), work=Work(tools=files)
+        )
+        text = "Read every invoice that we ever wrote, and tell me what oak has cost us over the years."
+        await self._answers.answer(scene, text, "", work=True, status="failed", refused=True)
 
     async def _tell_brams_apart(self) -> None:
         """Two of the merge candidates are not one; the rest is left for whoever looks."""

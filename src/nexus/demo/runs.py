@@ -9,15 +9,16 @@ from nexus import clock, ids
 from nexus.answer import Response, Result
 from nexus.broker.agent.messages import exchange
 from nexus.broker.agent.records import ToolCall
+from nexus.broker.budgets import Spender, Standing, hit, refusal
 from nexus.broker.running import WORK
 from nexus.context import AssembledContext
-from nexus.demo.spending import MANAGER, WORKER, Call
+from nexus.demo.spending import MANAGER, WORKER, Call, Caused
 from nexus.demo.telling import Telling
 from nexus.demo.tracing import Tracing
 from nexus.ledgers.agents import messages, tool_calls, turns
 from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
-from nexus.ledgers.runtime import dispatches, executions, requests, usage
+from nexus.ledgers.runtime import budgets, dispatches, executions, requests, usage
 from nexus.ledgers.runtime.dispatches import NewDispatch
 from nexus.ledgers.runtime.executions import NewExecution
 from nexus.request import Agent, Request
@@ -53,9 +54,11 @@ class Run:
     workers: tuple[str, ...] = ()
     event_id: str | None = None
     model: str = MANAGER
-    invocation_id: str | None = None
+    caused: Caused | None = None
     error: str | None = None
     """Where it fails: why."""
+    refused: bool = False
+    """Whether it ends because it may not spend more."""
     turns_before: int = 0
 
 
@@ -76,6 +79,8 @@ class Runs:
         await runtime.write(partial(executions.begin, execution_id=new.id))
         turn = await self._turn(run, new.id)
         await self._talk(run, new.id, turn)
+        if run.refused:
+            run.error = await self._refused(new.id)
         end_turn = partial(turns.end, turn_id=turn.id, status=status, error=run.error)
         await self._telling.ledgers.agents.write(end_turn)
         result = await self._result(run, new.id) if status == "done" else None
@@ -96,7 +101,7 @@ class Runs:
             id=execution_id,
             request_id=self._request.request_id,
             session_label=run.label,
-            lane=_LANES["background" if run.invocation_id else run.role],
+            lane=_LANES["background" if run.caused else run.role],
             work=WORK,
             mode="followup",
             input={"context": context.to_json()},
@@ -132,6 +137,8 @@ class Runs:
             await self._append(
                 turn, offset + 1, NewMessage(role="tool", content=result, parts_json=forms[offset + 1])
             )
+        if run.refused:
+            return
         await self._model(run, execution_id, len(steps), 30 + len(run.answer) // 4)
         if run.error is None:
             await self._append(
@@ -139,6 +146,18 @@ class Runs:
                 2 * len(steps) + 1,
                 NewMessage(role="assistant", content=run.answer, parts_json=forms[-1], model=run.model),
             )
+
+    async def _refused(self, execution_id: str) -> str:
+        """What the budget of a message says when it is used up, to the cent."""
+        runtime, root = self._telling.ledgers.runtime, self._request.root_request_id
+        total = await runtime.read(partial(usage.of_root, root_request_id=root))
+        used = total.cost_microusd / 1_000_000
+        spender = Spender(
+            request_id=self._request.request_id, root_request_id=root, execution_id=execution_id
+        )
+        standing = Standing(budget="request", unit="usd", most=int(used * 100) / 100, used=used)
+        await runtime.write(partial(budgets.record, hit=hit(standing, spender)))
+        return f"BudgetError: {refusal(standing)}"
 
     def _steps(self, run: Run) -> list[tuple[ToolCall, str]]:
         tasks = [("agent_send", task) for task in run.workers]
@@ -166,7 +185,7 @@ class Runs:
             output=output,
         )
         error = run.error if number == len(run.tools) + len(run.workers) else None
-        await self._tracing.model(call, execution_id, run.role, run.invocation_id, error or "")
+        await self._tracing.model(call, execution_id, run.role, run.caused, error or "")
 
     async def _call(
         self, run: Run, execution_id: str, turn: OpenTurn, offset: int, call: ToolCall, result: str

@@ -14,6 +14,14 @@ _PRICES = {MANAGER: (3.0, 0.3, 3.75, 15.0), WORKER: (1.0, 0.1, 1.25, 5.0)}
 
 
 @dataclass(frozen=True, kw_only=True)
+class Caused:
+    """The automation that something was done for, and in which of its runs."""
+
+    automation: str
+    invocation_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Call:
     """One request to a model."""
 
@@ -41,7 +49,7 @@ class Call:
         return round(420 + 0.02 * (self.fresh + self.written) + 11.5 * self.output, 1)
 
     def row(
-        self, request: Request, execution_id: str, span_id: str, role: str, invocation_id: str | None = None
+        self, request: Request, execution_id: str, span_id: str, role: str, caused: Caused | None = None
     ) -> UsageRow:
         """What the ledger keeps of it."""
         return UsageRow(
@@ -49,7 +57,8 @@ class Call:
             request_id=request.request_id,
             root_request_id=request.root_request_id,
             execution_id=execution_id,
-            invocation_id=invocation_id,
+            invocation_id=caused and caused.invocation_id,
+            automation=caused and caused.automation,
             span_id=span_id,
             role=role,
             provider=self.provider,

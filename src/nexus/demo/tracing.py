@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 
 from nexus import clock, ids
-from nexus.demo.spending import Call
+from nexus.demo.spending import Call, Caused
 from nexus.demo.telling import Telling
 from nexus.ledgers.runtime import invocations, spans, usage
 from nexus.ledgers.runtime.automations import Automation
@@ -35,7 +35,7 @@ class Tracing:
         return span.id
 
     async def model(
-        self, call: Call, execution_id: str, role: str, invocation_id: str | None = None, error: str = ""
+        self, call: Call, execution_id: str, role: str, caused: Caused | None = None, error: str = ""
     ) -> None:
         """Record a request to a model with what it used."""
         told: dict[str, Any] = {"first_delta_ms": round(call.duration_ms * 0.3, 1)}
@@ -49,7 +49,7 @@ class Tracing:
             outcome="error" if error else "ok",
             attributes=told,
         )
-        row = call.row(self._request, execution_id, span.id, role, invocation_id)
+        row = call.row(self._request, execution_id, span.id, role, caused)
         self._telling.calendar.spend(call.duration_ms)
 
         def record(connection: apsw.Connection) -> None:

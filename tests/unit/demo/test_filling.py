@@ -14,6 +14,7 @@ from nexus.config import Config
 from nexus.demo.filling import Demo, fill
 from nexus.demo.place import prepare
 from nexus.errors import HomeError
+from nexus.gateway.views import usage
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import history
@@ -110,6 +111,17 @@ async def test_an_automation_has_versions_and_another_an_open_circuit(month: Hom
     assert [each.version for each in tagging] == [3, 2, 1]
     assert tracker is not None
     assert tracker.circuit_state == "open"
+
+
+async def test_what_automations_spent_is_told_apart_and_one_message_met_its_budget(month: Home) -> None:
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        spent = await usage.spent(ledgers, days=31, now=lambda: _UNTIL)
+        (hit,) = await usage.hits(ledgers, days=31, now=lambda: _UNTIL)
+        request = await ledgers.runtime.read(partial(requests.get, request_id=hit.request_id))
+    assert [each.name for each in spent.automations] == ["evening-notes"]
+    assert 0 < hit.most <= hit.used
+    assert request is not None
+    assert "The budget of" in (request.error or "")
 
 
 async def test_a_session_of_the_month_can_be_gone_on_with(month: Home) -> None:

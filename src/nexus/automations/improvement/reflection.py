@@ -79,6 +79,7 @@ async def reflect(
     assembled = await services.assemble_context(request, label, task)
     assembled.role = str(automation.config.get("models", assembled.role))
     assembled.role_context = wrapped("role", files.get(workspace.ROLE, ""))
+    assembled.automation, assembled.invocation_id = automation.name, done.id
     run = await services.start_execution(request, assembled, ids.derived("exe", done.id, "improve"))
     answer = (await run.result()).response.content
     return partial(_settle, home, automation, place, answer, [request.event.content], tuple(theirs))

@@ -73,7 +73,8 @@ class Asking:
     ) -> ModelResponse | None:
         unmeasured: list[tuple[Answering, Attempt]] = []
         for attempt in range(candidate.config.max_retries + 1):
-            self.limits.check(await self.journal.spent())
+            self.limits.check(await self.journal.asked())
+            await self.journal.afford()
             answering = Answering(candidate, self.stream)
             try:
                 response = await answering.run(messages, parameters)

@@ -68,38 +68,21 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What a message and all work that it led to have used so far."""
-
-    requests: int = 0
-    tokens: int = 0
-    cost_microusd: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one run may do, and its whole lineage may use. Zero: no limit."""
+    """What one run may do, and its whole lineage may ask. Zero: no limit."""
 
     max_turns: int = 50
     timeout_ms: int = 1_800_000
     max_requests: int = 0
-    max_tokens: int = 0
-    max_cost_usd: float = 0.0
 
-    def check(self, spent: Spent) -> None:
-        """Refuse a further request when something is used up."""
-        cost_usd = spent.cost_microusd / 1_000_000
-        for used, most, unit, setting in (
-            (spent.requests, self.max_requests, "requests to models", "max_requests"),
-            (spent.tokens, self.max_tokens, "tokens", "max_tokens"),
-            (cost_usd, self.max_cost_usd, "US dollars", "max_cost_usd"),
-        ):
-            if most and used >= most:
-                raise LimitError(
-                    f"The limit of {most:g} {unit} for one message and what it leads to is reached: "
-                    f"{used:g} are used",
-                    hint=f"Raise `{setting}` in the section [agents] of config.toml.",
-                )
+    def check(self, requests: int) -> None:
+        """Refuse a further request when all were made."""
+        if self.max_requests and requests >= self.max_requests:
+            raise LimitError(
+                f"The limit of {self.max_requests} requests to models for one message and what it leads to "
+                f"is reached: {requests} were made",
+                hint="Raise `max_requests` in the section [agents] of config.toml.",
+            )
 
 
 class Journal(Protocol):
@@ -125,8 +108,12 @@ class Journal(Protocol):
         """Record a request to a model and what it used; again under its id, where more is known later."""
         ...
 
-    async def spent(self) -> Spent:
-        """What the message at the root and all that it led to have used."""
+    async def asked(self) -> int:
+        """How many requests to models the message at the root and all that it led to have made."""
+        ...
+
+    async def afford(self) -> None:
+        """Refuse a further request, with a BudgetError, where a budget is used up."""
         ...
 
 

@@ -1,16 +1,26 @@
-"""What was spent: by day, by model and by automation."""
+"""What was spent: by day, model, automation and message; what may be spent, and what was refused."""
 
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
+
+import apsw
 
 from nexus import clock
 from nexus.answer import Totals
+from nexus.broker import budgets
+from nexus.broker.budgets import Standing
+from nexus.config import BudgetsConfig
 from nexus.gateway.views.page import all_rows
 from nexus.gateway.views.requests import totals
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import budgets as recorded
+from nexus.ledgers.runtime import requests
+from nexus.ledgers.runtime.budgets import Hit
 
+_ASKED_CHARACTERS: Final = 200
 RANGES_DAYS: Final = (7, 30, 90, 365)
 
 
@@ -35,10 +45,20 @@ class Usage:
     total: Totals
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """What a message and all that it led to cost."""
+
+    request_id: str
+    asked: str
+    """The beginning of the message; empty where it was forgotten."""
+    total: Totals
+
+
 async def spent(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.now) -> Usage:
     """What the last days cost, today among them."""
     today = now()
-    since = f"{(today - timedelta(days=days - 1)).date().isoformat()}T00:00:00.000Z"
+    since = _since(today, days)
     queries = sql.queries("runtime")
     by_model, by_automation = await ledgers.runtime.read(
         lambda c: (
@@ -58,6 +78,53 @@ async def spent(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.no
         by_day_and_model=dict(cells),
         total=_sum(models),
     )
+
+
+async def messages(
+    ledgers: Ledgers, *, days: int = 30, limit: int = 10, now: clock.Clock = clock.now
+) -> tuple[Message, ...]:
+    """The dearest messages of the last days."""
+    query, bindings = sql.queries("runtime")["usage_by_root"], (_since(now(), days), limit)
+    found = await ledgers.runtime.read(lambda c: all_rows(c, query, bindings))
+    dearest: list[Message] = []
+    for request_id, *sums in found:
+        request = await requests.restore(ledgers, request_id)
+        asked = "" if request is None else request.event.content[:_ASKED_CHARACTERS]
+        dearest.append(Message(request_id=request_id, asked=asked, total=totals(sums)))
+    return tuple(dearest)
+
+
+async def standing(
+    ledgers: Ledgers, limits: BudgetsConfig, *, now: clock.Clock = clock.now
+) -> tuple[Standing, ...]:
+    """How far the budgets of the day, the month and the automations that ran today are used.
+
+    What one message may spend is looked at while it is worked on; `nexus trace` shows what it did.
+    """
+    moment = now()
+
+    def work(connection: apsw.Connection) -> tuple[Standing, ...]:
+        today = all_rows(
+            connection, sql.queries("runtime")["usage_by_automation"], (budgets.start_of_day(moment),)
+        )
+        return (
+            *budgets.of_home(connection, limits, moment),
+            *(each for name, *_ in today for each in budgets.of_automation(connection, limits, name, moment)),
+        )
+
+    return await ledgers.runtime.read(work)
+
+
+async def hits(
+    ledgers: Ledgers, *, days: int = 30, limit: int = 50, now: clock.Clock = clock.now
+) -> tuple[Hit, ...]:
+    """What was refused in the last days because a budget was used up, the newest first."""
+    since = _since(now(), days)
+    return tuple(await ledgers.runtime.read(partial(recorded.hits, since=since, limit=limit)))
+
+
+def _since(today: datetime, days: int) -> str:
+    return f"{(today - timedelta(days=days - 1)).date().isoformat()}T00:00:00.000Z"
 
 
 def _days(today: datetime, days: int) -> list[str]:

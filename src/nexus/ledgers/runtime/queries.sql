@@ -150,9 +150,11 @@ WHERE id = :id AND status = 'running'
 -- name: record_usage
 -- Recorded again, a row takes what became known of an answer that had broken off.
 INSERT INTO usage (id, request_id, root_request_id, execution_id, invocation_id, role, provider, model,
-                   input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_microusd, span_id)
+                   input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_microusd, span_id,
+                   automation)
 VALUES (:id, :request_id, :root_request_id, :execution_id, :invocation_id, :role, :provider, :model,
-        :input_tokens, :cache_read_tokens, :cache_write_tokens, :output_tokens, :cost_microusd, :span_id)
+        :input_tokens, :cache_read_tokens, :cache_write_tokens, :output_tokens, :cost_microusd, :span_id,
+        :automation)
 ON CONFLICT (id) DO UPDATE
 SET input_tokens = excluded.input_tokens, cost_microusd = excluded.cost_microusd
 
@@ -174,13 +176,40 @@ SELECT substr(created_at, 1, 10) AS day, provider || '/' || model AS name, count
 FROM usage WHERE created_at >= ? GROUP BY day, name
 
 -- name: usage_by_automation
--- An automation's runs are in sessions that are called meeseeks:NAME:…
-SELECT substr(run.session_label, 10, instr(substr(run.session_label, 10) || ':', ':') - 1) AS name,
-       count(*), sum(spent.input_tokens), sum(spent.cache_read_tokens), sum(spent.cache_write_tokens),
-       sum(spent.output_tokens), coalesce(sum(spent.cost_microusd), 0),
-       count(*) - count(spent.cost_microusd)
-FROM usage AS spent JOIN executions AS run ON run.id = spent.execution_id
-WHERE spent.created_at >= ? AND run.session_label LIKE 'meeseeks:%' GROUP BY name
+SELECT automation AS name, count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+       sum(output_tokens), coalesce(sum(cost_microusd), 0), count(*) - count(cost_microusd)
+FROM usage WHERE created_at >= ? AND automation IS NOT NULL GROUP BY automation
+
+-- name: usage_by_root
+SELECT root_request_id, count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+       sum(output_tokens), coalesce(sum(cost_microusd), 0) AS cost, count(*) - count(cost_microusd)
+FROM usage WHERE created_at >= ? GROUP BY root_request_id ORDER BY cost DESC, root_request_id LIMIT ?
+
+-- name: usage_since
+SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+       coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
+       count(*) - count(cost_microusd)
+FROM usage WHERE created_at >= ?
+
+-- name: usage_of_automation
+SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+       coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
+       count(*) - count(cost_microusd)
+FROM usage WHERE automation = ? AND created_at >= ?
+
+-- name: automation_of_dispatcher
+-- Whoever dispatched a worker had asked a model by then, on its own account or on an automation's.
+SELECT automation FROM usage
+WHERE execution_id = (SELECT parent_execution_id FROM dispatches WHERE worker_request_id = ?) LIMIT 1
+
+-- name: record_budget_hit
+INSERT INTO budget_hits (id, budget, unit, automation, most, used, request_id, root_request_id, execution_id)
+VALUES (:id, :budget, :unit, :automation, :most, :used, :request_id, :root_request_id, :execution_id)
+ON CONFLICT (id) DO NOTHING
+
+-- name: budget_hits
+SELECT id, budget, unit, automation, most, used, request_id, root_request_id, execution_id, created_at
+FROM budget_hits WHERE created_at >= ? ORDER BY created_at DESC, id DESC LIMIT ?
 
 -- name: usage_of_session
 SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),

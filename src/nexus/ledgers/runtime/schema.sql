@@ -204,11 +204,29 @@ CREATE TABLE usage (
   output_tokens       INTEGER NOT NULL DEFAULT 0,
   cost_microusd       INTEGER,                      -- NULL where the price is not known
   created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  span_id             TEXT                          -- spans: the call that it was spent on
+  span_id             TEXT,                         -- spans: the call that it was spent on
+  automation          TEXT                          -- on whose account, where an automation caused it
 ) STRICT;
 CREATE INDEX usage_root ON usage (root_request_id);
 CREATE INDEX usage_execution ON usage (execution_id) WHERE execution_id IS NOT NULL;
 CREATE INDEX usage_created ON usage (created_at);
+CREATE INDEX usage_automation ON usage (automation, created_at) WHERE automation IS NOT NULL;
+
+CREATE TABLE budget_hits (
+  -- Each time that a run was refused a request because a budget was used up. It holds no content.
+  id               TEXT PRIMARY KEY,   -- bgt_…
+  budget           TEXT NOT NULL CHECK (budget IN ('request', 'automation', 'day', 'month')),
+  unit             TEXT NOT NULL CHECK (unit IN ('usd', 'tokens')),
+  automation       TEXT,               -- whose budget, where it is an automation's
+  most             REAL NOT NULL,
+  used             REAL NOT NULL,
+  request_id       TEXT NOT NULL,
+  root_request_id  TEXT NOT NULL,
+  execution_id     TEXT,
+  created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+CREATE INDEX budget_hits_created ON budget_hits (created_at);
+CREATE INDEX budget_hits_root ON budget_hits (root_request_id);
 
 CREATE TABLE spans (
   -- The trace: stages, hooks, executions, model and tool calls, each with when and how long.

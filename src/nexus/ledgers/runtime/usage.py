@@ -31,6 +31,8 @@ class UsageRow:
     output_tokens: int = 0
     cost_microusd: int | None = None
     """None where the price is not known."""
+    automation: str | None = None
+    """On whose account, where an automation caused it."""
 
 
 def record(connection: apsw.Connection, row: UsageRow) -> None:
@@ -61,6 +63,22 @@ def of_roles(connection: apsw.Connection, roles: Sequence[str], since: str) -> T
 def of_session(connection: apsw.Connection, session_label: str) -> Totals:
     """What the messages of a session cost so far, with everything that they led to."""
     return _totals(connection, "usage_of_session", session_label)
+
+
+def since(connection: apsw.Connection, moment: str) -> Totals:
+    """What everything cost from a moment on."""
+    return _totals(connection, "usage_since", moment)
+
+
+def of_automation(connection: apsw.Connection, name: str, since: str) -> Totals:
+    """What an automation cost from a moment on, with the workers that it dispatched."""
+    return _totals(connection, "usage_of_automation", name, since)
+
+
+def automation_of_dispatcher(connection: apsw.Connection, worker_request_id: str) -> str | None:
+    """On whose account a worker works, where an automation dispatched it."""
+    query = sql.queries("runtime")["automation_of_dispatcher"]
+    return cast("str | None", connection.execute(query, (worker_request_id,)).get)
 
 
 def last_of_session(connection: apsw.Connection, session_label: str, but_of_execution: str) -> int | None:

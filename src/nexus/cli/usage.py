@@ -1,0 +1,132 @@
+"""`nexus usage`: what was spent on what, how the budgets stand, and what was refused."""
+
+import asyncio
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nexus import config
+from nexus.cli.place import counted, opened_home
+from nexus.cli.tables import print_table
+from nexus.home import Home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nexus.answer import Totals
+    from nexus.broker.budgets import Standing
+    from nexus.gateway.views.usage import Spent
+    from nexus.ledgers.runtime.budgets import Hit
+
+_COLUMNS = ("calls#", "fresh#", "cached#", "written#", "out#", "cost#")
+_ASKED_CHARACTERS = 60
+_MICRO = 1_000_000
+
+
+@click.command()
+@click.option("--days", type=click.IntRange(1, 3_660), default=30, show_default=True, help="How far back.")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="The most messages.")
+@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.pass_context
+def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
+    """Show what models cost: by day, model, automation and message; the budgets, and what they refused.
+
+    Budgets are set in the section [budgets] of config.toml. Days are those of UTC.
+    """
+    home, settings = opened_home(ctx)
+    picture = asyncio.run(_picture(home, settings, days, limit))
+    if as_json:
+        click.echo(json.dumps(_plain(picture), indent=2, ensure_ascii=False))
+        return
+    spent = picture["spent"]
+    click.echo(
+        f"{counted(days, 'day')}: {counted(spent.total.calls, 'call')} of models, {_cost(spent.total)}"
+    )
+    _table("day", [each for each in spent.days if each.total.calls])
+    _table("model", spent.models)
+    _table("automation", spent.automations)
+    _messages(picture["messages"])
+    _standing(picture["budgets"])
+    _hits(picture["hits"])
+
+
+async def _picture(home: Home, settings: config.Config, days: int, limit: int) -> dict[str, Any]:
+    from nexus.gateway.views import usage as views
+    from nexus.ledgers import Ledgers
+
+    async with Ledgers(home, settings.ledgers) as ledgers:
+        return {
+            "spent": await views.spent(ledgers, days=days),
+            "messages": await views.messages(ledgers, days=days, limit=limit),
+            "budgets": await views.standing(ledgers, settings.budgets),
+            "hits": await views.hits(ledgers, days=days),
+        }
+
+
+def _plain(picture: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **asdict(picture["spent"]),
+        "messages": [asdict(each) for each in picture["messages"]],
+        "budgets": [{**asdict(each), "setting": each.setting} for each in picture["budgets"]],
+        "hits": [asdict(each) for each in picture["hits"]],
+    }
+
+
+def _table(what: str, parts: "Iterable[Spent]") -> None:
+    lines = [(each.name, *_numbers(each.total)) for each in parts]
+    if lines:
+        click.echo()
+        print_table((what, *_COLUMNS), lines)
+
+
+def _messages(messages: "Iterable[Any]") -> None:
+    lines = [(each.request_id, each.asked[:_ASKED_CHARACTERS], _cost(each.total)) for each in messages]
+    if lines:
+        click.echo()
+        print_table(("dearest message", "", "cost#"), lines)
+
+
+def _standing(standing: "Iterable[Standing]") -> None:
+    lines = [
+        (each.setting, each.automation or "", _amount(each.used, each.unit), _amount(each.most, each.unit))
+        for each in standing
+    ]
+    if lines:
+        click.echo()
+        print_table(("budget", "of", "used#", "may#"), lines)
+    else:
+        click.echo("\nNo budget of a day, a month or an automation is set; see [budgets] in config.toml.")
+
+
+def _hits(hits: "Iterable[Hit]") -> None:
+    lines = [
+        (
+            each.created_at[:16].replace("T", " "),
+            f"{each.budget}_{each.unit}",
+            each.automation or "",
+            f"{_amount(each.used, each.unit)} of {_amount(each.most, each.unit)}",
+            each.request_id,
+        )
+        for each in hits
+    ]
+    if lines:
+        click.echo()
+        print_table(("refused", "budget", "of", "used#", "request"), lines)
+
+
+def _numbers(total: "Totals") -> tuple[str, ...]:
+    tokens = (total.input_tokens, total.cache_read_tokens, total.cache_write_tokens, total.output_tokens)
+    return (f"{total.calls:,}", *(f"{count:,}" for count in tokens), _cost(total))
+
+
+def _cost(total: "Totals") -> str:
+    if total.calls and total.unpriced_calls == total.calls:
+        return "?"
+    more = " and more" if total.unpriced_calls else ""
+    return f"${total.cost_microusd / _MICRO:,.4f}{more}"
+
+
+def _amount(amount: float, unit: str) -> str:
+    return f"${amount:,.2f}" if unit == "usd" else f"{amount:,.0f} tokens"

@@ -1,0 +1,53 @@
+"""Budgets in the runtime ledger: what was refused because something was used up."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, cast
+
+import apsw
+
+from nexus.ledgers import sql
+
+Budget = Literal["request", "automation", "day", "month"]
+Unit = Literal["usd", "tokens"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewHit:
+    """A run that was refused a request. The same id again is the same refusal."""
+
+    id: str
+    budget: Budget
+    unit: Unit
+    automation: str | None
+    most: float
+    used: float
+    request_id: str
+    root_request_id: str
+    execution_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """A refusal that was recorded."""
+
+    id: str
+    budget: Budget
+    unit: Unit
+    automation: str | None
+    most: float
+    used: float
+    request_id: str
+    root_request_id: str
+    execution_id: str | None
+    created_at: str
+
+
+def record(connection: apsw.Connection, hit: NewHit) -> None:
+    """Record a refusal, once."""
+    connection.execute(sql.queries("runtime")["record_budget_hit"], asdict(hit))
+
+
+def hits(connection: apsw.Connection, *, since: str, limit: int = 100) -> list[Hit]:
+    """What was refused from a moment on, the newest first."""
+    rows = connection.execute(sql.queries("runtime")["budget_hits"], (since, limit))
+    return [Hit(**dict(zip(Hit.__slots__, cast("tuple[Any, ...]", row), strict=True))) for row in rows]

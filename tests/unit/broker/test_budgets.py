@@ -1,0 +1,221 @@
+"""Budgets: what is spent counts wherever it was spent, and nothing is asked when a budget is used up."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from apps import dispatching, settings
+from nexus.app import App
+from nexus.automations import registration
+from nexus.broker.budgets import Budgets, Spender
+from nexus.config import BudgetsConfig
+from nexus.engine.errors import WorkFailedError
+from nexus.errors import BudgetError
+from nexus.gateway.views import usage as views
+from nexus.home import Home
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import automations, budgets, dispatches, requests, usage
+from nexus.ledgers.runtime.automations import NewAutomation
+from nexus.ledgers.runtime.dispatches import NewDispatch
+from nexus.ledgers.runtime.usage import UsageRow
+from nexus.request import Agent, Event, Request
+from nexus.testing import ModelServer, Turn
+
+_LONG_AGO = "2000-01-01"
+_SPENDER = Spender(request_id="req_2", root_request_id="req_1", execution_id="exe_1", automation="notes")
+_NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
+_SCRIPT = """
+async def run(ctx):
+    assembled = await ctx.assemble_context(session_label="main-but-not-really", task="Note it down")
+    assembled.automation = ""
+    run = await ctx.start_execution(assembled)
+    await run.result()
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+def _app(home: Home, server: ModelServer, **limits: Any) -> App:
+    return App(home, replace(settings(server), budgets=BudgetsConfig(**limits)))
+
+
+async def _hits(app: App) -> list[budgets.Hit]:
+    return await app.ledgers.runtime.read(partial(budgets.hits, since=_LONG_AGO))
+
+
+async def test_a_message_is_refused_what_it_may_not_spend_with_all_that_it_led_to(
+    home: Home, server: ModelServer
+) -> None:
+    server.script(*dispatching("Look it up", then=Turn("Never said")))
+    server.always("Looked up")
+    async with _app(home, server, request_tokens=1) as app:
+        run = await app.say("Find it")
+        with pytest.raises(WorkFailedError, match="The budget of 1 tokens for one message") as caught:
+            await run.result()
+        hits = await _hits(app)
+    assert "request_tokens" in caught.value.hint
+    assert "nexus usage" in caught.value.hint
+    assert len(server.requests) == 1
+    assert {(hit.budget, hit.unit, hit.most) for hit in hits} == {("request", "tokens", 1.0)}
+    assert all(hit.used > 1 for hit in hits)
+
+
+async def test_a_day_is_used_up_for_every_process_and_message(home: Home, server: ModelServer) -> None:
+    server.script("Yes", "Never said")
+    async with _app(home, server, day_tokens=10) as app:
+        assert (await (await app.say("Is it day?")).result()).response.content == "Yes"
+    async with _app(home, server, day_tokens=10) as app:
+        run = await app.say("Still?", session_label="another")
+        with pytest.raises(WorkFailedError, match="for a day is used up"):
+            await run.result()
+        (hit,) = await _hits(app)
+        (standing,) = await views.standing(app.ledgers, app.config.budgets)
+    assert hit.execution_id == run.id
+    assert (standing.setting, standing.is_used_up) == ("day_tokens", True)
+    assert len(server.requests) == 1
+
+
+async def test_an_automation_spends_on_its_own_account_whatever_its_script_says(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    server.always("Fine")
+    async with _app(home, server, automation_tokens=1) as app:
+        await _register(app, tmp_path)
+        for text in ("One", "Two"):
+            assert (await (await app.say(text)).result()).response.content == "Fine"
+        (hit,) = await _hits(app)
+        spent = await views.spent(app.ledgers)
+    assert (hit.budget, hit.automation) == ("automation", "notes")
+    assert [(each.name, each.total.calls) for each in spent.automations] == [("notes", 1)]
+    # Two messages and one note: the second note was refused, and the message was answered all the same.
+    assert len(server.requests) == 3
+
+
+async def _register(app: App, folder: Path) -> None:
+    file = folder / "notes.py"
+    file.write_text(_SCRIPT)
+    script = registration.bring_in(app.home, "notes", file)
+    new = NewAutomation(
+        name="notes", script_path=str(script.path), script_hash=script.hash, hook_point="runAutomations"
+    )
+    await app.ledgers.runtime.write(partial(automations.register, new=new))
+    await app.automations.load()
+
+
+async def test_the_worker_of_an_automation_spends_on_its_account(opened: Ledgers) -> None:
+    parent = Request(event=Event(content="Note it"))
+    worker = parent.child(content="Look it up", agent=Agent(role="worker", session_label="worker:1"))
+    task = NewDispatch(
+        id="dsp_1",
+        parent_request_id=parent.request_id,
+        root_request_id=parent.request_id,
+        parent_session_label="meeseeks:notes:main",
+        parent_execution_id="exe_1",
+        call_id="1",
+        worker_request_id=worker.request_id,
+        worker_session_label="worker:1",
+        execution_id="exe_2",
+        task="Look it up",
+    )
+
+    def dispatched(connection: apsw.Connection) -> str | None:
+        for request in (parent, worker):
+            requests.create(connection, request)
+        dispatches.create(connection, task)
+        usage.record(connection, _row("use_1", execution_id="exe_1", automation="notes"))
+        return usage.automation_of_dispatcher(connection, worker.request_id)
+
+    assert await opened.runtime.write(dispatched) == "notes"
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (
+            {"request_usd": 0.5},
+            r"The budget of \$0.50 for one message and what it leads to is used up: \$0.60",
+        ),
+        ({"automation_usd": 0.25}, r"The budget of \$0.25 for `notes` in a day"),
+        ({"day_usd": 0.9}, r"The budget of \$0.90 for a day is used up: \$0.90"),
+        ({"month_tokens": 300}, "The budget of 300 tokens for a month is used up: 400 tokens were spent"),
+    ],
+)
+async def test_each_budget_says_which_how_much_and_what_to_do(
+    opened: Ledgers, limits: dict[str, Any], message: str
+) -> None:
+    await _spend(opened)
+    with pytest.raises(BudgetError, match=message) as caught:
+        await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).check(_SPENDER)
+    assert next(iter(limits)) in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"request_usd": 0.61, "automation_usd": 0.31, "day_usd": 0.91, "month_usd": 1.3, "month_tokens": 401},
+        {"request_usd": 0.0},
+    ],
+)
+async def test_what_is_left_or_not_limited_may_be_spent(opened: Ledgers, limits: dict[str, Any]) -> None:
+    await _spend(opened)
+    await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).check(_SPENDER)
+    assert await opened.runtime.read(partial(budgets.hits, since=_LONG_AGO)) == []
+
+
+async def test_a_day_and_a_month_begin_anew(opened: Ledgers) -> None:
+    await _spend(opened)
+    limits = BudgetsConfig(request_usd=0, day_usd=0.1, automation_usd=0.1)
+    await Budgets(opened, limits, lambda: _NOW + timedelta(days=1)).check(_SPENDER)
+    monthly = BudgetsConfig(request_usd=0, month_usd=0.1)
+    await Budgets(opened, monthly, lambda: _NOW + timedelta(days=20)).check(_SPENDER)
+
+
+async def test_a_run_that_is_repeated_is_refused_once(opened: Ledgers) -> None:
+    await _spend(opened)
+    checking = Budgets(opened, BudgetsConfig(day_usd=0.1), lambda: _NOW)
+    for _ in range(2):
+        with pytest.raises(BudgetError):
+            await checking.check(_SPENDER)
+    assert len(await opened.runtime.read(partial(budgets.hits, since=_LONG_AGO))) == 1
+
+
+async def _spend(ledgers: Ledgers) -> None:
+    """60 cents for the message, 30 of them by an automation; 30 for another one; 30 three days before."""
+    rows = [
+        (_NOW, _row("use_1", root_request_id="req_1")),
+        (_NOW, _row("use_2", root_request_id="req_1", automation="notes")),
+        (_NOW, _row("use_3", root_request_id="req_9")),
+        (_NOW - timedelta(days=3), _row("use_4", root_request_id="req_8", automation="notes")),
+    ]
+
+    def write(connection: apsw.Connection) -> None:
+        for moment, row in rows:
+            usage.record(connection, row)
+            at = f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
+            connection.execute("UPDATE usage SET created_at = ? WHERE id = ?", (at, row.id))
+
+    await ledgers.runtime.write(write)
+
+
+def _row(id_: str, **values: Any) -> UsageRow:
+    given: dict[str, Any] = {"root_request_id": "req_1", **values}
+    return UsageRow(
+        id=id_,
+        request_id="req_1",
+        provider="test",
+        model="large",
+        input_tokens=60,
+        output_tokens=40,
+        cost_microusd=300_000,
+        **given,
+    )
