@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("nexus.cli.init:init", "Make a home, or complete one."),
     "demo": ("nexus.cli.demo:demo", "Fill a new home with an invented month, to look at."),
     "up": ("nexus.cli.up:up", "Run the home until Ctrl-C."),
+    "logs": ("nexus.cli.logs:logs", "See what the process that serves the home has logged."),
     "login": ("nexus.cli.login:login", "A link to the dashboard, or the token for programs."),
     "status": ("nexus.cli.status:status", "A short picture of the home, to read or to paste."),
     "chat": ("nexus.cli.chat:chat", "Talk with the agent."),

@@ -52,6 +52,7 @@ def install(server: FastAPI) -> None:
     server.add_exception_handler(errors.NexusError, _nexus)
     server.add_exception_handler(HTTPException, _http)
     server.add_exception_handler(RequestValidationError, _invalid)
+    server.add_exception_handler(Exception, _unforeseen)
 
 
 def status_of(error: errors.NexusError) -> int:
@@ -72,6 +73,10 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     first = cast("RequestValidationError", error).errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     return _answer(422, f"{place}: {first['msg']}", "GET /api/openapi.json describes what is expected.")
+
+
+async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    return _answer(500, "Something went wrong that nobody foresaw", "`nexus logs` tells where.")
 
 
 def _answer(status: int, message: str, hint: str) -> JSONResponse:

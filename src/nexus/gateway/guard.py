@@ -55,8 +55,6 @@ class Guard:
         self._refusals = Bucket(_REFUSALS_PER_S, _REFUSALS_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
         request, send = Request(scope), _with_headers(send)
         refused = self._foreign(request.headers) or self._login(request) or self._unproven(request)
         if refused is None and not self._requests.take():

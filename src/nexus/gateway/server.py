@@ -29,6 +29,8 @@ from nexus.gateway.guard import Guard, Rules
 from nexus.gateway.keys import Keys
 from nexus.gateway.limits import BodyLimits
 from nexus.gateway.listener import Listener, address
+from nexus.gateway.metrics import Metrics
+from nexus.gateway.observer import Observer
 
 OPENAPI: Final = "/api/openapi.json"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -55,6 +57,7 @@ async def build(app: App, keys: Keys, stack: AsyncExitStack) -> FastAPI:
     )
     server.state.nexus = app
     server.state.keys = keys
+    server.state.metrics = Metrics()
     errors.install(server)
     for join in ROOMS:
         await join(server, app, stack)
@@ -75,7 +78,8 @@ class Gateway:
         async with AsyncExitStack() as opening:
             server = await build(self._app, self._keys, opening)
             guard = Guard(server, self._keys, rules(self._app.config.gateway, self._socket))
-            await opening.enter_async_context(Listener(guard, self._socket))
+            observed = Observer(guard, server.state.metrics)
+            await opening.enter_async_context(Listener(observed, self._socket))
             self._stack = opening.pop_all()
         return self
 

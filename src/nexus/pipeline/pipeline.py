@@ -4,6 +4,7 @@ The first half runs where the message comes in, up to the queued run of an agent
 that run ends, which may be another process and after a crash.
 """
 
+import logging
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
@@ -23,6 +24,8 @@ from nexus.ledgers.runtime.spans import Span
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.pipeline.stages import Stages
 from nexus.request import Request, Stage
+
+_log = logging.getLogger(__name__)
 
 
 class Pipeline:
@@ -85,6 +88,7 @@ class Pipeline:
             await self._stage(journey, "finalize", stages.finalize(journey))
         await stages.runner.settled()
         await self._record(journey)
+        _tell_end(request, "done", result.execution_id)
 
     async def after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
         """The end of a message that an agent could not answer."""
@@ -92,6 +96,7 @@ class Pipeline:
             journey = _journey(request)
             await self._stage(journey, "finalize", self._stages.finalize(journey))
             await self._record(journey)
+            _tell_end(request, "failed")
 
     async def _decide(self, journey: Journey) -> None:
         """Automations may deny what was allowed, never allow what was denied."""
@@ -118,12 +123,14 @@ class Pipeline:
             requests.end(connection, request.request_id, status, error=journey.denied)
 
         await stages.ledgers.runtime.write(end)
+        _tell_end(request, "done" if journey.denied is None else "denied")
 
     async def _fail(self, journey: Journey, error: Exception) -> None:
         await self._stages.finalize(journey)
         end = partial(requests.end, request_id=journey.request.request_id, status="failed", error=f"{error}")
         await self._stages.ledgers.runtime.write(end)
         await self._record(journey)
+        _tell_end(journey.request, "failed")
 
     async def _fire(self, hook_point: str, journey: Journey) -> Returned:
         started = _Started()
@@ -185,6 +192,13 @@ class _Started:
 
     def elapsed_ms(self) -> float:
         return round((time.perf_counter() - self._begun) * 1000, 3)
+
+
+def _tell_end(request: Request, status: str, execution_id: str | None = None) -> None:
+    """A line of the log. It names and counts, and holds nothing of what was said."""
+    known = {"request_id": request.request_id, "parent_request_id": request.parent_request_id}
+    told = {"status": status, "channel": request.event.channel, "execution_id": execution_id, **known}
+    _log.info("a request ended", extra={name: value for name, value in told.items() if value})
 
 
 def _journey(request: Request) -> Journey:

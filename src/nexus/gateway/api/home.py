@@ -2,11 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, Field
 
 from nexus import __version__
-from nexus.gateway.dependencies import Home
+from nexus.gateway.dependencies import Home, HomeMetrics
+from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.views import settings, usage
 from nexus.gateway.views.settings import Section
 from nexus.gateway.views.usage import Usage
@@ -25,6 +27,12 @@ class Standing(BaseModel):
 async def get_home(home: Home) -> Standing:
     """Which home this is, and the version of the program that serves it."""
     return Standing(home=home.home.identity(), version=__version__)
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def get_metrics(home: Home, metrics: HomeMetrics) -> Response:
+    """Numbers for Prometheus, in its text format. It is asked with the token, as everything."""
+    return Response(await metrics.text(home), media_type=METRICS_TYPE)
 
 
 @router.get("/usage")

@@ -217,6 +217,14 @@ SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens)
        count(*) - count(cost_microusd)
 FROM usage WHERE root_request_id IN (SELECT root_request_id FROM executions WHERE session_label = ?)
 
+-- name: requests_by_status
+SELECT coalesce(channel, ''), status, count(*) FROM requests GROUP BY 1, 2 ORDER BY 1, 2
+
+-- name: usage_by_model
+SELECT model, count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+       coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0)
+FROM usage GROUP BY model ORDER BY model
+
 -- name: last_usage_of_session
 SELECT u.input_tokens + u.cache_read_tokens + u.cache_write_tokens + u.output_tokens
 FROM usage AS u JOIN executions AS e ON e.id = u.execution_id

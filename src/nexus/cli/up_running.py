@@ -1,0 +1,147 @@
+"""The home while it runs: all of its parts, what a person is told about them, and the stop."""
+
+import asyncio
+import ipaddress
+import json
+import logging
+import os
+import signal
+from contextlib import suppress
+from typing import Any, Final
+
+import click
+
+from nexus import __version__, secrets
+from nexus.app import App
+from nexus.broker.agent.roles import models_of
+from nexus.broker.tools import sandbox
+from nexus.cli.place import counted
+from nexus.cli.terminal import printable
+from nexus.config import Config
+from nexus.errors import ConfigError, NexusError
+from nexus.gateway.listener import bound
+from nexus.gateway.server import Gateway
+from nexus.home import Home
+from nexus.ledgers.runtime import automations
+from nexus.logs import Logging
+from nexus.serving import Serving
+from nexus.skills.doors import OWNER, SOCKET
+
+_ROLES: Final = ("manager", "worker", "fast", "writer")
+_log = logging.getLogger("nexus.up")
+
+
+async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) -> None:
+    """Run until a signal asks for the end."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(sign, stop.set)
+    app = App(home, config, door=True)
+    token = home.token()
+    with (
+        Logging(home, lambda text: secrets.redact(app.models.redact(text), [token])),
+        bound(config.gateway.host, config.gateway.port) as listening,
+    ):
+        async with app, Gateway(app, listening) as gateway:
+            serving.tell(gateway.url)
+            _log.info("the home runs", extra={"version": __version__, "pid": os.getpid(), "url": gateway.url})
+            _tell(await _picture(app, gateway), as_json=as_json)
+            await stop.wait()
+            _log.info("stopping")
+            if not as_json:
+                click.echo("Stopping: what runs is finished or put back into its queue.")
+        _log.info("stopped")
+
+
+async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
+    waiting = await app.embedding.backlog()
+    found = await app.ledgers.runtime.read(automations.listed)
+    return {
+        "home": str(app.home.root),
+        "pid": os.getpid(),
+        "url": gateway.url,
+        "login_url": gateway.login_url(),
+        "socket": str(app.doorway(OWNER) / SOCKET),
+        "models": _models(app.config),
+        "automations": [each.name for each in found if each.status == "active"],
+        "embedding_model": waiting.model_id,
+        "waiting_to_be_embedded": waiting.depth,
+        "off": await _off(app, [each.name for each in found if each.status == "disabled"]),
+        "warnings": _warnings(app.config.gateway.host),
+    }
+
+
+def _models(config: Config) -> dict[str, list[str]]:
+    """Who answers in which role; nobody, where no model is set."""
+    found: dict[str, list[str]] = {}
+    for role in _ROLES:
+        with suppress(ConfigError):
+            found[role] = list(models_of(config.models, role))
+    return found
+
+
+async def _off(app: App, disabled: list[str]) -> list[dict[str, str]]:
+    """What does not work, and why."""
+    off: list[dict[str, str]] = []
+    try:
+        await app.broker.check_models("manager")
+    except NexusError as error:
+        hint = error.hint.replace("config.toml", str(app.home.config_file))
+        off.append({"what": "answers", "why": error.message, "hint": hint})
+    shut = await sandbox.availability()
+    if shut is not None:
+        off.append({"what": "tools", "why": shut.reason, "hint": shut.hint})
+    off += [{"what": "automation", "why": problem, "hint": ""} for problem in app.automations.problems]
+    off += [
+        {"what": name, "why": "it is disabled", "hint": f"`nexus automations enable {name}` lets it run."}
+        for name in disabled
+    ]
+    return off
+
+
+def _warnings(host: str) -> list[str]:
+    with suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return []
+    if host == "localhost":
+        return []
+    return [
+        f"Other machines can reach {host}. The token and all that is said travel unencrypted: put a proxy "
+        "with TLS in front, and name it in `[gateway] hosts`."
+    ]
+
+
+def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(picture))
+        return
+    click.secho(f"The home at {picture['home']} runs, as process {picture['pid']}.", bold=True)
+    _line("address", picture["url"])
+    _line("dashboard", f"{picture['login_url']}")
+    _line("", "The link works once, for ten minutes; `nexus login` makes another.")
+    for models, roles in _together(picture["models"]).items():
+        _line("models", f"{models} ({', '.join(roles)})")
+    _line("automations", ", ".join(picture["automations"]) or "none")
+    waiting = counted(picture["waiting_to_be_embedded"], "text")
+    _line("memory", f"{picture['embedding_model']}, {waiting} waiting to be embedded")
+    _line("socket", picture["socket"])
+    for off in picture["off"]:
+        _line("off", f"{off['what']}: {off['why']}", fg="yellow")
+        if off["hint"]:
+            _line("", off["hint"])
+    for warning in picture["warnings"]:
+        click.secho(f"Warning: {warning}", fg="red", err=True)
+    click.echo("Stop it with Ctrl-C. `nexus logs` shows what it does.")
+
+
+def _together(models: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Roles that the same models answer in, in one line."""
+    found: dict[str, list[str]] = {}
+    for role, names in models.items():
+        found.setdefault(", then ".join(names), []).append(role)
+    return found
+
+
+def _line(name: str, text: str, fg: str | None = None) -> None:
+    click.secho(f"  {name:<12} {printable(text)}", fg=fg)

@@ -1,0 +1,105 @@
+"""What the API tells about a home in which something was said and remembered."""
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from apps import app_on
+from gateways import gateway_on
+from nexus.client import Client
+from nexus.errors import AccessError, GatewayError, MissingError, StoppedError, UsageError
+from nexus.home import Home
+from nexus.testing import Hold, ModelServer, Turn
+
+SECRET_WORDS = "the raspberry password"
+
+
+@pytest.fixture
+async def http(home: Home) -> AsyncIterator[httpx.AsyncClient]:
+    async with ModelServer() as server, app_on(home, server) as app:
+        server.script("It is in the blue tin.", Turn("Never", faults=[Hold(gate="never")]))
+        async with gateway_on(app) as http:
+            yield http
+
+
+async def got(http: httpx.AsyncClient, path: str, **params: Any) -> Any:
+    answer = await http.get(path, params=params)
+    assert answer.status_code == 200, (path, answer.text)
+    return answer.json()
+
+
+async def test_a_conversation_and_the_memory_can_be_looked_into(
+    home: Home, http: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "nexus")
+    async with Client(str(http.base_url), home.token()) as client:
+        heard = await client.hear(f"Where is the tea? {SECRET_WORDS}", session_label="tea/time")
+        assert [delta.text for delta in [d async for d in heard.answer.deltas()] if delta.kind == "text"]
+        result = await heard.answer.result()
+        assert result.response.content == "It is in the blue tin."
+        assert (await client.cost("tea/time")).calls == 1
+        assert await client.said("tea/time", channel="api", limit=5) == [f"Where is the tea? {SECRET_WORDS}"]
+        assert (await client.runs_after("tea/time"))[0].id == heard.execution_id
+        assert [line["label"] for line in (await client.sessions())["items"]] == ["tea/time"]
+        roles = [message["role"] for message in (await client.transcript("tea/time"))["items"]]
+        assert roles == ["user", "assistant"]
+        assert [line["id"] for line in (await client.requests())["items"]] == [heard.request_id]
+        trace = await client.request(heard.request_id)
+        assert (trace["answered"], trace["trace"]["total"]["calls"]) == ("It is in the blue tin.", 1)
+        assert "model" in {child["kind"] for run in trace["trace"]["children"] for child in run["children"]}
+        assert (await client.usage())["total"]["calls"] == 1
+
+        entity = {"name": "Sarah Chen", "type": "Person"}
+        assert (await http.post("/api/memory/operations/entity", json=entity)).status_code == 201
+        made = await client.remember("Sarah keeps the tea in the blue tin", about="Sarah Chen")
+        assert made["ok"]
+        (sarah,) = [e for e in (await client.entities())["items"] if e["name"] == "Sarah Chen"]
+        timeline = await got(http, f"/api/memory/entities/{sarah['id']}/timeline")
+        assert timeline["items"][0]["fact"] == "Sarah keeps the tea in the blue tin"
+        facts = (await client.recall("Where does Sarah keep the tea?", scope="facts"))["results"]
+        assert facts[0]["item"]["text"] == "Sarah keeps the tea in the blue tin"
+
+        with pytest.raises(MissingError):
+            await client.execution("exe_none")
+        with pytest.raises(UsageError):
+            await client.request("req_none")
+        waiting = await client.say("Wait", session_label="tea/time")
+        assert [run.id for run in await client.under_way("tea/time")] == [waiting.id]
+        assert await waiting.cancel()
+        with pytest.raises(StoppedError):
+            await waiting.result()
+        await client.leave("tea/time")
+
+    for path in ("/api/automations", "/api/memory/facts", "/api/memory/episodes", "/api/memory/candidates"):
+        await got(http, path)
+    names = {section["name"] for section in await got(http, "/api/settings")}
+    assert {"gateway", "providers.test"} <= names
+    metrics = (await http.get("/api/metrics")).text
+    assert 'nexus_requests_total{channel="api",status="done"} 1.0' in metrics
+    assert 'route="/api/executions/{execution_id}/stream"' in metrics
+    logged = json.dumps([vars(record) for record in caplog.records], default=str)
+    assert "/api/sessions/{label}/transcript" in logged
+    assert SECRET_WORDS not in logged
+
+
+async def test_automations_that_are_not_there_are_not_found(http: httpx.AsyncClient) -> None:
+    for act, body in (("enable", ""), ("disable", "{}"), ("rollback", "{}")):
+        headers = {"content-type": "application/json"}
+        answer = await http.post(f"/api/automations/none/{act}", content=body, headers=headers)
+        assert answer.status_code == 404, act
+        assert answer.json()["message"]
+
+
+async def test_a_client_says_what_is_wrong_with_the_way_in(home: Home, http: httpx.AsyncClient) -> None:
+    async with Client(str(http.base_url), "w" * 43) as client:
+        with pytest.raises(AccessError, match="token"):
+            await client.sessions()
+    async with Client("http://127.0.0.1:9", home.token()) as client:
+        with pytest.raises(GatewayError, match="Nobody answers"):
+            await client.login_url()
+    with pytest.raises(GatewayError, match="not served"):
+        Client.of(home)
