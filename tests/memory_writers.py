@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-import apsw
-
 from apps import MODEL, settings
 from nexus.app import App
 from nexus.config import Config
 from nexus.home import Home
+from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.invocations import FINAL
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
 
@@ -51,17 +50,14 @@ def bash(command: str) -> ToolCall:
 
 
 async def quiet(app: App) -> None:
-    """Wait until no automation has work left."""
-
-    def open_(connection: apsw.Connection) -> int:
-        marks = ", ".join(f"'{status}'" for status in sorted(FINAL))
-        query = f"SELECT count(*) FROM invocations WHERE status NOT IN ({marks})"
-        return cast("int", connection.execute(query).get)
-
+    """Wait until no automation and no agent has work left."""
+    ended = ", ".join(f"'{status}'" for status in sorted(FINAL | executions.FINAL))
+    query = f"""SELECT (SELECT count(*) FROM invocations WHERE status NOT IN ({ended}))
+        + (SELECT count(*) FROM executions WHERE status NOT IN ({ended}))"""
     for _ in range(PATIENCE_MS // 50):
         await app.automations.runner.settled()
         await app.automations.queue.settled()
-        if not await app.ledgers.runtime.read(open_):
+        if (await rows(app, "runtime", query))[0][0] == 0:
             return
         await asyncio.sleep(0.05)
     raise AssertionError("automations are still at work")

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import apsw
 import pytest
 
-from apps import settings
+from apps import dispatching, settings
+from memory_writers import batch, is_reflection, is_writer, quiet, writing
 from nexus.app import App
 from nexus.home import Home
+from nexus.ledgers.runtime import usage
 from nexus.testing import Cut, ErrorEvent, ModelServer, Silence, Stall, Step, ToolCall, Turn, failures
 
 LONG = "A text of more than one piece, so that it can break in its middle, and is then said in whole."
@@ -74,3 +77,33 @@ async def test_every_failure_is_overcome_and_the_bill_is_the_servers(
         assert (fresh, read, written) == (used.input_tokens, used.cache_read_tokens, used.cache_write_tokens)
     else:  # this format does not tell how much of a prompt was cached when the answer breaks off
         assert read <= used.cache_read_tokens
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_what_a_message_cost_includes_what_was_written_to_the_memory(
+    home: Home, server: ModelServer, wire: str
+) -> None:
+    """The manager, its worker, the writers of both turns and a reflection: one sum, equal to the server's."""
+    fact = {"operation": "fact", "fact": "The early train to Bern leaves at six"}
+    server.when(is_reflection).script("Nothing learned")
+    server.when(is_writer).script(batch(fact), "Nothing to remember", "Done.")
+    server.when(last_user="Find a train").script("At six")
+    server.script(*dispatching("Find a train", then="At six, Ada Lovelace and Bob Miller."))
+    async with writing(home, server, wire) as app:
+        result = await (await app.say("plan the trip with Ada Lovelace and Bob Miller")).result()
+        await server.until(lambda: len(server.exchanges) == 8, 60_000)
+        await quiet(app)
+        bill = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=result.request_id))
+        roles = await app.ledgers.runtime.read(
+            lambda c: c.execute("SELECT role, count(*) FROM usage GROUP BY role ORDER BY role").fetchall()
+        )
+    server.assert_exhausted()
+    used = server.totals().usage
+    assert roles == [("manager", 3), ("worker", 1), ("writer", 4)]
+    assert (bill.calls, bill.output_tokens) == (8, used.output_tokens)
+    assert (bill.input_tokens, bill.cache_read_tokens, bill.cache_write_tokens) == (
+        used.input_tokens,
+        used.cache_read_tokens,
+        used.cache_write_tokens,
+    )
+    assert bill.cache_read_tokens > bill.input_tokens
