@@ -1,5 +1,7 @@
 """A thing is found by whatever it is called, and what was said of it counts as speaking of it."""
 
+from typing import Any
+
 import pytest
 
 from nexus.ledgers import Ledgers
@@ -19,7 +21,7 @@ async def _know(
     return [str(each["id"]) for each in made]
 
 
-async def _find(opened: Ledgers, text: str, **more: bool) -> list[Result]:
+async def _find(opened: Ledgers, text: str, **more: Any) -> list[Result]:
     recall = Recall(opened, None, now=lambda: NOW)
     query = Query(text=text, budget="low", deadline_ms=LONG_MS, **more)
     return list((await recall.find(query)).results)
