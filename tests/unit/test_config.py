@@ -1,5 +1,6 @@
 """Settings: the file, the environment, and what is said of mistakes."""
 
+import re
 import tomllib
 from dataclasses import FrozenInstanceError, asdict, replace
 from pathlib import Path
@@ -27,7 +28,9 @@ def test_the_template_parses_and_equals_the_defaults(tmp_path: Path) -> None:
 
 def test_the_template_shows_every_setting_at_its_default() -> None:
     shown = "\n".join(
-        line.removeprefix("# ") for line in config.template().splitlines() if " = " in line or "[" in line
+        line.removeprefix("# ")
+        for line in config.template().splitlines()
+        if re.match(r"(# )?(\w+ = |\[)", line)
     )
     assert tomllib.loads(shown) == {
         "ledgers": asdict(Config().ledgers),
@@ -36,6 +39,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "models": {role: [] for role in asdict(Config().models)},
         "providers": {"NAME": asdict(ProviderConfig())},
         "agents": asdict(Config().agents),
+        "budgets": asdict(Config().budgets),
         "tools": {**asdict(Config().tools), "directories": []},
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
         "automations": asdict(Config().automations),
