@@ -1,5 +1,6 @@
 """What the memory offers for a task: recall's best, as far as the asker may see."""
 
+import asyncio
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from nexus.roles.parts import Parts
 _JUDGED = 60
 _JUDGED_TOKENS = 30_000
 _RECALL_MS = 1_000
+_OPENING_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +69,20 @@ async def offered(parts: Parts, request: Request, about: Asked, kinds: frozenset
     seen = visible(request)
     if seen is None or not about.task.strip() or await is_empty(parts.ledgers, about):
         return None
-    answer = await find(await parts.recall(seen), about.task, kinds)
+    answer = await find(await _ready(parts, seen), about.task, kinds)
     return replace(answer, results=tuple(r for r in answer.results if not about.is_new(r.item)))
+
+
+async def _ready(parts: Parts, seen: Visibility) -> Recall:
+    """The memory, by words alone while the model that finds by meaning is still being loaded."""
+    opening = asyncio.ensure_future(parts.recall(seen))
+    try:
+        async with asyncio.timeout(_OPENING_S):
+            return await asyncio.shield(opening)
+    except TimeoutError:
+        # Nobody waits for it any more, and the next task finds the model loaded.
+        opening.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
+        return Recall(parts.ledgers, None, visible=seen)
 
 
 async def find(

@@ -30,6 +30,7 @@ async def said(app: App, text: str, *, sender: str = "owner", thread: str = "bef
 
 async def know(app: App, name: str, *facts: str, **more: Any) -> list[str]:
     """Somebody's name and what is known about them, each from a message of its own; the facts' ids."""
+    await app.recall()  # what is found must not depend on how fast this machine loads a model
     await app.memory.run("entity", {"name": name, "type": "Person"})
     made: list[str] = []
     for fact in facts:
