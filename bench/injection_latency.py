@@ -4,8 +4,9 @@
 
 The home is that of bench/recall_latency.py, with a thousand people and five facts about each beside; every
 second task names one of them. A whole firing of `worker:pre_execution` is measured in an open home: the task
-looked up, recall with the query's embedding, triage, and the record written. Beside it, the same in a home
-that holds nothing.
+looked up, recall with the query's embedding, triage, and the record written. Processor time is that of all
+cores together: on a machine that does other things too it tells more than the clock. Beside it, the same in
+a home that holds nothing.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import asyncio
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from recall_latency import Speaker, fill
@@ -56,10 +58,18 @@ async def prepare(home: Home, facts: int) -> None:
             await memory.run("batch", {"operations": operations})
 
 
-async def fire(app: App, tasks: list[str]) -> tuple[list[float], int]:
-    """Milliseconds of each firing, and how many told something."""
-    took: list[float] = []
-    told = 0
+@dataclass(slots=True)
+class Spent:
+    """Milliseconds of each firing by the clock and of all cores together, and how many told something."""
+
+    clock_ms: list[float] = field(default_factory=list[float])
+    processor_ms: list[float] = field(default_factory=list[float])
+    told: int = 0
+
+
+async def fire(app: App, tasks: list[str]) -> Spent:
+    """Fire the hook point for one task after the other; the first are not counted."""
+    spent = Spent()
     for number, task in enumerate(tasks):
         request = Request(
             event=Event(content=task),
@@ -70,13 +80,15 @@ async def fire(app: App, tasks: list[str]) -> tuple[list[float], int]:
         assembled = AssembledContext(
             session_label="worker", role="worker", system_prompt="", tools=(), current_message=task
         )
-        begun = time.perf_counter()
+        begun, busy = time.perf_counter(), time.process_time()
         returned = await app.automations.runner.fire(
             "worker:pre_execution", Occasion(request=request, assembled=assembled)
         )
-        took.append((time.perf_counter() - begun) * 1000)
-        told += bool(returned.enrich)
-    return took[_WARM:], told
+        if number >= _WARM:
+            spent.clock_ms.append((time.perf_counter() - begun) * 1000)
+            spent.processor_ms.append((time.process_time() - busy) * 1000)
+            spent.told += bool(returned.enrich)
+    return spent
 
 
 async def measure(home: Home, what: str) -> list[Figure]:
@@ -90,14 +102,15 @@ async def measure(home: Home, what: str) -> list[Figure]:
         while (await app.embedding.backlog()).depth:
             progress(f"{what}: waiting for vectors")
             await asyncio.sleep(5)
-        took, told = await fire(app, tasks)
-    p50, p95 = percentile(took, 0.5), percentile(took, 0.95)
+        spent = await fire(app, tasks)
+    p50, p95 = percentile(spent.clock_ms, 0.5), percentile(spent.clock_ms, 0.95)
+    busy50, busy95 = percentile(spent.processor_ms, 0.5), percentile(spent.processor_ms, 0.95)
     is_full = "facts" in what
     return [
         Figure(
             f"{what}: added to a worker's start",
-            f"p50 {p50:.1f} ms, p95 {p95:.1f} ms, longest {max(took):.0f} ms; "
-            f"{told} of {len(tasks)} tasks were told something",
+            f"p50 {p50:.1f} ms, p95 {p95:.1f} ms, longest {max(spent.clock_ms):.0f} ms; processor time p50 "
+            f"{busy50:.1f} ms, p95 {busy95:.1f} ms; {spent.told} of {_TASKS} tasks were told something",
             f"p95 < {_TARGET_MS} ms" if is_full else "",
             p95 < _TARGET_MS if is_full else None,
         )

@@ -61,7 +61,9 @@ def token_count(text: str) -> int:
 
 
 def _same(one: frozenset[str], other: frozenset[str]) -> bool:
-    # Numbers tell things apart that are otherwise said in the same words.
-    if {word for word in one ^ other if word.isdigit()}:
+    shared = len(one & other)
+    total = len(one) + len(other) - shared
+    if total == 0 or shared < _SAME * total:
         return False
-    return len(one & other) >= _SAME * len(one | other) and len(one | other) > 0
+    # Numbers tell things apart that are otherwise said in the same words.
+    return not any(word.isdigit() for word in one ^ other)

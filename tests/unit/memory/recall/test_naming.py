@@ -1,7 +1,5 @@
 """A thing is found by whatever it is called, and what was said of it counts as speaking of it."""
 
-from typing import Any
-
 import pytest
 
 from nexus.ledgers import Ledgers
@@ -21,9 +19,9 @@ async def _know(
     return [str(each["id"]) for each in made]
 
 
-async def _find(opened: Ledgers, text: str, **more: Any) -> list[Result]:
+async def _find(opened: Ledgers, text: str, *, unjudged: bool = False, retained: bool = True) -> list[Result]:
     recall = Recall(opened, None, now=lambda: NOW)
-    query = Query(text=text, budget="low", deadline_ms=LONG_MS, **more)
+    query = Query(text=text, budget="low", deadline_ms=LONG_MS, unjudged=unjudged, retained=retained)
     return list((await recall.find(query)).results)
 
 
