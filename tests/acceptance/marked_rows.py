@@ -158,9 +158,13 @@ class MarkedRows:
             root_request_id=request, parent_session_label=label, parent_execution_id=execution,
             call_id="c", worker_request_id=worker, worker_session_label=f"worker:{worker}",
             execution_id=execution, task=f"write to {word}")
-        put(owner, "runtime.invocations", id=self.new("inv"), automation_id="aut_1", automation_version=1,
-            hook_point="runAutomations", request_id=worker, root_request_id=request, blocking=1,
-            result_json=json.dumps({"memory": f"\n{word}"}), created_at=when)
+        invocation = put(owner, "runtime.invocations", id=self.new("inv"), automation_id="aut_1",
+                         automation_version=1, hook_point="runAutomations", request_id=worker,
+                         root_request_id=request, blocking=1,
+                         result_json=json.dumps({"memory": f"\n{word}"}), created_at=when)
+        put(owner, "runtime.injections", id=self.new("inj"), invocation_id=invocation, request_id=worker,
+            root_request_id=request, rank=1, item_kind="event", item_id=event_id, text_sha256="0", score=1.0,
+            probability=0.5, why=f"about {word}", decided_by="triage", injected=1, created_at=when)
         put(owner, "runtime.spans", id=self.new("spn"), kind="model", name="call", started_at=when,
             attributes_json=json.dumps({"prompt": word}), **lineage)
         put(NOBODY, "runtime.usage", id=self.new("use"), provider="p", model="m", **lineage)
