@@ -8,8 +8,9 @@ from typing import Any, cast, get_args
 
 import click
 
-from nexus.automations import hook_points, registration, registry, template
+from nexus.automations import creation, hook_points, registration, registry, template
 from nexus.automations.condition import condition
+from nexus.automations.creation import Wish
 from nexus.automations.improvement.reflection import quarantine_of
 from nexus.automations.scripts import checked, script
 from nexus.automations.workspace import workspace
@@ -230,6 +231,43 @@ def new(name: str, hook_point: str, folder: Path) -> None:
         click.echo(f"Wrote {path}")
     click.echo(f"Next: `nexus automations test {name}.py`, then")
     click.echo(f"  `nexus automations register {name}.py --hook-point {hook_point}`.")
+
+
+@automations.command()
+@_name
+@click.option(
+    "--role",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    required=True,
+    help="A file that becomes the ROLE.md of its workspace: what it is to do, and how.",
+)
+@click.option("--hook-point", default="after:runAgent", show_default=True, help="Where it runs.")
+@click.option(
+    "--blocking/--async", "blocking", default=False, show_default=True, help="Whether the request waits."
+)
+@click.option(
+    "--peer", "peers", multiple=True, help="Whose workspace it may read and write. May be repeated."
+)
+@click.option("--description", help="What it is for.")
+@_json
+@click.pass_context
+def create(ctx: click.Context, name: str, role: Path, as_json: bool, **options: Any) -> None:
+    """Make an automation of an agent in a role: its script, its workspace and its first version."""
+    wish = Wish(
+        name=name,
+        role=role.read_text(encoding="utf-8"),
+        hook_point=options["hook_point"],
+        blocking=options["blocking"],
+        peers=options["peers"],
+        description=options["description"],
+    )
+    with opened(ctx) as place:
+        made = creation.create(place.home, place.write, wish).automation
+    if as_json:
+        click.echo(json.dumps(made.to_json(), indent=2))
+        return
+    click.echo(f"{made.name} runs at {made.hook_point} from now on.")
+    click.echo(f"Its role, and what it learns, lie in {made.workspace_dir}.")
 
 
 @automations.command()

@@ -1,0 +1,88 @@
+"""An automation out of a role."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import apsw
+import pytest
+
+from apps import app_on
+from nexus.automations import creation, template
+from nexus.automations.creation import Wish
+from nexus.automations.hook_points import HOOK_POINTS
+from nexus.automations.registration import Registered, check_source, writer
+from nexus.automations.scripts import checked, script
+from nexus.config import LedgersConfig
+from nexus.errors import AutomationError, UnknownHookPointError
+from nexus.home import Home
+from nexus.ledgers.connection import connect
+from nexus.ledgers.runtime import invocations
+from nexus.ledgers.runtime.invocations import Invocation
+from nexus.testing import ModelServer, Turn
+
+WISH = Wish(name="notes", role="# Notes\n\nKeep notes.", hook_point="after:runAgent", blocking=False)
+
+
+@pytest.fixture
+def connection(home: Home) -> apsw.Connection:
+    return connect(home.ledger("runtime"), "runtime", LedgersConfig(), writes=True)
+
+
+def made(home: Home, connection: apsw.Connection, wish: Wish) -> Registered:
+    return creation.create(home, lambda work: work(connection), wish)
+
+
+def test_script_workspace_and_row_are_made_together(home: Home, connection: apsw.Connection) -> None:
+    automation = made(home, connection, WISH).automation
+    assert (automation.status, automation.version, automation.blocking) == ("active", 1, False)
+    assert checked.read(home, automation).source == template.agent("notes", HOOK_POINTS[5])
+    assert (home.meeseeks / "notes" / "ROLE.md").read_text() == "# Notes\n\nKeep notes.\n"
+
+
+def test_a_name_that_is_taken_is_refused_and_nothing_is_changed(
+    home: Home, connection: apsw.Connection
+) -> None:
+    made(home, connection, WISH)
+    with pytest.raises(AutomationError, match="already"):
+        made(home, connection, Wish(name="notes", role="Other", hook_point="finalize", blocking=True))
+    assert (home.meeseeks / "notes" / "ROLE.md").read_text() == "# Notes\n\nKeep notes.\n"
+
+
+def test_what_could_never_run_is_refused_before_anything_is_made(
+    home: Home, connection: apsw.Connection
+) -> None:
+    for wish, error in (
+        (Wish(name="../up", role="R", hook_point="finalize", blocking=True), AutomationError),
+        (Wish(name="a", role=" ", hook_point="finalize", blocking=True), AutomationError),
+        (Wish(name="a", role="R", hook_point="nowhere", blocking=True), UnknownHookPointError),
+    ):
+        with pytest.raises(error):
+            made(home, connection, wish)
+    assert not (home.meeseeks / "a").exists()
+    assert not list(home.scripts.glob("*"))
+
+
+@pytest.mark.parametrize("point", HOOK_POINTS, ids=lambda point: point.name)
+def test_the_script_of_a_role_can_be_loaded_at_every_hook_point(point: object, tmp_path: Path) -> None:
+    file = tmp_path / "notes.py"
+    file.write_text(template.agent("notes", next(each for each in HOOK_POINTS if each is point)))
+    check_source(script.read(file))
+
+
+async def test_the_agent_of_a_role_answers_with_its_role_about_what_was_said(home: Home) -> None:
+    with ModelServer() as server:
+        server.when(last_user="Keep notes.").always(Turn("Noted: tea at four."))
+        server.always(Turn("Tea at four it is."))
+        async with app_on(home, server) as app:
+            await asyncio.to_thread(creation.create, home, writer(app.ledgers), WISH)
+            await (await app.say("Tea at four?")).result()
+            await app.automations.queue.settled()
+
+            async def done() -> Invocation | None:
+                found = await app.ledgers.runtime.read(partial(invocations.of_automation, name="notes"))
+                return found[0] if found and found[0].status in invocations.FINAL else None
+
+            while (ran := await done()) is None:
+                await asyncio.sleep(0.05)
+    assert (ran.status, ran.result) == ("done", {"enrich": {"notes": "Noted: tea at four."}}), ran.error
