@@ -17,6 +17,7 @@ _BENCH = Path(__file__).parents[2] / "bench"
         (["hooks.py", "--quick"], "an empty hook point: p50"),
         (["turns.py", "--quick"], "| what the broker adds, p50 |"),
         (["memory_writes.py", "--quick"], "facts in batches of"),
+        (["dashboard.py", "--quick"], "| the busiest entity | p50"),
     ],
 )
 def test_a_benchmark_runs_in_its_short_form(words: list[str], printed: str, tmp_path: Path) -> None:

@@ -34,13 +34,14 @@ async def shown(request: Request, app: App) -> Response:
     cursor = request.query_params.get("cursor")
     timeline = await entities.timeline(app.ledgers, entity.same, cursor=cursor)
     if is_part(request) and cursor:
-        return page(request, "part_facts.html", found=timeline)
+        return page(request, "part_facts.html", found=timeline, own=entity.same)
     return page(
         request,
         "entity.html",
         active="memory",
         entity=entity,
         found=timeline,
+        own=entity.same,
         picture=graph.drawn(entity.name, entity.neighbours),
         observations=await conclusions.about(app.ledgers, "observation", entity.same),
         models=await conclusions.about(app.ledgers, "mental_model", entity.same),

@@ -48,8 +48,8 @@ async def fact_list(request: Request, app: App) -> Response:
     query = request.query_params
     found = await facts.listed(app.ledgers, matching=query.get("q"), cursor=query.get("cursor"))
     if is_part(request) and query.get("cursor"):
-        return page(request, "part_facts.html", found=found)
-    return page(request, "facts.html", active="memory", found=found)
+        return page(request, "part_facts.html", found=found, own=())
+    return page(request, "facts.html", active="memory", found=found, own=())
 
 
 async def episode_list(request: Request, app: App) -> Response:
