@@ -47,14 +47,16 @@ def rows(root: Node, start: int = 0) -> tuple[list[Row], int | None]:
 
 def ticks(root: Node) -> list[tuple[float, str]]:
     """Places on the time axis, with what they say."""
-    _, span = _window(root, list(root.walk()))
+    _, span = _window(root, [node for node, _ in _flat(root, 0)])
     return [(WIDTH * part / _TICKS, clock.took(span * part / _TICKS)) for part in range(_TICKS)]
 
 
 def _flat(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
+    """The steps from the top. What the memory offered took no time, and is told apart from them."""
     yield node, depth
     for child in node.children:
-        yield from _flat(child, depth + 1)
+        if child.kind != "memory":
+            yield from _flat(child, depth + 1)
 
 
 def _window(root: Node, nodes: list[Node]) -> tuple[str, float]:
@@ -77,7 +79,7 @@ def _row(node: Node, depth: int, begin: str, span: float) -> Row:
         left=round(min(left, WIDTH - _NARROWEST), 1),
         width=round(min(width, max(_NARROWEST, WIDTH - left)), 1),
         total=node.total,
-        sums_up=bool(node.children),
+        sums_up=any(child.kind != "memory" for child in node.children),
         detail={k: v for k, v in node.detail.items() if k not in _SHOWN_ELSEWHERE and v not in (None, "")},
     )
 

@@ -57,24 +57,23 @@ def mark_used(connection: apsw.Connection, request_id: str, used: Mapping[str, S
 def of_root(connection: apsw.Connection, root_request_id: str) -> list[Injection]:
     """All that was offered below a root request, by decision and rank."""
     rows = connection.execute(sql.queries("runtime")["injections_of_root"], (root_request_id,))
-    return [_injection(row) for row in rows]
+    return [loaded(row) for row in rows]
 
 
 def of_item(connection: apsw.Connection, item_id: str, *, limit: int = 20) -> list[Injection]:
     """When something was injected, the newest first."""
     values = {"item_id": item_id, "limit": limit}
-    return [
-        _injection(row) for row in connection.execute(sql.queries("runtime")["injections_of_item"], values)
-    ]
+    return [loaded(row) for row in connection.execute(sql.queries("runtime")["injections_of_item"], values)]
+
+
+def loaded(row: Any) -> Injection:
+    """A row of the ledger as an injection."""
+    values: dict[str, Any] = dict(zip(Injection.__slots__, row, strict=True))
+    values["injected"] = bool(values["injected"])
+    values["used"] = None if values["used"] is None else bool(values["used"])
+    return Injection(**values)
 
 
 def _row(injection: Injection) -> dict[str, Any]:
     values: dict[str, Any] = {name: getattr(injection, name) for name in Injection.__slots__}
     return {**values, "injected": int(injection.injected), "why": storable(injection.why)}
-
-
-def _injection(row: Any) -> Injection:
-    values: dict[str, Any] = dict(zip(Injection.__slots__, row, strict=True))
-    values["injected"] = bool(values["injected"])
-    values["used"] = None if values["used"] is None else bool(values["used"])
-    return Injection(**values)

@@ -507,6 +507,12 @@ SELECT id, invocation_id, request_id, root_request_id, execution_id, rank, item_
        probability, why, decided_by, injected, used, used_by, created_at
 FROM injections WHERE root_request_id = ? ORDER BY invocation_id, rank
 
+-- name: injected_below
+SELECT id, invocation_id, request_id, root_request_id, execution_id, rank, item_kind, item_id, text_sha256, score,
+       probability, why, decided_by, injected, used, used_by, created_at
+FROM injections WHERE root_request_id IN (SELECT value FROM json_each(:roots)) AND injected
+ORDER BY invocation_id, rank LIMIT :limit
+
 -- name: injections_of_item
 SELECT id, invocation_id, request_id, root_request_id, execution_id, rank, item_kind, item_id, text_sha256, score,
        probability, why, decided_by, injected, used, used_by, created_at

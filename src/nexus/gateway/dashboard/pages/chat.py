@@ -14,7 +14,7 @@ from nexus.engine.errors import EndedError
 from nexus.errors import MissingError
 from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.render import is_part, page, segment
-from nexus.gateway.views import sessions
+from nexus.gateway.views import injections, sessions
 from nexus.gateway.views.page import Page
 from nexus.ledgers.runtime import executions
 
@@ -45,7 +45,7 @@ async def shown(request: Request, app: App) -> Response:
         found = await sessions.transcript(app.ledgers, session.id, cursor=cursor)
     # What is still being written is shown as it comes, and not also as it stands in the ledger.
     said = [each for each in found.items if each.execution_id not in under_way or each.role == "user"]
-    given: dict[str, Any] = {}
+    given = await injections.of_requests(app.ledgers, [each.request_id for each in said])
     values: dict[str, Any] = {"label": label, "said": said, "older": found.next, "given": given}
     if is_part(request) and cursor:
         return page(request, "part_chat.html", **values)
@@ -81,7 +81,8 @@ async def answered(request: Request, app: App) -> Response:
     """A finished answer, with what it cost and what the memory gave for it."""
     run = app.broker.run(request.path_params["id"])
     told = await _told(run)
-    return page(request, "part_answer.html", told=told, offered=())
+    given = await injections.of_requests(app.ledgers, [told.request_id])
+    return page(request, "part_answer.html", told=told, offered=given.get(told.request_id, ()))
 
 
 async def begin(request: Request, app: App) -> Response:

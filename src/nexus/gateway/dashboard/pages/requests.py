@@ -9,7 +9,7 @@ from nexus.app import App
 from nexus.gateway.dashboard import waterfall
 from nexus.gateway.dashboard.endpoint import get
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import requests
+from nexus.gateway.views import injections, requests
 
 STATUSES: Final = ("running", "done", "failed", "denied", "cancelled")
 
@@ -42,6 +42,7 @@ async def shown(request: Request, app: App) -> Response:
     rows, rest = waterfall.rows(trace.node, start=int(start) if start.isdecimal() else 0)
     if is_part(request):
         return page(request, "part_trace.html", rows=rows, rest=rest)
+    root = trace.request.root_request_id if trace.request else trace.node.id
     return page(
         request,
         "request.html",
@@ -50,7 +51,7 @@ async def shown(request: Request, app: App) -> Response:
         rows=rows,
         rest=rest,
         ticks=waterfall.ticks(trace.node),
-        offered=(),
+        offered=await injections.of_root(app.ledgers, root),
     )
 
 

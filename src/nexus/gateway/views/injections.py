@@ -1,0 +1,70 @@
+"""What the memory offered for a request, what of it was injected, and where each comes from."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from nexus.gateway.views.page import all_rows
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import injections
+from nexus.ledgers.runtime.injections import Injection
+
+_MOST = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Offered:
+    """One thing that the memory offered, with its text as it stands in the ledgers."""
+
+    injection: Injection
+    text: str
+    """Empty where it was forgotten since."""
+    source_event_id: str | None
+    """The message that it is, or that it was learned from."""
+    page: str | None
+    """Where it is shown."""
+
+
+async def of_root(ledgers: Ledgers, root_request_id: str) -> tuple[Offered, ...]:
+    """All that was offered below a root request."""
+    found = await ledgers.runtime.read(partial(injections.of_root, root_request_id=root_request_id))
+    return await _told(ledgers, found[:_MOST])
+
+
+async def of_requests(ledgers: Ledgers, request_ids: Iterable[str | None]) -> dict[str, tuple[Offered, ...]]:
+    """What was injected below each of some root requests."""
+    wanted = json.dumps(sorted({id_ for id_ in request_ids if id_}))
+    query = sql.queries("runtime")["injected_below"]
+    rows = await ledgers.runtime.read(lambda c: all_rows(c, query, {"roots": wanted, "limit": _MOST}))
+    found: dict[str, list[Offered]] = defaultdict(list)
+    for each in await _told(ledgers, [injections.loaded(row) for row in rows]):
+        found[each.injection.root_request_id].append(each)
+    return {root: tuple(offered) for root, offered in found.items()}
+
+
+async def _told(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offered, ...]:
+    ids = json.dumps(sorted({each.item_id for each in found}))
+    known: dict[str, tuple[str, str | None]] = {}
+    for database in (ledgers.events, ledgers.memory, ledgers.identity):
+        query = sql.queries(database.ledger)["texts_of_items"]
+        for id_, text, event_id in await database.read(lambda c, q=query: all_rows(c, q, (ids,))):
+            known[id_] = (text, event_id)
+    return tuple(_offered(each, *known.get(each.item_id, ("", None))) for each in found)
+
+
+def _offered(injection: Injection, text: str, event_id: str | None) -> Offered:
+    shown = {
+        "event": "/events/",
+        "episode": "/memory/episodes/",
+        "observation": "/memory/observations/",
+        "mental_model": "/memory/models/",
+        "entity": "/memory/entities/",
+    }.get(injection.item_kind)
+    return Offered(
+        injection=injection,
+        text=text,
+        source_event_id=event_id,
+        page=f"{shown}{injection.item_id}" if shown and text else None,
+    )
