@@ -45,6 +45,7 @@ class Answers:
         request_id = None
         for number, ((_, text), (_, answer)) in enumerate(pairs):
             heard, request_id = await self.answer(scene, text, answer, work=number == 0)
+            self.telling.request_id = request_id
             said += heard
             self.telling.calendar.spend(self.telling.draw.uniform(15_000, 120_000))
         await conversations.learn(self.telling, scene, said, request_id)

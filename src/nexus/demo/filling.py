@@ -42,11 +42,13 @@ async def fill(home: Home, config: Config, demo: Demo, told: Told = lambda _, __
         async with Ledgers(home, settings, now=calendar.now) as ledgers:
             memory = Memory(ledgers, phone_region=config.memory.phone_region, now=calendar.now)
             telling = Telling(ledgers=ledgers, memory=memory, calendar=calendar, draw=draw)
-            await _tell(home, config, telling, scenes, told)
+            await _tell(home, config, telling, scenes, demo.until, told)
     return len(scenes)
 
 
-async def _tell(home: Home, config: Config, telling: Telling, scenes: list[Scene], told: Told) -> None:
+async def _tell(
+    home: Home, config: Config, telling: Telling, scenes: list[Scene], until: datetime, told: Told
+) -> None:
     await people.introduce(telling)
     answers = Answers(
         telling=telling,
@@ -54,7 +56,7 @@ async def _tell(home: Home, config: Config, telling: Telling, scenes: list[Scene
         error_limit=config.automations.circuit_errors,
         spoken={},
     )
-    happenings = Happenings(home, answers)
+    happenings = Happenings(home, answers, until)
     for number, scene in enumerate(scenes):
         telling.calendar.reach(scene.at)
         await happenings.until(telling.calendar.now())

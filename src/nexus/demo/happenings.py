@@ -6,7 +6,8 @@ from functools import partial
 
 from nexus.demo import people, programs
 from nexus.demo.answers import Answers, Status
-from nexus.demo.month import Scene, Work
+from nexus.demo.conclusions import Concluding
+from nexus.demo.month import Scene, Work, conclusions, start_of
 from nexus.home import Home
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.senders import Seen
@@ -19,12 +20,17 @@ Happening = Callable[[], Awaitable[None]]
 class Happenings:
     """Waits for the days on which something particular happens."""
 
-    def __init__(self, home: Home, answers: Answers) -> None:
+    def __init__(self, home: Home, answers: Answers, until: datetime) -> None:
         self._home = home
         self._answers = answers
         self._telling = answers.telling
-        start = answers.telling.calendar.now() + timedelta(days=1)
-        self._waiting: list[tuple[datetime, Happening]] = [
+        start = start_of(until)
+        concluding = Concluding(telling=self._telling)
+        concluded = [
+            (moment, partial(concluding.observe if kind == "observation" else concluding.model, told))
+            for moment, kind, told in conclusions(until)
+        ]
+        days: list[tuple[datetime, Happening]] = [
             (start + timedelta(days=day), happening)
             for day, happening in (
                 (6, partial(self._revise, 2)),
@@ -39,6 +45,7 @@ class Happenings:
                 (26.5, self._close_parcels),
             )
         ]
+        self._waiting = sorted([*days, *concluded], key=lambda happening: happening[0])
 
     async def until(self, moment: datetime) -> None:
         """Let happen what has not happened by then."""

@@ -45,7 +45,7 @@ class Scene:
 
 def plan(seed: int, until: datetime, scale: int = 1) -> list[Scene]:
     """Every scene of the month that ends at `until`, in order."""
-    start = (until - timedelta(days=DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
+    start = start_of(until)
     told = [_scene(each, start) for each in _read("story.toml")["scene"]]
     drawn = _errands(random.Random(seed), start, scale)  # noqa: S311 - a story, not a secret
     return sorted((scene for scene in (*told, *drawn) if scene.at < until), key=lambda scene: scene.at)
@@ -54,6 +54,21 @@ def plan(seed: int, until: datetime, scale: int = 1) -> list[Scene]:
 def cast() -> list[dict[str, Any]]:
     """Whom and what the month is about."""
     return _read("cast.toml")["entity"]
+
+
+def conclusions(until: datetime) -> list[tuple[datetime, str, dict[str, Any]]]:
+    """What is concluded in the month: when, whether it is an `observation` or a `model`, and what."""
+    start, story = start_of(until), _read("story.toml")
+    return [
+        (start + timedelta(days=each["day"]), kind, _dated(each, start))
+        for kind in ("observation", "model")
+        for each in story[kind]
+    ]
+
+
+def start_of(until: datetime) -> datetime:
+    """When a month begins that ends then."""
+    return (until - timedelta(days=DAYS)).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def _scene(told: Mapping[str, Any], start: datetime) -> Scene:

@@ -17,6 +17,8 @@ class Telling:
     calendar: Calendar
     draw: random.Random
     owner_id: str = ""
+    request_id: str = ""
+    """The message that was answered last, which pays for what is concluded after it."""
     addresses: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """For a person's name and a channel: how the channel names them."""
     facts: dict[str, str] = field(default_factory=dict[str, str])

@@ -106,7 +106,11 @@ async def _register(app: App, folder: Path) -> None:
     file.write_text(_SCRIPT)
     script = registration.bring_in(app.home, "notes", file)
     new = NewAutomation(
-        name="notes", script_path=str(script.path), script_hash=script.hash, hook_point="runAutomations"
+        name="notes",
+        script_path=str(script.path),
+        script_hash=script.hash,
+        hook_point="runAutomations",
+        timeout_ms=30_000,
     )
     await app.ledgers.runtime.write(partial(automations.register, new=new))
     await app.automations.load()

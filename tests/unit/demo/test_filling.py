@@ -21,6 +21,7 @@ from nexus.ledgers.agents import history
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import automations, requests, trace
 from nexus.memory import views
+from nexus.memory.conclusions import mental_models, observations
 
 _UNTIL = datetime(2026, 5, 31, 18, tzinfo=UTC)
 # They say when the home was made and where it lies; codes by which strangers ask are random on purpose.
@@ -102,6 +103,18 @@ async def test_what_changed_over_time_is_there_with_what_was_before(month: Home)
     assert "Aarhus" in places[0]
     assert "lives in Rotterdam now" in places[1]
     assert sorted(pair["status"] for pair in pairs) == ["accepted", "pending", "rejected"]
+
+
+async def test_conclusions_have_versions_and_some_are_stale(month: Home) -> None:
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        observed = await observations.listed(ledgers)
+        models = await mental_models.listed(ledgers)
+    assert {each["version"] for each in observed} == {1, 2}
+    assert {(model.name, model.version) for model in models} == {
+        ("How Mira likes things", 1),
+        ("State of the Tidal Room", 2),
+    }
+    assert {model.stale_at is None for model in models} == {True, False}
 
 
 async def test_an_automation_has_versions_and_another_an_open_circuit(month: Home) -> None:

@@ -44,6 +44,26 @@ class Remembered(BaseModel):
     )
 
 
+class Source(BaseModel):
+    """Something that an answer rests on."""
+
+    kind: str
+    id: str
+    at: str
+    text: str
+    stale_since: str | None = None
+
+
+class Reflection(BaseModel):
+    """An answer that a model gave from the memory alone. Ids in brackets are among its sources."""
+
+    note: str = _DATA
+    answer: str
+    sources: list[Source]
+    mental_model_id: str | None = Field(default=None, description="Where the answer was kept.")
+    request_id: str = Field(description="`nexus trace` shows what was done for it, and what it cost.")
+
+
 class Observation(BaseModel):
     """One line of a timeline."""
 

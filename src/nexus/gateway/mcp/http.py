@@ -16,7 +16,7 @@ PATH = "/mcp"
 
 async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:
     """Put the transport under /mcp. The guard in front has asked who comes, and from where."""
-    memory = build(Mind(app, embeds=False))
+    memory = build(Mind(app, serves=True))
     guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     inner = memory.streamable_http_app(streamable_http_path=PATH, transport_security=guarded)
     server.router.routes.extend(inner.routes)

@@ -2,21 +2,37 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal
 
 import apsw
 
 from nexus.app import App
-from nexus.errors import ModelFileError
-from nexus.gateway.mcp.answers import Episode, Episodes, Memory, Observation, Recalled, Remembered, Timeline
+from nexus.broker.agent.roles import models_of
+from nexus.errors import GatewayError, ModelFileError
+from nexus.gateway.mcp.answers import (
+    Episode,
+    Episodes,
+    Memory,
+    Observation,
+    Recalled,
+    Reflection,
+    Remembered,
+    Source,
+    Timeline,
+)
 from nexus.ledgers import events
 from nexus.ledgers.events import NewEvent, Participant
+from nexus.ledgers.runtime import requests
 from nexus.memory import views
 from nexus.memory.embedding import embed_new
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall import Query, Result
 from nexus.memory.references import meant
+from nexus.request import Access, Event, Request
+from nexus.roles.reflection import Asking
+from nexus.serving import serving
 
 CHANNEL = "mcp"
 
@@ -38,17 +54,17 @@ class Statement:
 class Mind:
     """The memory of an open home.
 
-    Beside a process that serves the home nothing needs to be done. A process that does not serve one
-    `embeds` what was written before it searches, because nobody else may.
+    Where this process does not serve the home, another one may, or none: then what was written is embedded
+    here before a search, and a question that needs a model cannot be answered.
     """
 
-    def __init__(self, app: App, *, embeds: bool) -> None:
+    def __init__(self, app: App, *, serves: bool) -> None:
         self.app = app
-        self._embeds = embeds
+        self._serves = serves
 
     async def recall(self, query: Query) -> Recalled:
         """What is remembered about a question."""
-        if self._embeds:
+        if not self._serves:
             with suppress(ModelFileError):
                 await embed_new(self.app.ledgers, await self.app.embedding.vectors())
         found = await (await self.app.recall()).find(query)
@@ -59,7 +75,7 @@ class Mind:
     async def remember(self, statement: Statement, client: str) -> Remembered:
         """Record who said it, then what was said, with whom and what it is about."""
         new = await self._unknown(statement)
-        event_id = await self._said(statement, client)
+        event_id = await self._said(statement.fact, client)
         provenance = Provenance(actor=f"{CHANNEL}:{client}", event_id=event_id)
         operations = [{"operation": "entity", "name": name, "type": type_} for name, type_ in new.items()]
         answer = await self.app.memory.run("batch", [*operations, _fact(statement)], provenance)
@@ -70,6 +86,28 @@ class Mind:
             about=fact.get("source_entity_id"),
             new_entities=list(new),
             may_be=[f"{each['name']} ({each['entity_id']})" for one in made for each in one["candidates"]],
+        )
+
+    async def reflect(self, question: str, save_as: str | None, client: str) -> Reflection:
+        """Let a model answer from the memory, on the account of a request of the client's."""
+        models_of(self.app.config.models, "reflection")
+        if not self._serves and serving(self.app.home) is None:
+            raise GatewayError(
+                "Nobody serves the home, so no model can be asked", hint="Start `nexus up` and ask again."
+            )
+        request = await self._asked(question, client)
+        status: Literal["done", "failed"] = "failed"
+        try:
+            found = await self.app.reflect(question, save_as=save_as, asking=Asking(request=request))
+            status = "done"
+        finally:
+            end = partial(requests.end, request_id=request.request_id, status=status)
+            await self.app.ledgers.runtime.write(end)
+        return Reflection(
+            answer=found.answer,
+            sources=[Source(**asdict(source)) for source in found.sources],
+            mental_model_id=found.mental_model_id,
+            request_id=request.request_id,
         )
 
     async def timeline(self, entity: str, limit: int) -> Timeline:
@@ -105,12 +143,20 @@ class Mind:
 
         return await self.app.ledgers.identity.read(missing)
 
-    async def _said(self, statement: Statement, client: str) -> str:
+    async def _asked(self, question: str, client: str) -> Request:
+        """A request for what a client asks, with what reading the memory needs and no more."""
+        event_id = await self._said(question, client)
+        event = Event(content=question, id=event_id, channel=CHANNEL, sender_id=client)
+        request = Request(event=event, access=Access(level="owner", memory="all"))
+        await self.app.ledgers.runtime.write(partial(requests.create, request=request))
+        return request
+
+    async def _said(self, text: str, client: str) -> str:
         def record(connection: apsw.Connection) -> str:
             thread_id = events.ensure_thread(connection, channel=CHANNEL, external_id=client, kind="session")
             new = NewEvent(
                 channel=CHANNEL,
-                content=statement.fact,
+                content=text,
                 thread_id=thread_id,
                 sender=client,
                 participants=(Participant(role="sender", identifier=client),),
