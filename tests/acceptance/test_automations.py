@@ -134,9 +134,9 @@ def test_a_writer_learns_and_its_turns_follow_each_other(
         chat.write("First\nSecond\n")
         chat.flush()
         learned = home.meeseeks / "note-taker" / "SKILLS.md"
-        _until(lambda: len(server.exchanges) == 6)
-        _until(lambda: "names" in learned.read_text())
-        _until(lambda: not rows(home, "runtime", "SELECT 1 FROM invocations WHERE status <> 'done'"))
+        until(lambda: len(server.exchanges) == 6)
+        until(lambda: "names" in learned.read_text())
+        until(lambda: not rows(home, "runtime", "SELECT 1 FROM invocations WHERE status <> 'done'"))
 
     label = "meeseeks:note-taker:main"
     query = f"SELECT started_at, ended_at, status FROM executions WHERE session_label = '{label}' ORDER BY id"
@@ -148,10 +148,10 @@ def test_a_writer_learns_and_its_turns_follow_each_other(
 
 
 @contextmanager
-def chatting(home: Home, server: ModelServer) -> Generator[IO[str]]:
+def chatting(home: Home, server: ModelServer, **more: str) -> Generator[IO[str]]:
     """A chat that stays open; what is written is said in it."""
     command = [str(NEXUS), "--home", str(home.root), "chat"]
-    quiet, env = subprocess.DEVNULL, environment(server)
+    quiet, env = subprocess.DEVNULL, environment(server, **more)
     process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, text=True)
     assert process.stdin is not None
     try:
@@ -163,7 +163,7 @@ def chatting(home: Home, server: ModelServer) -> Generator[IO[str]]:
         process.wait()
 
 
-def _until(condition: Callable[[], object]) -> None:
+def until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from nexus.automations.loading import Plugin
-from nexus.roles import memory_injection, memory_writer
+from nexus.roles import memory_injection, memory_reader, memory_writer
 
 if TYPE_CHECKING:
     from nexus.config import Config
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 def bundled(parts: "Parts | None" = None, config: "Config | None" = None) -> tuple[Plugin, ...]:
     """All of them. Without the parts of an open home they can be listed and seeded, not run."""
     settings = config if parts is None else parts.config
-    return (*memory_injection.plugins(parts), memory_writer.plugin(parts, settings))
+    return (
+        *memory_injection.plugins(parts),
+        memory_writer.plugin(parts, settings),
+        memory_reader.plugin(parts),
+    )
 
 
 def switched_off(config: "Config") -> dict[str, str]:

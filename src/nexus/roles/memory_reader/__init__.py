@@ -1,0 +1,48 @@
+"""The memory reader: an agent that searches the memory before a worker begins. It ships switched off."""
+
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from nexus.automations.loading import Plugin
+
+if TYPE_CHECKING:
+    from nexus.automations.context import AutomationContext
+    from nexus.roles.parts import Parts
+
+NAME = "memory-reader"
+PEER = "memory-writer"
+TIMEOUT_MS = 10_000
+# Behind the injection, whose few lines its own answer then replaces.
+_PRIORITY = 120
+
+
+def plugin(parts: "Parts | None") -> Plugin:
+    """The automation. Without the parts of an open home it can be listed, not run."""
+
+    async def run(ctx: "AutomationContext") -> dict[str, Any] | None:
+        # Imported when it first runs: listing automations needs neither the engine nor recall.
+        from nexus.roles.memory_reader.reader import Reader
+
+        assert parts is not None, "automations run in an open home"
+        return await Reader(parts)(ctx)
+
+    return Plugin(
+        name=NAME,
+        hook_point="worker:pre_execution",
+        run=run,
+        description="Searches the memory in depth for what a worker's task needs.",
+        timeout_ms=TIMEOUT_MS,
+        priority=_PRIORITY,
+        config={"reflect_every": 20},
+        workspace=True,
+        peers=(PEER,),
+        self_improvement=True,
+        enabled=False,
+        role=_role(),
+    )
+
+
+@cache
+def _role() -> str:
+    return resources.files(__package__).joinpath("ROLE.md").read_text(encoding="utf-8")

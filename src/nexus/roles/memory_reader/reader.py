@@ -1,0 +1,84 @@
+"""The memory reader: before a worker begins, an agent searches the memory in depth for what its task needs.
+
+It works as the writer does, in code mode with the skill folder, and cannot write. The worker waits for it,
+so it has three turns and ten seconds.
+"""
+
+import asyncio
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nexus.automations.context import AutomationContext
+from nexus.context.wrapping import wrapped
+from nexus.engine.errors import EndedError
+from nexus.memory.provenance import Provenance
+from nexus.memory.recall import EVERYTHING, Visibility
+from nexus.request import Request
+from nexus.roles import desk, instructions
+from nexus.roles.memory_reader import answer
+from nexus.roles.memory_writer import known, names
+from nexus.roles.parts import Parts
+from nexus.skills.memory import longest_read_ms
+
+NAME = "memory-reader"
+ROLE = "reader"
+MAX_TURNS = 3
+
+_TASK = """\
+Find in the memory what is relevant to the task below, as your role says. Do not work on the task itself.
+
+{task}{known}"""
+
+
+class Reader:
+    """The automation's code, for one home."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def __call__(self, ctx: AutomationContext) -> dict[str, Any] | None:
+        request = ctx.request
+        if request.access.memory == "none":
+            return None
+        found = await self._known(request)
+        own = Visibility(thread_ids=frozenset(filter(None, [request.event.thread_id])))
+        visible = EVERYTHING if request.access.memory == "all" else own
+        provenance = Provenance(actor=NAME, request_id=request.request_id)
+        name = f"{NAME}/{ctx.invocation_id}"
+        async with desk.desk(self._parts, name, provenance, visible=visible, writes=False) as place:
+            try:
+                told = await self._run(ctx, place, found)
+            except EndedError as error:
+                return {"flag": f"the worker goes on without memories: {error.message}"}
+        memories = answer.memories(told)
+        if memories:
+            return {"enrich": {"memories": memories}}
+        return {"flag": f"found nothing, though these are known: {'; '.join(found)}"} if found else None
+
+    async def _known(self, request: Request) -> list[str]:
+        """The entities that the task names, as far as its principal may see all."""
+        if request.access.memory != "all":
+            return []
+        named = names.found(request.event.content)
+        return await self._parts.ledgers.identity.read(partial(known.entities, names=named))
+
+    async def _run(self, ctx: AutomationContext, place: Path, found: list[str]) -> str:
+        request, workspace = ctx.request, ctx.workspace
+        assert workspace is not None
+        folders = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
+        access = desk.access(self._parts, place, folders, ledgers=request.access.memory == "all")
+        shown = "\n\n" + wrapped("known_entities", "\n".join(found)) if found else ""
+        assembled = await self._parts.broker.assemble_context(
+            replace(request, access=access),
+            session_label=f"meeseeks:{NAME}:{request.agent.session_label}:{request.request_id}",
+            task=_TASK.format(task=wrapped("task", request.event.content), known=shown),
+            role=ROLE,
+        )
+        assembled.role_context = await asyncio.to_thread(instructions.role_context, workspace, NAME)
+        assembled.max_turns = MAX_TURNS
+        assembled.timeout_ms = ctx.automation.timeout_ms
+        assembled.tool_timeout_ms = longest_read_ms(self._parts.config.ledgers)
+        run = await ctx.services.start_execution(request, assembled, access=access)
+        return (await run.result()).response.content
