@@ -49,12 +49,12 @@ def bash(command: str) -> ToolCall:
     return ToolCall("bash", {"command": command})
 
 
-async def quiet(app: App) -> None:
+async def quiet(app: App, patience_ms: int = PATIENCE_MS) -> None:
     """Wait until no automation and no agent has work left."""
     ended = ", ".join(f"'{status}'" for status in sorted(FINAL | executions.FINAL))
     query = f"""SELECT (SELECT count(*) FROM invocations WHERE status NOT IN ({ended}))
         + (SELECT count(*) FROM executions WHERE status NOT IN ({ended}))"""
-    for _ in range(PATIENCE_MS // 50):
+    for _ in range(patience_ms // 50):
         await app.automations.runner.settled()
         await app.automations.queue.settled()
         if (await rows(app, "runtime", query))[0][0] == 0:

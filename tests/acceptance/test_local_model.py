@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.agents import PATIENCE_S, answers, environment, finish, rows
+from memory_writers import facts, invocations, quiet
 from nexus.app import App
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.home import Home
@@ -72,3 +73,34 @@ async def test_a_real_model_answers_through_the_whole_program(home: Home, local_
     assert answers(home) == [result.response.content, document["content"]]
     billed = rows(home, "runtime", "SELECT count(*), sum(output_tokens) > 0 FROM usage")
     assert billed == [(2, 1)]
+
+
+async def test_the_memorys_loop_runs_on_a_real_model_and_tells_honestly_what_came_of_it(
+    home: Home, local_url: str
+) -> None:
+    """A model this small writes nothing of worth, and mostly nothing at all: then its run is flagged."""
+    # A short role and no reflection, because a busy machine reads some ten tokens in a second.
+    role = home.meeseeks / "memory-writer" / "ROLE.md"
+    role.parent.mkdir()
+    role.write_text("Write what matters to the memory with `skills/memory/memory-write.sh`.\n")
+    async with App(home, Config()) as app:
+        change = "UPDATE automations SET self_improvement = 0, timeout_ms = ? WHERE name = 'memory-writer'"
+        await app.ledgers.runtime.write(lambda c: c.execute(change, (PATIENCE_S * 1000,)))
+    settings = Config(
+        models=ModelsConfig(manager=("local/smollm2",), writer=("local/smollm2",)),
+        providers={"local": ProviderConfig(base_url=local_url, timeout_ms=PATIENCE_S * 1000)},
+    )
+    async with App(home, settings) as app:
+        await (await app.say("My colleague Sarah Chen leads Project X with Bob Miller.")).result()
+        await quiet(app, 2 * PATIENCE_S * 1000)
+        (run,) = await invocations(app)
+        written = await facts(app)
+    assert run["turns"] == 1, run
+    assert run["status"] == ("done" if run["written"] else "flagged")
+    assert len(written) == sum(
+        count for kind, count in run["written"].items() if kind in {"fact", "relationship"}
+    )
+    forked = rows(home, "agents", "SELECT count(*) FROM agent_sessions WHERE forked_at_position > 0")
+    assert forked == [(1,)]
+    roles = rows(home, "runtime", "SELECT DISTINCT role FROM usage WHERE output_tokens > 0 ORDER BY role")
+    assert roles == [("manager",), ("writer",)]
