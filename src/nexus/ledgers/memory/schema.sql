@@ -281,6 +281,15 @@ CREATE TABLE processing_log (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX processing_log_target ON processing_log (target_id);
 
+CREATE TABLE shown (
+  -- What a run of consolidation or reflection was shown of the memory: where that is forgotten, the run is too.
+  execution_id  TEXT NOT NULL,   -- runtime.executions
+  target_type   TEXT NOT NULL CHECK (target_type IN ('fact', 'observation', 'mental_model')),
+  target_id     TEXT NOT NULL,
+  PRIMARY KEY (execution_id, target_type, target_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX shown_target ON shown (target_id);
+
 -- The full-text index keeps no copy of the texts: it reads them through this view.
 CREATE VIEW summaries_text AS
 SELECT seq, id AS summary_id, coalesce(title || ': ', '') || summary AS content FROM summaries JOIN episodes USING (id)

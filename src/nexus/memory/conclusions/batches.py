@@ -17,6 +17,7 @@ import apsw
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import requests
 from nexus.memory import merging
+from nexus.memory.conclusions.shown import Kind
 from nexus.memory.conclusions.statements import SQL
 from nexus.memory.writing import rows
 
@@ -57,6 +58,12 @@ class Batch:
     def shown_ids(self) -> tuple[str, ...]:
         """Every fact that is shown; the first one is number 1."""
         return (*self.fact_ids, *self.known_ids)
+
+    @property
+    def shown(self) -> list[tuple[Kind, str]]:
+        """Everything that is shown, by kind."""
+        facts: list[tuple[Kind, str]] = [("fact", id_) for id_ in self.shown_ids]
+        return [*facts, *(("observation", id_) for id_ in self.observation_ids)]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

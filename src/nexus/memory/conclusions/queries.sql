@@ -1,12 +1,10 @@
 -- Facts that wait to be consolidated, observations and mental models.
 
 -- name: waiting_facts
--- Those that nothing was concluded from yet, also because the conclusion was forgotten with another fact.
 SELECT seq, id, source_entity_id, length(CAST(fact AS BLOB)), source_request_id FROM facts AS f
 WHERE seq > :after AND created_at <= :until AND NOT EXISTS (
   SELECT 1 FROM processing_log
-  WHERE processor = 'consolidation' AND target_type = 'fact' AND target_id = f.id
-    AND (status <> 'done' OR EXISTS (SELECT 1 FROM observation_facts WHERE fact_id = f.id)))
+  WHERE processor = 'consolidation' AND target_type = 'fact' AND target_id = f.id)
 ORDER BY seq LIMIT :limit
 
 -- name: touched_entities
@@ -84,6 +82,9 @@ VALUES ('consolidation', 'fact', :fact, :status, :detail, :request, :now, :now)
 ON CONFLICT DO UPDATE SET status = excluded.status, detail = excluded.detail, request_id = excluded.request_id,
                           attempts = attempts + 1, updated_at = excluded.updated_at
 
+-- name: note_shown
+INSERT INTO shown (execution_id, target_type, target_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
+
 -- name: take_up_again
 DELETE FROM processing_log WHERE processor = 'consolidation' AND target_type = 'fact' AND status = 'failed'
 
@@ -100,8 +101,7 @@ SELECT (SELECT count(*) FROM facts WHERE id IN (SELECT value FROM json_each(:fac
 -- name: counts
 SELECT
   (SELECT count(*) FROM facts AS f WHERE NOT EXISTS (
-    SELECT 1 FROM processing_log WHERE processor = 'consolidation' AND target_type = 'fact' AND target_id = f.id
-      AND (status <> 'done' OR EXISTS (SELECT 1 FROM observation_facts WHERE fact_id = f.id)))),
+    SELECT 1 FROM processing_log WHERE processor = 'consolidation' AND target_type = 'fact' AND target_id = f.id)),
   (SELECT count(*) FROM processing_log
    WHERE processor = 'consolidation' AND target_type = 'fact' AND status = 'failed'),
   (SELECT count(*) FROM observations AS o

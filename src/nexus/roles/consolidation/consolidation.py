@@ -15,7 +15,7 @@ from nexus import clock, ids
 from nexus.broker.agent.roles import models_of
 from nexus.errors import ConfigError, UnusableAnswerError
 from nexus.ledgers.runtime import requests
-from nexus.memory.conclusions import batches, observations
+from nexus.memory.conclusions import batches, observations, shown
 from nexus.memory.conclusions.batches import Batch, Limits
 from nexus.request import Agent, Event, Request
 from nexus.roles import runs, spending
@@ -128,6 +128,7 @@ class Consolidating:
             self._left.update(batch.fact_ids)  # its message was forgotten just now
             return
         assembled = await self._assembled(request, batch)
+        await shown.note(self.parts.ledgers, execution_id, batch.shown)
         result = await runs.answered(self.parts, request, assembled, execution_id)
         if isinstance(result, runs.Failed):
             await self._failed(batch, request, result)

@@ -10,7 +10,7 @@ from nexus.context.wrapping import wrapped
 from nexus.errors import AgentError, ModelError, UnusableAnswerError
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import requests, usage
-from nexus.memory.conclusions import mental_models
+from nexus.memory.conclusions import mental_models, shown
 from nexus.memory.conclusions.mental_models import MentalModel, NewModel
 from nexus.request import Access, Agent, Event, Request
 from nexus.roles import runs
@@ -94,7 +94,7 @@ async def refresh(parts: "Parts", model_id: str, *, asking: Asking = OWNER) -> R
     """Ask again what a mental model answers, and keep the answer as its next version."""
     known = await mental_models.newest(parts.ledgers, model_id)
     asked = _Asked(parts, known.question, asking)
-    found = await asked.answered(_again(known))
+    found = await asked.answered(_again(known), shown_id=known.id)
     new = NewModel(name=known.name, question=known.question, previous_id=known.id)
     return await _kept(parts, found, new, asked.base_id)
 
@@ -111,12 +111,15 @@ class _Asked:
         self._label = f"{'meeseeks:reflection' if asking.background else 'reflect'}:{self.base_id}"
         self._request = self._made(asking.request)
 
-    async def answered(self, task: str) -> Reflected:
-        """The answer, checked. Without any search it is sent back once, and then refused."""
+    async def answered(self, task: str, *, shown_id: str | None = None) -> Reflected:
+        """The answer, checked. Without any search it is sent back once, and then refused.
+
+        `shown_id` is the mental model that the task tells, if any.
+        """
         try:
-            text = await self._run(task, "0")
+            text = await self._run(task, "0", shown_id)
             if not await self._searched():
-                text = await self._run(_SENT_BACK, "1")
+                text = await self._run(_SENT_BACK, "1", shown_id)
             results = await self._searched()
             if not results:
                 raise UnusableAnswerError(
@@ -140,9 +143,11 @@ class _Asked:
         access = Access(level=parent.access.level, tools=reading, memory=parent.access.memory)
         return replace(child, request_id=request_id, access=access)
 
-    async def _run(self, task: str, number: str) -> str:
+    async def _run(self, task: str, number: str, shown_id: str | None) -> str:
         assembled = await self._assembled(task)
         execution_id = ids.derived("exe", self.base_id, number)
+        if shown_id is not None:
+            await shown.note(self._parts.ledgers, execution_id, [("mental_model", shown_id)])
         result = await runs.answered(self._parts, self._request, assembled, execution_id)
         if isinstance(result, runs.Failed):
             kind = ModelError if result.kind == "unreachable" else AgentError

@@ -8,16 +8,17 @@ from nexus import clock
 from nexus.broker.tools.recall import visible_to
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.errors import ToolError
-from nexus.memory.conclusions import observations
+from nexus.memory.conclusions import observations, shown
+from nexus.memory.conclusions.shown import Kind as Level
 from nexus.memory.recall import Query
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from nexus.memory.recall import Item, Kind
+    from nexus.memory.recall import Item
     from nexus.roles.parts import Parts
 
-_LEVELS: Final[dict[str, "Kind"]] = {
+_LEVELS: Final[dict[str, Level]] = {
     "search_mental_models": "mental_model",
     "search_observations": "observation",
     "search_facts": "fact",
@@ -55,22 +56,24 @@ def retrieved(results: Iterable[str]) -> set[str]:
     return {id_ for result in results for id_ in _RETRIEVED.findall(result)}
 
 
-def _search(parts: "Parts", kind: "Kind") -> Run:
+def _search(parts: "Parts", kind: Level) -> Run:
     async def run(arguments: Arguments, context: Context) -> str:
         assert context.call is not None
         visible = visible_to(context.call.request)
         if "observation" in arguments:
             if not visible.everything:
                 raise ToolError("What supports an observation may not be seen on behalf of this request")
-            return await _evidence(parts, arguments["observation"])
+            return await _evidence(parts, context.call.execution_id, arguments["observation"])
         recall = await parts.recall(visible)
         answer = await recall.find(_query(arguments, kind))
-        return _lines(_line(result.item) for result in answer.results)
+        found = [result.item for result in answer.results]
+        await shown.note(parts.ledgers, context.call.execution_id, [(kind, item.id) for item in found])
+        return _lines(_line(item) for item in found)
 
     return run
 
 
-def _query(arguments: Arguments, kind: "Kind") -> Query:
+def _query(arguments: Arguments, kind: Level) -> Query:
     return Query(
         text=arguments["query"],
         kinds=frozenset({kind}),
@@ -84,11 +87,12 @@ def _query(arguments: Arguments, kind: "Kind") -> Query:
     )
 
 
-async def _evidence(parts: "Parts", observation_id: str) -> str:
+async def _evidence(parts: "Parts", execution_id: str, observation_id: str) -> str:
     found = await observations.shown(parts.ledgers, observation_id)
     if found is None:
         raise ToolError(f"There is no observation {observation_id:.60}", hint="Give the id of one you found.")
     facts = found["evidence"][-_RESULTS:]
+    await shown.note(parts.ledgers, execution_id, [("fact", fact["id"]) for fact in facts])
     return _lines(f"- [{fact['id']}] {fact['at'][:10]} {_one_line(fact['fact'])}" for fact in facts)
 
 

@@ -30,7 +30,13 @@ async def message(app: App) -> str:
     return request.request_id
 
 
-async def learn(app: App, *facts: str, about: str = "Tyler", request_id: str | None = None) -> list[str]:
+async def learn(
+    app: App,
+    *facts: str,
+    about: str = "Tyler",
+    request_id: str | None = None,
+    event_id: str | None = None,
+) -> list[str]:
     """Write facts about somebody; returns their ids."""
     who = f"ent_{about.lower()}"
     known = await app.ledgers.identity.read(
@@ -39,7 +45,8 @@ async def learn(app: App, *facts: str, about: str = "Tyler", request_id: str | N
     if not known:
         await app.memory.run("entity", {"id": who, "name": about, "type": "Person"})
     batch = [{"operation": "fact", "about": who, "fact": fact} for fact in facts]
-    written = await app.memory.run("batch", batch, Provenance(actor="test", request_id=request_id))
+    source = Provenance(actor="test", request_id=request_id, event_id=event_id)
+    written = await app.memory.run("batch", batch, source)
     return [str(result["id"]) for result in written["results"]]
 
 

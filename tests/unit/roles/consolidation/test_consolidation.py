@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+import apsw
 import pytest
 
 from nexus.app import App
 from nexus.config import Config
 from nexus.home import Home
+from nexus.ledgers import forgetting
 from nexus.ledgers.runtime import usage
 from nexus.testing import ModelRequest, ModelServer, Turn, failures
 from unit.roles.consolidation.scene import (
@@ -239,6 +241,37 @@ async def test_the_model_is_given_no_tools_and_the_facts_as_data(home: Home, ser
     assert not request.tool_names
     assert request.last_user.count("</new_facts>") == 1
     assert list(numbered(request)) == [1]
+
+
+async def test_a_run_that_was_shown_a_fact_is_forgotten_with_it(home: Home, server: ModelServer) -> None:
+    def said(connection: apsw.Connection) -> None:
+        connection.execute("INSERT INTO threads (id, channel) VALUES ('thr_1', 'cli')")
+        connection.execute(
+            "INSERT INTO events (id, thread_id, channel, direction, content, occurred_at) "
+            "VALUES ('evt_1', 'thr_1', 'cli', 'inbound', 'Hi', '2026-01-01T00:00:00.000Z')"
+        )
+
+    server.always(one_for_all)
+    async with App(home, steady(server)) as app:
+        await app.ledgers.events.write(said)
+        await learn(app, "Tyler collects zebras", event_id="evt_1")
+        await consolidated(app)
+        await learn(app, "Tyler sings")
+        await consolidated(app)
+        assert "zebras" in server.requests[1].last_user
+        target = await forgetting.find(app.ledgers, lambda c: forgetting.thread(c, "thr_1"))
+        await forgetting.forget(app.ledgers, target, actor="test")
+        left = [
+            *await app.ledgers.runtime.read(
+                lambda c: c.execute("SELECT input_json FROM executions").fetchall()
+            ),
+            *await app.ledgers.agents.read(
+                lambda c: c.execute("SELECT content FROM agent_messages").fetchall()
+            ),
+        ]
+        assert "zebras" not in str(left)
+        assert (await consolidated(app))["facts"] == 1
+        assert [text for text in await texts(app) if "zebras" in text] == []
 
 
 async def test_observations_are_recalled_by_their_words(home: Home, server: ModelServer) -> None:

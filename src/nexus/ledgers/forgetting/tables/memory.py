@@ -160,4 +160,21 @@ TABLES = (
         ),
         texts=(Text("detail", Then.CLEAR),),
     ),
+    Table(
+        "memory",
+        "shown",
+        key=("execution_id", "target_type", "target_id"),
+        refs=(
+            Ref("execution_id", "executions"),
+            *typed(
+                "target_id",
+                "target_type",
+                Then.OWNER,
+                fact="facts",
+                observation="analysis_runs",
+                mental_model="mental_models",
+            ),
+        ),
+        owner="execution_id",
+    ),
 )
