@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pages import commands, errors, hook_points, schema, settings
+from pages import api, commands, errors, hook_points, schema, settings
 
 PAGES: dict[str, Callable[[], str]] = {
     "schema.md": schema.page,
@@ -17,6 +17,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings.page,
     "errors.md": errors.page,
     "hook-points.md": hook_points.page,
+    "http-api.md": api.page,
 }
 _DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _DIFF_LINES = 20

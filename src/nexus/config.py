@@ -42,7 +42,7 @@ class EngineConfig:
     database: str = _setting(
         "", "The url of a Postgres database that several hosts share. Empty: `data/engine.db` in the home."
     )
-    host_limit: int = _setting(112, "The most executions that one process runs at a time.", least=1)
+    host_limit: int = _setting(256, "The most executions that one process runs at a time.", least=1)
     lease_ms: int = _setting(
         10_000, "How long a process that has stopped answering keeps its work.", least=1_000
     )

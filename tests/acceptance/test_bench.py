@@ -16,6 +16,7 @@ _BENCH = Path(__file__).parents[2] / "bench"
         (["engine.py", "--quick", "--database", "sqlite"], "| enqueue to start | p50"),
         (["hooks.py", "--quick"], "an empty hook point: p50"),
         (["turns.py", "--quick"], "| what the broker adds, p50 |"),
+        (["chats.py", "--quick"], "| errors and answers cut short, of 40 | 0 | 0 | yes |"),
         (["memory_writes.py", "--quick"], "facts in batches of"),
         (["dashboard.py", "--quick"], "| the busiest entity | p50"),
     ],

@@ -21,7 +21,7 @@ class Lane:
 
 
 DEFAULT_LANES = (
-    Lane(name="chat", limit=56, priority=0),
+    Lane(name="chat", limit=200, priority=0),
     Lane(name="workers", limit=16, priority=50),
     # Apart, because workers that wait for workers of their own keep their places.
     Lane(name="subworkers", limit=8, priority=60),
@@ -40,7 +40,7 @@ class Settings:
     home: Home | None = None
     """Postgres only: whose work it is. A database that does another home's work is refused."""
     lanes: tuple[Lane, ...] = DEFAULT_LANES
-    host_limit: int = 112
+    host_limit: int = 256
     """The most executions that one process runs at a time, over all lanes."""
     lease_ms: int = 10_000
     """How long an executor that has stopped answering keeps its work."""

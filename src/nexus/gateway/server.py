@@ -16,7 +16,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from fastapi import FastAPI
 
@@ -46,7 +46,25 @@ ROOMS: tuple[Room, ...] = (api.join, dashboard.join, mcp.join)
 
 async def build(app: App, keys: Keys, stack: AsyncExitStack) -> FastAPI:
     """The application of a home. It trusts whoever reaches it: put a `Guard` in front."""
-    server = FastAPI(
+    server = _application()
+    server.state.nexus = app
+    server.state.keys = keys
+    server.state.metrics = Metrics()
+    errors.install(server)
+    for join in ROOMS:
+        await join(server, app, stack)
+    return server
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document of every home's API."""
+    server = _application()
+    server.include_router(api.routes())
+    return server.openapi()
+
+
+def _application() -> FastAPI:
+    return FastAPI(
         title="Nexus",
         version=__version__,
         description=_ABOUT,
@@ -55,13 +73,6 @@ async def build(app: App, keys: Keys, stack: AsyncExitStack) -> FastAPI:
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
-    server.state.nexus = app
-    server.state.keys = keys
-    server.state.metrics = Metrics()
-    errors.install(server)
-    for join in ROOMS:
-        await join(server, app, stack)
-    return server
 
 
 class Gateway:

@@ -27,9 +27,14 @@ _ROUTERS = tuple(
 _TOKEN = HTTPBearer(scheme_name="token", description="What `nexus login --token` prints.", auto_error=False)
 
 
-async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:
-    """Put the API under /api."""
+def routes() -> APIRouter:
+    """Everything under /api."""
     api = APIRouter(prefix="/api", responses=RESPONSES, dependencies=[Depends(_TOKEN)])
     for router in _ROUTERS:
         api.include_router(router)
-    server.include_router(api)
+    return api
+
+
+async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:
+    """Put the API under /api."""
+    server.include_router(routes())
