@@ -2,12 +2,22 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import httpx
 
+from apps import settings
 from nexus.app import App
+from nexus.config import EngineConfig
 from nexus.gateway.listener import bound
 from nexus.gateway.server import Gateway
+from nexus.home import Home
+from nexus.testing import ModelServer
+
+
+def app_for_gateway(home: Home, server: ModelServer) -> App:
+    """The parts of a home. On a busy machine its process is not taken for dead."""
+    return App(home, replace(settings(server), engine=EngineConfig(lease_ms=30_000)))
 
 
 @asynccontextmanager

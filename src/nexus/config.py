@@ -222,6 +222,11 @@ class GatewayConfig:
     rate_per_s: int = _setting(
         200, "How many requests are answered in a second; five times as many may come at once.", least=1
     )
+    otlp_url: str = _setting(
+        "",
+        "Where traces are sent, by OTLP over HTTP, such as `http://localhost:4318/v1/traces`. It needs the "
+        "`otel` extra. Empty: nowhere.",
+    )
 
 
 def _providers() -> dict[str, ProviderConfig]:

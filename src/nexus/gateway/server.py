@@ -12,9 +12,10 @@ become JSON with message and hint (`errors.status_of` gives the status, for a ro
 Headers that the guard sets (`content-security-policy`, `cache-control`) can be set by a room instead.
 """
 
+import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -31,6 +32,7 @@ from nexus.gateway.limits import BodyLimits
 from nexus.gateway.listener import Listener, address
 from nexus.gateway.metrics import Metrics
 from nexus.gateway.observer import Observer
+from nexus.gateway.spans import Exporter, collector
 
 OPENAPI: Final = "/api/openapi.json"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -88,6 +90,8 @@ class Gateway:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
             server = await build(self._app, self._keys, opening)
+            if url := self._app.config.gateway.otlp_url:
+                _export(self._app, url, opening)
             guard = Guard(server, self._keys, rules(self._app.config.gateway, self._socket))
             observed = Observer(guard, server.state.metrics)
             await opening.enter_async_context(Listener(observed, self._socket))
@@ -102,6 +106,18 @@ class Gateway:
     def login_url(self) -> str:
         """A new link that opens the dashboard once."""
         return login_url(self.url, self._keys.new_code())
+
+
+def _export(app: App, url: str, stack: AsyncExitStack) -> None:
+    """Send traces to a collector while the gateway is served."""
+    task = asyncio.create_task(Exporter(app.ledgers, collector(url)).run())
+    stack.push_async_callback(_ended, task)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def rules(config: GatewayConfig, listening: socket.socket) -> Rules:

@@ -225,6 +225,17 @@ SELECT model, count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0)
 FROM usage GROUP BY model ORDER BY model
 
+-- name: ended_roots
+-- By when they were made, for the index: none takes longer than what lies between `since` and `at`.
+SELECT r.id, r.ended_at,
+       EXISTS (SELECT 1 FROM executions AS e
+               WHERE e.root_request_id = r.id AND e.status IN ('queued', 'running'))
+       OR EXISTS (SELECT 1 FROM invocations AS i
+                  WHERE i.root_request_id = r.id AND i.status IN ('queued', 'running'))
+FROM requests AS r
+WHERE r.root_request_id = r.id AND r.created_at > :since AND (r.ended_at, r.id) > (:at, :id)
+ORDER BY r.ended_at, r.id LIMIT 50
+
 -- name: last_usage_of_session
 SELECT u.input_tokens + u.cache_read_tokens + u.cache_write_tokens + u.output_tokens
 FROM usage AS u JOIN executions AS e ON e.id = u.execution_id

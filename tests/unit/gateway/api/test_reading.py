@@ -8,8 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from apps import app_on
-from gateways import gateway_on
+from gateways import app_for_gateway, gateway_on
 from nexus.client import Client
 from nexus.errors import AccessError, GatewayError, MissingError, StoppedError, UsageError
 from nexus.home import Home
@@ -20,7 +19,7 @@ SECRET_WORDS = "the raspberry password"
 
 @pytest.fixture
 async def http(home: Home) -> AsyncIterator[httpx.AsyncClient]:
-    async with ModelServer() as server, app_on(home, server) as app:
+    async with ModelServer() as server, app_for_gateway(home, server) as app:
         server.script("It is in the blue tin.", Turn("Never", faults=[Hold(gate="never")]))
         async with gateway_on(app) as http:
             yield http

@@ -1,0 +1,151 @@
+"""Export of traces by OTLP, for those who have a collector: each request once, when its work has ended.
+
+Ids follow from ours, so a request that is sent twice because the program was killed in between is the same
+trace. Names, times, states and numbers are sent; nothing that anybody said.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import apsw
+
+from nexus import clock
+from nexus.errors import ConfigError
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import trace
+from nexus.ledgers.runtime.trace import Node
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+_LOOK_S: Final = 5.0
+# What a request began may go on after its end; so long it is waited for.
+_PATIENCE: Final = timedelta(minutes=10)
+_LONGEST: Final = timedelta(days=2)
+_TIMEOUT_S: Final = 10.0
+_log = logging.getLogger(__name__)
+
+Send = Callable[[Sequence["ReadableSpan"]], bool]
+"""Hands spans to a collector; blocking. False: it did not take them."""
+
+
+class Exporter:
+    """Sends what has ended since it last did. How far it came is kept in the home."""
+
+    def __init__(self, ledgers: Ledgers, send: Send, now: clock.Clock = clock.now) -> None:
+        self._ledgers = ledgers
+        self._send = send
+        self._now = now
+        self._file = ledgers.home.state / "exported-traces.json"
+
+    async def run(self) -> None:
+        """Look for ended requests until cancelled."""
+        while True:
+            try:
+                await self.once()
+            except Exception:
+                _log.exception("traces could not be exported, and will be tried again")
+            await asyncio.sleep(_LOOK_S)
+
+    async def once(self) -> int:
+        """Export what has ended; returns how many requests that were."""
+        at, last = self._cursor()
+        since = clock.timestamp(clock.parse(at) - _LONGEST)
+        values = {"since": since, "at": at, "id": last}
+        ended = await self._ledgers.runtime.read(partial(_ended, values=values))
+        exported = 0
+        for id_, ended_at, busy in ended:
+            if busy and self._now() - clock.parse(ended_at) < _PATIENCE:
+                break
+            node = await self._ledgers.runtime.read(partial(trace.load, request_id=id_))
+            if not await asyncio.to_thread(self._send, list(spans(node))):
+                _log.warning("the collector did not take a trace, and is asked again")
+                break
+            self._file.write_text(json.dumps([ended_at, id_]), encoding="utf-8")
+            exported += 1
+        return exported
+
+    def _cursor(self) -> tuple[str, str]:
+        """Behind which request to go on; a home that exports for the first time begins now."""
+        with suppress(FileNotFoundError, ValueError):
+            at, id_ = json.loads(self._file.read_text(encoding="utf-8"))
+            return at, id_
+        begun = (clock.timestamp(self._now()), "")
+        self._file.write_text(json.dumps(begun), encoding="utf-8")
+        return begun
+
+
+def collector(url: str) -> Send:
+    """A collector that takes OTLP over HTTP."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import SpanExportResult
+    except ImportError:
+        raise ConfigError(
+            "[gateway] otlp_url is set, and what it needs is not installed",
+            hint="Run `pip install nexus-agent[otel]`, or remove the setting.",
+        ) from None
+    exporter = OTLPSpanExporter(endpoint=url, timeout=_TIMEOUT_S)
+    return lambda found: exporter.export(found) is SpanExportResult.SUCCESS
+
+
+def spans(root: Node) -> Iterator["ReadableSpan"]:
+    """A trace as OpenTelemetry has it: one span for each thing that was done."""
+    from opentelemetry.sdk.resources import Resource
+
+    yield from _spans(root, None, _number(root.id, 16), Resource({"service.name": "nexus"}))
+
+
+def _spans(node: Node, parent: Any, trace_id: int, resource: Any) -> Iterator["ReadableSpan"]:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
+
+    context = SpanContext(trace_id, _number(node.id, 8), is_remote=False, trace_flags=TraceFlags(1))
+    if node.started_at:
+        start_ns = int(clock.parse(node.started_at).timestamp() * 1e9)
+        failed = node.status in {"error", "failed", "timeout"}
+        yield ReadableSpan(
+            name=_name(node),
+            context=context,
+            parent=parent,
+            resource=resource,
+            attributes=_attributes(node),
+            status=Status(StatusCode.ERROR if failed else StatusCode.UNSET),
+            start_time=start_ns,
+            end_time=start_ns + int((node.duration_ms or 0) * 1e6),
+        )
+    for child in node.children:
+        yield from _spans(child, context if node.started_at else parent, trace_id, resource)
+
+
+def _name(node: Node) -> str:
+    # The name of a run is its session's label, which somebody chose.
+    kind = str(node.detail.get("kind", node.kind))
+    return kind if kind in {"execution", "request"} else f"{kind} {node.name}"
+
+
+def _attributes(node: Node) -> dict[str, str | int]:
+    told: dict[str, str | int] = {"nexus.id": node.id, "nexus.status": node.status}
+    if node.usage.calls:
+        told |= {
+            "gen_ai.usage.input_tokens": node.usage.tokens - node.usage.output_tokens,
+            "gen_ai.usage.output_tokens": node.usage.output_tokens,
+            "nexus.cost_microusd": node.usage.cost_microusd,
+        }
+    return told
+
+
+def _number(id_: str, size_bytes: int) -> int:
+    return int.from_bytes(hashlib.sha256(id_.encode()).digest()[:size_bytes])
+
+
+def _ended(connection: apsw.Connection, values: dict[str, str]) -> list[tuple[str, str, int]]:
+    found = connection.execute(sql.queries("runtime")["ended_roots"], values).fetchall()
+    return cast("list[tuple[str, str, int]]", found)
