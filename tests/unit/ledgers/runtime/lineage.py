@@ -118,6 +118,7 @@ class Lineage:
             cache_write_tokens=written,
             output_tokens=out,
             cost_microusd=microusd,
+            automation="memory-writer" if execution_id == "exe_3" else None,
         )
         usage.record(self._connection, row)
 
