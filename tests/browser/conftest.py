@@ -94,5 +94,10 @@ async def _fill(home: Home, folder: Path) -> None:
         await scene.remember("entity", id="sarah", name="Sarah Chen", type="Person")
         await scene.remember("entity", id="sara", name="Sara Chen", type="Person")
         await scene.remember("fact", about="sarah", fact="Sarah is allergic to nuts", event_id=allergy)
+        (birthday,) = await scene.say(
+            "Tyler's birthday is on March 12, don't let me forget it.", thread="other"
+        )
+        await scene.remember("entity", id="tyler", name="Tyler", type="Person")
+        await scene.remember("fact", about="tyler", fact="Tyler's birthday is March 12", event_id=birthday)
         await scene.automation(folder, "greeter")
         await scene.automation(folder, "greeter", SCRIPT.replace("{}", "None"))

@@ -4,10 +4,16 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from apps import dispatching
 from browser.conftest import Served
-from nexus.testing import Turn, failures
+from nexus.testing import ModelRequest, Turn, failures
 
+TASK = "Plan Tyler's birthday dinner"
 ANSWER = "You are allergic to **nuts**. " + "Nothing else is known. " * 20
+
+
+def _is_worker(request: ModelRequest) -> bool:
+    return request.last_user.endswith(TASK)
 
 
 def test_without_the_link_nobody_comes_in(served: Served, page: Page) -> None:
@@ -50,6 +56,23 @@ def test_a_conversation_is_there_again_after_it_was_left(served: Served, page: P
     expect(page.locator(".answer strong")).to_have_text("nuts")
 
 
+def test_an_injected_memory_leads_to_the_message_that_it_came_from(served: Served, page: Page) -> None:
+    served.model.when(_is_worker).always(Turn("On March 12 we eat at Osteria Mozza."))
+    served.model.script(*dispatching(TASK, then="All planned."))
+    page.goto(f"{served.url}/chat/dinner")
+    page.get_by_label("Message").fill("A dinner, please.")
+    page.get_by_role("button", name="Send").click()
+    answer = page.locator(".answer", has_text="All planned.")
+    answer.locator(".memories summary").click()
+    memory = answer.locator(".offered li", has_text="Tyler's birthday is March 12")
+    expect(memory).to_contain_text("used in the answer")
+    memory.get_by_role("link", name="source").click()
+    expect(page.locator("[aria-current=true]")).to_contain_text("don't let me forget it")
+    page.go_back()
+    page.locator(".answer").last.get_by_role("link", name="trace").click()
+    expect(page.locator(".offered")).to_contain_text("Tyler's birthday is March 12")
+
+
 def test_a_recalled_fact_leads_to_the_message_that_it_came_from(served: Served, page: Page) -> None:
     page.goto(f"{served.url}/memory")
     page.get_by_label("Question").fill("Who is allergic to nuts?")
@@ -68,7 +91,7 @@ def test_two_names_of_one_person_are_merged_and_taken_apart_again(served: Served
     page.get_by_role("button", name="Take it out again").click()
     expect(page.get_by_role("button", name="Take it out again")).to_have_count(0)
     page.goto(f"{served.url}/memory/entities")
-    expect(page.locator("td.main a")).to_have_count(3)
+    expect(page.locator("td.main a", has_text="Chen")).to_have_count(2)
 
 
 def test_an_automation_is_disabled_and_an_older_version_comes_back(served: Served, page: Page) -> None:
