@@ -5,7 +5,8 @@
 A quarter of the events asked for something: each of those requests has a run, two model calls and four
 spans. One entity, the owner, is a part of every third fact, and one session holds half of all messages, so
 that the pages about them are the largest that a home of that size has. The pages are asked for in this
-process, without a network between.
+process, without a network between. Processor time is what a page took of all cores together: on a machine
+that does other things too it tells more than the clock.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -58,9 +60,19 @@ _PAGES = {
 }
 
 
-async def measure(home: Home, rounds: int) -> list[tuple[str, list[float], int]]:
-    """For each page its times in milliseconds and its size in bytes."""
-    found: list[tuple[str, list[float], int]] = []
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A page: how long it took, how much of that the processor was busy for it, and its bytes."""
+
+    name: str
+    clock_ms: list[float]
+    processor_ms: list[float]
+    size: int
+
+
+async def measure(home: Home, rounds: int) -> list[Measured]:
+    """Every page, one after the other."""
+    found: list[Measured] = []
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(App(home, Config(), serve=False))
         server = await build(app, Keys("t" * 43), stack)
@@ -70,35 +82,41 @@ async def measure(home: Home, rounds: int) -> list[tuple[str, list[float], int]]
         await stack.enter_async_context(client)
         for name, path in _PAGES.items():
             await client.get(path)
-            times, size = await _timed(lambda path=path: client.get(path), rounds)
+            times, busy, size = await _timed(lambda path=path: client.get(path), rounds)
+            found.append(Measured(name=name, clock_ms=times, processor_ms=busy, size=size))
             report.progress(f"{name}: p50 {report.percentile(times, 0.5):.0f} ms, {size / 1000:.0f} KB")
-            found.append((name, times, size))
     return found
 
 
-async def _timed(ask: Callable[[], Awaitable[httpx.Response]], rounds: int) -> tuple[list[float], int]:
-    times: list[float] = []
+async def _timed(
+    ask: Callable[[], Awaitable[httpx.Response]], rounds: int
+) -> tuple[list[float], list[float], int]:
+    clock_ms: list[float] = []
+    processor_ms: list[float] = []
     size = 0
     for _ in range(rounds):
-        begun = time.perf_counter()
+        begun, busy = time.perf_counter(), time.process_time()
         answer = await ask()
-        times.append((time.perf_counter() - begun) * 1000)
+        clock_ms.append((time.perf_counter() - begun) * 1000)
+        processor_ms.append((time.process_time() - busy) * 1000)
         assert answer.status_code == 200, answer.text[:2000]
         size = max(size, len(answer.content))
-    return times, size
+    return clock_ms, processor_ms, size
 
 
-def figures(found: list[tuple[str, list[float], int]]) -> list[Figure]:
+def figures(found: list[Measured]) -> list[Figure]:
     """A line for each page."""
     lines: list[Figure] = []
-    for name, times, size in found:
-        p50, p95 = (report.percentile(times, share) for share in (0.5, 0.95))
+    for each in found:
+        p50, p95 = (report.percentile(each.clock_ms, share) for share in (0.5, 0.95))
+        busy = report.percentile(each.processor_ms, 0.95)
         lines.append(
             Figure(
-                what=name,
-                value=f"p50 {p50:.0f} ms, p95 {p95:.0f} ms, {size / 1000:.0f} KB",
+                what=each.name,
+                value=f"p50 {p50:.0f} ms, p95 {p95:.0f} ms, processor time p95 {busy:.0f} ms, "
+                f"{each.size / 1000:.0f} KB",
                 target=f"p95 under {_TARGET_MS} ms, under {_TARGET_BYTES // 1000} KB",
-                met=p95 < _TARGET_MS and size < _TARGET_BYTES,
+                met=p95 < _TARGET_MS and each.size < _TARGET_BYTES,
             )
         )
     return lines

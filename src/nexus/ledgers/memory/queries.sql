@@ -115,15 +115,27 @@ SELECT * FROM (
 ORDER BY at, seq
 
 -- name: timeline_before
-WITH its (seq) AS (
-  SELECT seq FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
-  UNION SELECT seq FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(:entities))
-  UNION SELECT facts.seq FROM fact_entities JOIN facts ON facts.id = fact_id
-    WHERE entity_id IN (SELECT value FROM json_each(:entities)))
-SELECT seq, id, coalesce(as_of, valid_at) AS at, fact, relation_type, source_entity_id, target_entity_id,
-       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
-FROM facts WHERE seq IN its AND (coalesce(as_of, valid_at), seq) < (:at, :seq)
-ORDER BY at DESC, seq DESC LIMIT :limit
+-- Of each way in which a fact can be about an entity the latest ones, then the latest of these.
+SELECT facts.seq, id, found.at, fact, relation_type, source_entity_id, target_entity_id, confidence, source_type,
+       created_at, source_event_id, source_episode_id, source_request_id
+FROM (
+  SELECT * FROM (
+    SELECT seq, coalesce(as_of, valid_at) AS at FROM facts
+    WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
+      AND (coalesce(as_of, valid_at), seq) < (:at, :seq)
+    ORDER BY at DESC, seq DESC LIMIT :limit)
+  UNION SELECT * FROM (
+    SELECT seq, coalesce(as_of, valid_at) AS at FROM facts
+    WHERE target_entity_id IN (SELECT value FROM json_each(:entities))
+      AND (coalesce(as_of, valid_at), seq) < (:at, :seq)
+    ORDER BY at DESC, seq DESC LIMIT :limit)
+  UNION SELECT * FROM (
+    SELECT seq, coalesce(as_of, valid_at) AS at FROM fact_entities JOIN facts ON facts.id = fact_id
+    WHERE entity_id IN (SELECT value FROM json_each(:entities))
+      AND (coalesce(as_of, valid_at), seq) < (:at, :seq)
+    ORDER BY at DESC, seq DESC LIMIT :limit)
+  ORDER BY at DESC, seq DESC LIMIT :limit) AS found
+JOIN facts ON facts.seq = found.seq ORDER BY found.at DESC, facts.seq DESC
 
 -- name: facts_before
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
@@ -151,10 +163,15 @@ UNION ALL SELECT id, substr(content, 1, 1000), NULL FROM analysis_runs WHERE id 
 UNION ALL SELECT id, substr(content, 1, 1000), NULL FROM mental_models WHERE id IN (SELECT value FROM json_each(?1))
 
 -- name: count_of_facts
-SELECT count(*) FROM (
-  SELECT id FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(?1))
-  UNION SELECT id FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(?1))
-  UNION SELECT fact_id FROM fact_entities WHERE entity_id IN (SELECT value FROM json_each(?1)))
+-- Each once: as a source, else as a target, else as one that is named beside these.
+SELECT
+  (SELECT count(*) FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(?1)))
+  + (SELECT count(*) FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(?1))
+     AND coalesce(source_entity_id, '') NOT IN (SELECT value FROM json_each(?1)))
+  + (SELECT count(DISTINCT fact_id) FROM fact_entities JOIN facts ON facts.id = fact_id
+     WHERE entity_id IN (SELECT value FROM json_each(?1))
+       AND coalesce(source_entity_id, '') NOT IN (SELECT value FROM json_each(?1))
+       AND coalesce(target_entity_id, '') NOT IN (SELECT value FROM json_each(?1)))
 
 -- name: newest_facts
 SELECT * FROM (
@@ -280,13 +297,16 @@ WITH
   its_facts (seq) AS (
     SELECT * FROM (
       SELECT seq FROM facts WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
-      UNION SELECT seq FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(:entities))
-      UNION SELECT facts.seq FROM fact_entities JOIN facts ON facts.id = fact_id
-        WHERE entity_id IN (SELECT value FROM json_each(:entities)))
-    ORDER BY seq DESC LIMIT 2000),
+      ORDER BY created_at DESC LIMIT 1000)
+    UNION SELECT * FROM (
+      SELECT seq FROM facts WHERE target_entity_id IN (SELECT value FROM json_each(:entities))
+      ORDER BY created_at DESC LIMIT 1000)
+    UNION SELECT * FROM (
+      SELECT facts.seq FROM fact_entities JOIN facts ON facts.id = fact_id
+      WHERE entity_id IN (SELECT value FROM json_each(:entities)) ORDER BY fact_id DESC LIMIT 1000)),
   its_episodes (id) AS (
     SELECT episode_id FROM episode_entity_mentions
-    WHERE entity_id IN (SELECT value FROM json_each(:entities)) ORDER BY episode_id DESC LIMIT 500),
+    WHERE entity_id IN (SELECT value FROM json_each(:entities)) ORDER BY episode_id DESC LIMIT 300),
   others (entity_id, fact_seq, episode_id) AS (
     SELECT source_entity_id, seq, NULL FROM facts WHERE seq IN its_facts AND source_entity_id IS NOT NULL
     UNION ALL

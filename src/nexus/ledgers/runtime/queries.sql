@@ -170,10 +170,11 @@ SELECT root_request_id, count(*), sum(input_tokens), sum(cache_read_tokens), sum
 FROM usage WHERE root_request_id IN (SELECT value FROM json_each(?)) GROUP BY root_request_id
 
 -- name: usage_by_day_and_model
-SELECT substr(created_at, 1, 10) AS day, provider || '/' || model AS name, count(*), sum(input_tokens),
-       sum(cache_read_tokens), sum(cache_write_tokens), sum(output_tokens), coalesce(sum(cost_microusd), 0),
+SELECT substr(created_at, 1, 10), provider || '/' || model, count(*), sum(input_tokens), sum(cache_read_tokens),
+       sum(cache_write_tokens), sum(output_tokens), coalesce(sum(cost_microusd), 0),
        count(*) - count(cost_microusd)
-FROM usage WHERE created_at >= ? GROUP BY day, name
+FROM usage WHERE substr(created_at, 1, 10) >= substr(?, 1, 10)
+GROUP BY substr(created_at, 1, 10), provider, model
 
 -- name: usage_by_automation
 SELECT automation AS name, count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),

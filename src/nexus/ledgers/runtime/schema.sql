@@ -210,6 +210,9 @@ CREATE TABLE usage (
 CREATE INDEX usage_root ON usage (root_request_id);
 CREATE INDEX usage_execution ON usage (execution_id) WHERE execution_id IS NOT NULL;
 CREATE INDEX usage_created ON usage (created_at);
+CREATE INDEX usage_day ON usage (
+  substr(created_at, 1, 10), provider, model, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
+  cost_microusd);
 CREATE INDEX usage_automation ON usage (automation, created_at) WHERE automation IS NOT NULL;
 
 CREATE TABLE budget_hits (
