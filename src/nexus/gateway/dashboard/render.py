@@ -21,7 +21,7 @@ POLICY: Final = (
 )
 _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FILTERS: Final = (
-    "age", "count", "day", "markdown", "plural", "short", "size", "ticked", "tone", "took", "when",
+    "age", "amount", "count", "day", "markdown", "plural", "short", "size", "ticked", "tone", "took", "when",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
 

@@ -80,6 +80,11 @@ def plural(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
+def amount(value: float, unit: str) -> str:
+    """Money or tokens."""
+    return f"${value:,.2f}" if unit == "usd" else f"{value:,.0f} tokens"
+
+
 def ticked(text: str | None) -> Markup:
     """A sentence in which `words` between ticks are code."""
     return Markup(_TICKED.sub(r"<code>\1</code>", str(escape(text or ""))))  # noqa: S704 - escaped before

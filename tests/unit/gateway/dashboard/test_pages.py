@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from nexus.gateway.dashboard.render import POLICY, TEMPLATES
+from nexus.ledgers.runtime import budgets
+from nexus.ledgers.runtime.budgets import NewHit
 from unit.gateway.scene import Scene
 
 PAGES = (
@@ -122,3 +124,25 @@ async def test_the_chosen_theme_is_there_from_the_first_byte(client: httpx.Async
     answer = await client.get("/settings", headers={"cookie": f"theme={theme}"})
     assert f'<html lang="en" data-theme="{theme}">' in answer.text
     assert "data-theme=" not in (await client.get("/settings", headers={"cookie": 'theme="><b>'})).text
+
+
+async def test_a_budget_that_was_used_up_is_shown_with_what_it_refused(
+    client: httpx.AsyncClient, scene: Scene
+) -> None:
+    await scene.lineage()
+    hit = NewHit(
+        id="bgt_1",
+        budget="automation",
+        unit="usd",
+        automation="memory-writer",
+        most=0.5,
+        used=0.52,
+        request_id="req_ROOT1",
+        root_request_id="req_ROOT1",
+        execution_id=None,
+    )
+    await scene.ledgers.runtime.write(lambda c: budgets.record(c, hit))
+    shown = (await client.get("/usage")).text
+    assert "budget of an automation: memory-writer" in shown
+    assert "$0.52 of $0.50" in shown
+    assert 'href="/requests/req_ROOT1"' in shown

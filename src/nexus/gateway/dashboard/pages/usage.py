@@ -1,4 +1,4 @@
-"""What was spent, as plots."""
+"""What was spent, as plots; the budgets, and what they refused."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,6 +24,9 @@ async def shown(request: Request, app: App) -> Response:
         plot=plots.stacked(spent),
         models=plots.bars(spent.models),
         automations=plots.bars(spent.automations),
+        messages=await usage.messages(app.ledgers, days=days),
+        standing=await usage.standing(app.ledgers, app.config.budgets),
+        hits=await usage.hits(app.ledgers, days=days),
     )
 
 
