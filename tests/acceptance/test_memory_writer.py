@@ -7,6 +7,8 @@ from functools import partial
 import pytest
 
 from acceptance.agents import environment, finish
+from acceptance.agents import rows as rows_of
+from acceptance.test_automations import chatting, until
 from apps import app_on, dispatching
 from memory_writers import batch, invocations, is_reflection, is_writer, quiet, rows, writing
 from nexus.app import App
@@ -189,3 +191,25 @@ async def test_the_seeded_role_is_the_programs_and_an_edited_one_stays(
         True,
     )
     assert role.read_text() == "# Mine\n"
+
+
+def test_two_rapid_turns_are_written_one_after_the_other_and_taught_something(
+    home: Home, server: ModelServer
+) -> None:
+    """With the real program: the second writer waits behind the first, each sees its own turn as the last."""
+    lesson = {"edits": [{"file": "SKILLS.md", "content": "# Skills\n- Note names first.\n"}]}
+    server.when(is_reflection).always(json.dumps(lesson))
+    server.when(is_writer).always("Nothing to remember")
+    server.script("One", "Two")
+    ended = "SELECT count(*) FROM invocations WHERE status = 'flagged'"
+    learned = home.meeseeks / "memory-writer" / "SKILLS.md"
+    with chatting(home, server, NEXUS_MODELS_WRITER="test/large") as chat:
+        chat.write("I met Ada Lovelace and Bob Miller\nand Carl Gauss with Emmy Noether\n")
+        chat.flush()
+        until(lambda: rows_of(home, "runtime", ended) == [(2,)] and "names" in learned.read_text())
+    times = "SELECT started_at, ended_at FROM invocations ORDER BY id"
+    (_, first_end), (second_start, _) = rows_of(home, "runtime", times)
+    assert first_end <= second_start
+    first, second = [str(each.json["messages"]) for each in server.requests if is_writer(each)]
+    assert ("Emmy Noether" in first, "Emmy Noether" in second) == (False, True)
+    assert learned.read_text() == "# Skills\n- Note names first.\n"
