@@ -1,20 +1,22 @@
 """The memory writer: a conversation, and what the memory holds afterwards. Only the model is scripted."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
-from acceptance.agents import environment, finish
+from acceptance.agents import environment, finish, kill_when
 from acceptance.agents import rows as rows_of
+from acceptance.program import NEXUS
 from acceptance.test_automations import chatting, until
 from apps import app_on, dispatching
 from memory_writers import batch, invocations, is_reflection, is_writer, quiet, rows, writing
 from nexus.app import App
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
-from nexus.testing import ModelServer, Turn, failures
+from nexus.testing import Hold, ModelServer, Turn, failures
 
 SARAH = {"operation": "entity", "id": "sarah", "name": "Sarah Chen", "type": "Person"}
 LEADS = {
@@ -213,3 +215,24 @@ def test_two_rapid_turns_are_written_one_after_the_other_and_taught_something(
     first, second = [str(each.json["messages"]) for each in server.requests if is_writer(each)]
     assert ("Emmy Noether" in first, "Emmy Noether" in second) == (False, True)
     assert learned.read_text() == "# Skills\n- Note names first.\n"
+
+
+def test_a_writer_that_is_killed_goes_on_where_the_home_is_next_served(
+    home: Home, server: ModelServer
+) -> None:
+    env = environment(server, NEXUS_MODELS_WRITER="test/large")
+    held = server.when(is_writer).script(Turn("Let me see.", faults=[Hold(gate="writing")]))
+    server.script("Noted.")
+    command = [str(NEXUS), "--home", str(home.root), "chat"]
+    pipe, quiet_ = subprocess.PIPE, subprocess.DEVNULL
+    process = subprocess.Popen(command, env=env, stdin=pipe, stdout=quiet_, stderr=quiet_, text=True)
+    assert process.stdin is not None
+    process.stdin.write("My colleague Sarah Chen leads Project X now.\n")
+    process.stdin.flush()
+    kill_when(server, process, lambda: server.gate("writing").waiting)
+    held.script(batch(SARAH, LEADS), "Wrote down Sarah Chen.")
+    with chatting(home, server, NEXUS_MODELS_WRITER="test/large"):
+        until(lambda: rows_of(home, "runtime", "SELECT status FROM invocations") == [("done",)])
+    assert rows_of(home, "memory", "SELECT fact FROM facts") == [("Sarah Chen leads Project X",)]
+    runs = "SELECT count(*) FROM executions WHERE session_label LIKE 'meeseeks:memory-writer:%'"
+    assert rows_of(home, "runtime", runs) == [(1,)]

@@ -16,10 +16,8 @@ from acceptance.test_automations import chatting, until
 from apps import dispatching
 from memory_writers import bash, batch, is_reflection, is_writer
 from nexus.home import Home
-from nexus.roles.bundled import bundled
 from nexus.testing import ModelRequest, ModelServer, Turn
 
-_BUNDLED = {each.name for each in bundled()}
 TASK = "Write email to Sarah about project timeline"
 SAID = [
     "Sarah Chen from work (sarah.chen@company.com) is Engineering Lead on Project X now.",
@@ -98,7 +96,7 @@ def reads(request: ModelRequest) -> Turn:
     return Turn("<memory_context>\n## Facts\n" + "\n".join(lines) + "\n</memory_context>")
 
 
-@pytest.mark.parametrize("by", [each for each in ("memory-injection", "memory-reader") if each in _BUNDLED])
+@pytest.mark.parametrize("by", ["memory-injection", "memory-reader"])
 def test_the_worker_knows_what_the_conversation_taught(home: Home, server: ModelServer, by: str) -> None:
     server.when(is_reflection).always("Nothing learned")
     server.when(is_writer).always(writes)
