@@ -36,7 +36,7 @@ def _object(text: str) -> Mapping[str, Any]:
     start, end = text.find("{"), text.rfind("}")
     try:
         found: object = json.loads(text[start : end + 1]) if 0 <= start < end else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnusableAnswerError(f"The answer is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise UnusableAnswerError("The answer holds no JSON object")

@@ -29,6 +29,7 @@ def test_numbers_become_the_facts_that_were_shown() -> None:
         ("", "holds no JSON object"),
         ('{"observations": [', "holds no JSON object"),
         ('{"observations": [}', "not JSON"),
+        ('{"a":' + "[" * 100_000 + "}", "not JSON"),
         ('{"observations": {}}', "not a list"),
         ('{"observations": ["x"]}', "not an object"),
         ('{"observations": [{"text": "x", "facts": [4]}]}', "4 is not the number"),
