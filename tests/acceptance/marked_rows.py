@@ -23,6 +23,8 @@ _VECTOR = bytes(32)
 _FILLER = "the quick brown fox met a lazy dog by the old river and they talked about weather number"
 # Often enough that the full-text index consists of many parts, which it merges as in life.
 _ROWS_OF_A_COMMIT = 4_000
+# What the ledger itself gives a number in the full-text index.
+_NUMBERED = frozenset({"memory.episodes", "memory.analysis_runs", "memory.mental_models"})
 
 
 class MarkedRows:
@@ -46,6 +48,8 @@ class MarkedRows:
         """One row of `ledger.table`, for whom it belongs to; returns its id."""
         ledger, _, table = path.partition(".")
         self.tally[owner][path] += 1
+        if path in _NUMBERED:
+            self.tally[owner]["memory.summaries"] += 1
         rows = self._rows[ledger, table, tuple(values)]
         rows.append(tuple(values.values()))
         if len(rows) >= _ROWS_OF_A_COMMIT:

@@ -15,7 +15,10 @@ TABLES = (
     Table(
         "memory",
         "summaries",
-        refs=(Ref("id", "episodes"), Ref("id", "analysis_runs"), Ref("id", "mental_models")),
+        refs=tuple(
+            Ref("id", table, when=f"id IN (SELECT id FROM {table})")
+            for table in ("episodes", "analysis_runs", "mental_models")
+        ),
         index="summaries_fts",
     ),
     Table(
