@@ -36,7 +36,8 @@ class Lineage:
         self.model("spn_4", "exe_1", at="05.000", tokens=(1, 110, 0, 3), microusd=500)
         self.execution("exe_3", ROOT, "meeseeks:memory-writer:main")
         # A call whose span was lost.
-        self.use("use_lost", "exe_3", ROOT, (4, 0, 0, 1), 40, span=None)
+        lost = (4, 0, 0, 1)
+        self.use("use_lost", "exe_3", ROOT, lost, 40, span=None, automation="memory-writer")
         self.end("exe_2", "failed", "ModelError: no model answered")
         self.end("exe_1")
         requests.end(self._connection, WORKER, "failed", error="ModelError: no model answered")
@@ -103,6 +104,7 @@ class Lineage:
         microusd: int | None,
         *,
         span: str | None,
+        automation: str | None = None,
     ) -> None:
         fresh, read, written, out = tokens
         row = UsageRow(
@@ -118,7 +120,7 @@ class Lineage:
             cache_write_tokens=written,
             output_tokens=out,
             cost_microusd=microusd,
-            automation="memory-writer" if execution_id == "exe_3" else None,
+            automation=automation,
         )
         usage.record(self._connection, row)
 

@@ -1,0 +1,70 @@
+"""A home that `nexus up` serves: commands talk through it, it tells what it does, and it stops in order."""
+
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from acceptance.agents import answers, environment, finish
+from acceptance.running import Served, serving
+from nexus.home import Home
+from nexus.serving import serving as who_serves
+from nexus.testing import ModelServer
+
+SECRET_WORDS = "the raspberry password"
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+def test_commands_talk_through_the_process_that_serves(home: Home, server: ModelServer) -> None:
+    env = environment(server, NEXUS_ENGINE_LEASE_MS="30000")
+    server.script("One.", "Two.", "Three.")
+    with serving(home, env) as served:
+        assert served.told["models"]["manager"] == ["test/large"]
+        told = finish(home, env, "run", "--json", f"First: {SECRET_WORDS}")
+        assert json.loads(told.stdout)["content"] == "One.", told.stderr
+        lines = "second\n/cost\n/trace\n/memory\n/new\nthird\n/nonsense\n"
+        done = finish(home, env, "chat", stdin=lines)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("Two.\n1 call: ")
+        assert "stage receiveEvent" in done.stdout
+        assert done.stdout.endswith("Three.\n")
+        assert "There is no command /nonsense" in done.stderr
+        link = finish(home, env, "login").stdout
+        assert link.startswith(f"{served.url}/login?code=")
+        log = finish(home, env, "logs", "--json", "--lines", "1000").stdout
+    routes = [json.loads(line).get("route") for line in log.splitlines()]
+    assert routes.count("/api/messages") == 3
+    assert "a request ended" in log
+    assert SECRET_WORDS not in log
+    assert who_serves(home) is None
+    assert "not served" in finish(home, env, "login").stderr
+    assert answers(home) == ["One.", "Two.", "Three."]
+    assert "stopped" in finish(home, env, "logs").stdout
+
+
+def test_what_is_off_is_said_with_why_and_a_killed_one_leaves_nothing_in_the_way(home: Home) -> None:
+    first = Served(home, environment(None))
+    (off,) = [each for each in first.told["off"] if each["what"] == "answers"]
+    assert "No model is set" in off["why"]
+    assert str(home.config_file) in off["hint"]
+    assert first.told["warnings"] == []
+    first.kill()
+    assert who_serves(home) is None
+    with serving(home, environment(None), "--host", "0.0.0.0") as again:
+        assert "unencrypted" in again.told["warnings"][0]
+        assert again.url.startswith("http://127.0.0.1:")
+
+
+def test_a_port_that_is_taken_is_said(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = finish(home, environment(None), "up", "--port", port)
+    assert done.returncode == 1
+    assert f"port {port}" in done.stderr
+    assert "--port" in done.stderr
