@@ -185,7 +185,7 @@ def _indexed(connection: apsw.Connection, table: str) -> list[str]:
     for _, name, unique, origin, partial in connection.execute(f"PRAGMA index_list({table})"):
         if origin == "pk":
             continue
-        names = [str(row[2]) for row in connection.execute(f"PRAGMA index_info({name})")]
+        names = [str(row[2] or "(computed)") for row in connection.execute(f"PRAGMA index_info({name})")]
         remarks = ["unique"] * bool(unique) + ["where set"] * bool(partial)
         found.append(f"`{', '.join(names)}`" + (f" ({', '.join(remarks)})" if remarks else ""))
     return sorted(found)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nexus.answer import Totals, money
@@ -17,6 +17,9 @@ _TOP: Final = 8
 _COLOURS: Final = 6
 _LABELS: Final = 8
 _GRID: Final = 4
+# More bars than that are thinner than the eye tells apart: then a bar is a week.
+_MOST_BARS: Final = 100
+_WEEK: Final = 7
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +67,7 @@ class Bar:
 
 def stacked(usage: Usage) -> Plot | None:
     """Money by day, or tokens where no price is known. None where nothing was spent."""
+    usage = _by_week(usage) if len(usage.days) > _MOST_BARS else usage
     by_money = usage.total.cost_microusd > 0
     highest = max((_size(day.total, by_money=by_money) for day in usage.days), default=0)
     if not highest:
@@ -85,6 +89,20 @@ def stacked(usage: Usage) -> Plot | None:
         ),
         legend=tuple(enumerate([*named, *others])),
     )
+
+
+def _by_week(usage: Usage) -> Usage:
+    """The same, with a bar for each seven days, named after the first of them."""
+    weeks = [usage.days[place : place + _WEEK] for place in range(0, len(usage.days), _WEEK)]
+    cells: dict[str, dict[str, Totals]] = {}
+    for week in weeks:
+        sums = cells.setdefault(week[0].name, {})
+        for day in week:
+            for model, total in usage.by_day_and_model.get(day.name, {}).items():
+                sums[model] = sums.get(model, Totals()) + total
+    totals = [sum((day.total for day in week), start=Totals()) for week in weeks]
+    days = tuple(Spent(name=week[0].name, total=total) for week, total in zip(weeks, totals, strict=True))
+    return replace(usage, days=days, by_day_and_model=cells)
 
 
 def bars(spent: Sequence[Spent]) -> tuple[Bar, ...]:

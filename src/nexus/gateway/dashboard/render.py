@@ -36,19 +36,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in (
-        "age",
-        "count",
-        "day",
-        "markdown",
-        "plural",
-        "short",
-        "size",
-        "ticked",
-        "tone",
-        "took",
-        "when",
-    ):
+    for name in _FILTERS:
         made.filters[name] = getattr(words, name)
     made.filters["segment"] = segment
     made.filters["pretty"] = pretty

@@ -64,6 +64,22 @@ def test_the_bars_of_a_day_stand_on_each_other() -> None:
     assert [bar.share for bar in plots.bars(usage.models)] == [100.0, 33.3]
 
 
+def test_a_year_has_a_bar_for_each_week() -> None:
+    cheap = Totals(calls=1, input_tokens=10, cost_microusd=1_000)
+    names = [f"day {number:03}" for number in range(364)]
+    year = Usage(
+        days=tuple(Spent(name=name, total=cheap) for name in names),
+        models=(Spent(name="m", total=cheap),),
+        automations=(),
+        by_day_and_model={name: {"m": cheap} for name in names},
+        total=cheap,
+    )
+    plot = plots.stacked(year)
+    assert plot is not None
+    assert len(plot.blocks) == 52
+    assert plot.blocks[0].title == "day 000 m: $0.0070, 70 tokens"
+
+
 def test_where_nothing_was_spent_there_is_no_plot() -> None:
     nothing = Usage(
         days=(Spent(name="2026-05-01", total=Totals()),),
