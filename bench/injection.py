@@ -5,7 +5,7 @@
 DATA is a folder with precisionmembench/ and locomo/. The beliefs of PrecisionMemBench become entities and
 facts through the ordinary operations (bench/beliefs.py); every LoCoMo conversation is a home, filled
 through the ordinary ingest. Each LoCoMo question is asked of its own conversation, and of the next one of
-the same half, which cannot answer it. Thresholds were chosen on the tuning half; both halves are reported.
+the same half, which cannot answer it. Thresholds were chosen on LoCoMo's tuning half; both are reported.
 With --write, a section of RESULTS.md is written and, where matplotlib is installed, a plot beside it.
 """
 
@@ -39,6 +39,14 @@ _NOW = clock.parse("2026-10-08T00:00:00Z")
 _ANSWERABLE = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 _CURVE = {f"{value:.2f}": replace(LIMITS, answerable=value) for value in _ANSWERABLE}
 _GAPS = {f"{value:.2f}": replace(LIMITS, gap=value) for value in (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 9.0)}
+_READING = """\
+What is held out here and what is not: the two thresholds were chosen on LoCoMo's tuning half (the lowest of
+the listed ones with more than 0.90 silence, then a gap that leaves two or three items), after tables of
+both halves had been seen; recall's weights were learned on the same tuning half. PrecisionMemBench has no
+held-out part: finding things by alias and through a slip, and leaving out what was replaced, were written
+with all of its cases in view, as general rules without a word of theirs, and every belief is loaded with
+the aliases that the benchmark gives it. Its halves only show that the figure does not hang on a few cases.
+"""
 _VARIANTS: dict[str, Limits] = {
     "chosen": LIMITS,
     "names alone do not lead in": replace(LIMITS, few=0),
@@ -151,7 +159,7 @@ async def _chosen(recall: Recall, text: str) -> dict[str, list[str]]:
 
 def figures(scored: list[beliefs.Scored], fared: Fared) -> list[Figure]:
     """The table: all, then the halves."""
-    parts = {"all 77 cases": scored, "tuning half": scored[::2], "held-out half": scored[1::2]}
+    parts = {"all 77 cases": scored, "every second case": scored[::2], "the others": scored[1::2]}
     rows: list[Figure] = []
     for what, part in parts.items():
         precision, recall = beliefs.means(part)
@@ -249,7 +257,7 @@ async def main() -> None:
     text = (
         "## Injection, with the local triage alone\n\n"
         f"`python bench/injection.py`: embedder `{embedder.model_id}`, no language model; {machine()}\n\n"
-        f"{table(figures(scored['chosen'], fared))}\n"
+        f"{table(figures(scored['chosen'], fared))}\n{_READING}\n"
         f"Cases of PrecisionMemBench with a fault:\n\n{faults(scored['chosen'])}\n"
         "What other thresholds would give (PMB: PrecisionMemBench, all cases):\n\n"
         f"{curve(scored, fared)}"
@@ -258,7 +266,7 @@ async def main() -> None:
         file = RESULTS.with_name("injection.png")
         try:
             plot(fared, file)
-            text += f"\n![]({file.name})\n"
+            text += f"\nPlotted in `bench/{file.name}`.\n"
         except ImportError:
             progress("matplotlib is not installed: no plot")
         write_section("bench/injection.py", text)

@@ -3,8 +3,8 @@
 Two roads lead in. Where recall's learned probability says that something here answers, the best is told and
 what is nearly as good. And what is about somebody or something that the task names is told where little is
 known of that; then what is about others stays out. What was replaced, or held until a time that has passed,
-is never told. The thresholds were chosen on the tuning half of the benchmark (bench/injection.py), whose
-curve shows what others would give.
+is never told. The two thresholds were chosen on the tuning half of LoCoMo (bench/injection.py), where a curve
+shows what others would give; how many are told is a choice of ours.
 """
 
 from collections import Counter
