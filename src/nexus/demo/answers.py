@@ -8,6 +8,7 @@ from nexus import clock
 from nexus.demo import conversations
 from nexus.demo.month import Scene
 from nexus.demo.people import OWNER_SENDER
+from nexus.demo.reminding import remind, used
 from nexus.demo.runs import Run, Runs
 from nexus.demo.spending import LOCAL, MANAGER, WORKER, Caused
 from nexus.demo.telling import Telling
@@ -82,6 +83,8 @@ class Answers:
         execution_id = await runs.run(run, status)
         self.spoken[scene.thread] = run.turns_before + 1
         told = [str(request.event.id)]
+        if status == "done" and work:
+            await used(self.telling, request, scene.work.memories)
         if status == "done":
             told.append(await self._after(request, tracing, runs, run, execution_id))
         await tracing.span("stage", "finalize", self.telling.draw.uniform(1, 6))
@@ -139,13 +142,8 @@ class Answers:
         request.enrichment["tag"] = tag
         await tracing.span("stage", "runAutomations", draw.uniform(10, 40))
         await tracing.span("stage", "assembleContext", draw.uniform(2, 12))
-        memories = [self.telling.said[key] for key in scene.work.memories] if scene else []
-        if memories:
-            text = "\n".join(f"- {memory}" for memory in memories)
-            request.enrichment["memories"] = text
-            result = {"enrich": {"memories": text}}
-            await tracing.invoke(self.programs["remind"], draw.uniform(40, 160), result=result)
-            await tracing.span("hook", "after:assembleContext", draw.uniform(1, 5))
+        if scene and scene.work.memories:
+            await remind(self.telling, tracing, self.programs["remind"], request, scene.work.memories)
         await self.telling.ledgers.runtime.write(partial(requests.update, request=request))
         await tracing.span("stage", "runAgent", draw.uniform(3, 15))
 

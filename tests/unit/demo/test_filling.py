@@ -19,7 +19,7 @@ from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import history
 from nexus.ledgers.events import NewEvent
-from nexus.ledgers.runtime import automations, requests, trace
+from nexus.ledgers.runtime import automations, injections, requests, trace
 from nexus.memory import views
 from nexus.memory.conclusions import mental_models, observations
 
@@ -124,6 +124,19 @@ async def test_an_automation_has_versions_and_another_an_open_circuit(month: Hom
     assert [each.version for each in tagging] == [3, 2, 1]
     assert tracker is not None
     assert tracker.circuit_state == "open"
+
+
+async def test_what_was_injected_leads_to_the_message_that_it_was_learned_from(month: Home) -> None:
+    async with Ledgers(month, Config().ledgers) as ledgers:
+        known = await views.timeline(ledgers, "Clara Holm")
+        moved = next(fact for fact in known if "lives in Rotterdam now" in fact["fact"])
+        (when,) = await ledgers.runtime.read(partial(injections.of_item, item_id=moved["id"]))
+        offered = await ledgers.runtime.read(
+            partial(injections.of_root, root_request_id=when.root_request_id)
+        )
+    assert {each.injected for each in offered} == {True, False}
+    assert when.used
+    assert moved["said"]["text"].startswith("We are here!")
 
 
 async def test_what_automations_spent_is_told_apart_and_one_message_met_its_budget(month: Home) -> None:
