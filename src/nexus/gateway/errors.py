@@ -41,10 +41,10 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 """What any endpoint may answer beside a success."""
 _PROBLEM = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
-STREAM_RESPONSES: dict[int | str, dict[str, Any]] = {
+JSON_PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {**_PROBLEM, "description": told["description"]} for status, told in RESPONSES.items()
 }
-"""The same for one whose success is a stream of events, while its errors are JSON."""
+"""The same for one whose success is no JSON, while its errors are."""
 
 
 def install(server: FastAPI) -> None:

@@ -13,7 +13,7 @@ from nexus.answer import Result
 from nexus.broker.results import Run
 from nexus.engine.errors import EndedError
 from nexus.gateway.dependencies import Home
-from nexus.gateway.errors import STREAM_RESPONSES
+from nexus.gateway.errors import JSON_PROBLEMS
 from nexus.ledgers.runtime.executions import Status
 
 router = APIRouter(prefix="/executions", tags=["executions"])
@@ -70,7 +70,7 @@ async def get_result(run: Known) -> Result:
     return await run.result()
 
 
-@router.get("/{execution_id}/stream", response_class=EventSourceResponse, responses=STREAM_RESPONSES)
+@router.get("/{execution_id}/stream", response_class=EventSourceResponse, responses=JSON_PROBLEMS)
 async def stream_answer(
     run: Known,
     last_event_id: Annotated[

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from nexus import __version__
 from nexus.gateway.dependencies import Home, HomeMetrics
+from nexus.gateway.errors import JSON_PROBLEMS
 from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.views import settings, usage
 from nexus.gateway.views.settings import Section
@@ -29,7 +30,7 @@ async def get_home(home: Home) -> Standing:
     return Standing(home=home.home.identity(), version=__version__)
 
 
-@router.get("/metrics", response_class=PlainTextResponse)
+@router.get("/metrics", response_class=PlainTextResponse, responses=JSON_PROBLEMS)
 async def get_metrics(home: Home, metrics: HomeMetrics) -> Response:
     """Numbers for Prometheus, in its text format. It is asked with the token, as everything."""
     return Response(await metrics.text(home), media_type=METRICS_TYPE)
