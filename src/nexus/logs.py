@@ -14,7 +14,7 @@ from contextlib import suppress
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TextIO
+from typing import Any, Final, Self, TextIO, cast
 
 from nexus import clock
 from nexus.home import PRIVATE_FILE, Home
@@ -143,6 +143,8 @@ class _Json(logging.Formatter):
 
 def _place(error: BaseException) -> dict[str, Any]:
     """What kind of error it was and where, innermost last."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     frames = traceback.extract_tb(error.__traceback__)
     return {
         "error": type(error).__qualname__,

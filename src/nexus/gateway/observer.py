@@ -21,7 +21,7 @@ class Observer:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        began, status = time.perf_counter(), 0
+        began, status, left = time.perf_counter(), 0, False
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -29,9 +29,19 @@ class Observer:
                 status = message["status"]
             await send(message)
 
+        async def receiving() -> Message:
+            nonlocal left
+            message = await receive()
+            left = left or message["type"] == "http.disconnect"
+            return message
+
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receiving, sending)
         except Exception:
+            if left:
+                # Whoever asked went away in the middle of the answer: nothing is wrong here.
+                _log.info("nobody listens any more", extra=_told(scope, status, time.perf_counter() - began))
+                return
             _log.exception("a request failed", extra=_told(scope, 500, time.perf_counter() - began))
             if status == 0:
                 raise
