@@ -21,7 +21,8 @@ POLICY: Final = (
 )
 _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FILTERS: Final = (
-    "age", "amount", "count", "day", "markdown", "plural", "short", "size", "ticked", "tone", "took", "when",
+    "age", "amount", "cited", "count", "day", "markdown", "plural", "short", "size", "ticked", "tone", "took",
+    "uncited", "when",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
 

@@ -16,6 +16,7 @@ _GOOD: Final = frozenset({"ok", "done", "active", "closed", "accepted"})
 _BAD: Final = frozenset({"error", "failed", "timeout", "denied", "open", "refused", "rejected"})
 _BUSY: Final = frozenset({"running", "queued", "pending", "half_open", "half-open"})
 _TICKED: Final = re.compile(r"`([^`]+)`")
+_CITED: Final = re.compile(r"\s*\[((?:fact|obs|mod|epi|evt|ent)_\w+)\]")
 _AGES: Final = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -85,6 +86,22 @@ def amount(value: float, unit: str) -> str:
     return f"${value:,.2f}" if unit == "usd" else f"{value:,.0f} tokens"
 
 
+def uncited(text: str | None) -> str:
+    """A conclusion without the ids that it cites, for a line in a list."""
+    return _CITED.sub("", text or "")
+
+
+def cited(text: str | None) -> Markup:
+    """A conclusion whose citations lead to what it rests on, further down on the page."""
+    places: dict[str, int] = {}
+
+    def mark(found: re.Match[str]) -> str:
+        number = places.setdefault(found[1], len(places) + 1)
+        return f" [{number}](#{found[1]})"
+
+    return markdown(_CITED.sub(mark, text or ""))
+
+
 def ticked(text: str | None) -> Markup:
     """A sentence in which `words` between ticks are code."""
     return Markup(_TICKED.sub(r"<code>\1</code>", str(escape(text or ""))))  # noqa: S704 - escaped before
@@ -93,8 +110,9 @@ def ticked(text: str | None) -> Markup:
 def _link_open(
     renderer: RendererHTML, tokens: list[Token], index: int, options: OptionsDict, env: EnvType
 ) -> str:
-    tokens[index].attrSet("rel", "noopener noreferrer nofollow")
-    tokens[index].attrSet("target", "_blank")
+    if not str(tokens[index].attrGet("href")).startswith("#"):
+        tokens[index].attrSet("rel", "noopener noreferrer nofollow")
+        tokens[index].attrSet("target", "_blank")
     return renderer.renderToken(tokens, index, options, env)
 
 

@@ -50,3 +50,11 @@ def test_markdown_is_shown_as_it_is_meant() -> None:
 
 def test_what_stands_between_ticks_is_code_and_stays_text() -> None:
     assert words.ticked("Run `nexus up` <b>") == "Run <code>nexus up</code> &lt;b&gt;"
+
+
+def test_citations_lead_to_what_a_conclusion_rests_on() -> None:
+    said = "It opens late [fact_01A]. It is loud [obs_02B] [fact_01A]."
+    assert words.uncited(said) == "It opens late. It is loud."
+    shown = str(words.cited(said))
+    assert shown.count('<a href="#fact_01A">1</a>') == 2
+    assert '<a href="#obs_02B">2</a>' in shown
