@@ -1,11 +1,23 @@
 """A program that is killed in the middle of an answer goes on with it after its restart, and answers once."""
 
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from acceptance.agents import PATIENCE_MS, answers, environment, finish, kill_when, rows, start, written
+from acceptance.agents import (
+    PATIENCE_MS,
+    PATIENCE_S,
+    answers,
+    environment,
+    finish,
+    kill_when,
+    rows,
+    start,
+    written,
+)
 from apps import heard, send
 from nexus.home import Home
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn
@@ -91,4 +103,22 @@ def test_killed_between_two_workers(home: Home, server: ModelServer) -> None:
     assert sum("Find a train" in text for text in asked) == 1, "a worker that is done is not repeated"
     assert len(answers(home)) == 1, "the manager answers once"
     assert rows(home, "runtime", "SELECT count(*) FROM dispatches") == [(2,)]
+    assert unfinished(home) == []
+
+
+def test_frozen_past_its_lease_as_a_laptop_that_sleeps(home: Home, server: ModelServer) -> None:
+    server.script(Turn("Good night.", faults=[Hold(gate="half", after_deltas=1)]), "Good morning.")
+    process = start(home, environment(server), "run", "--session", "main", "Sleep well")
+    try:
+        server.wait_until(lambda: server.gate("half").waiting, PATIENCE_MS)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(4)
+        process.send_signal(signal.SIGCONT)
+        server.gate("half").open()
+        out, errors = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert out.strip() in {"Good night.", "Good morning."}, errors
+    assert len(answers(home)) == 1
     assert unfinished(home) == []
