@@ -228,7 +228,7 @@ def test_a_home_is_run_once(live: Workspace) -> None:
     done = nexus(live.home.root, "up")
 
     assert done.returncode == 1
-    assert "is running already" in done.stderr
+    assert "is served already" in done.stderr
     assert live.write("fact", "--fact", "The first one goes on")["ok"]
 
 
@@ -247,18 +247,21 @@ def test_a_killed_home_leaves_scripts_that_work(workspace: Workspace, home: Home
 
 
 def test_stopping_says_so_and_leaves_no_socket(home: Home) -> None:
-    command = [str(NEXUS), "--home", str(home.root), "up"]
+    command = [str(NEXUS), "--home", str(home.root), "up", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    lines = [process.stdout.readline() for _ in range(4)]
-    assert lines[0] == f"The home at {home.root} runs\n"
-    socket = Path(lines[1].split()[-1])
+    lines = [process.stdout.readline()]
+    while not lines[-1].startswith("Stop it"):
+        lines.append(process.stdout.readline())
+    assert lines[0] == f"The home at {home.root} runs, as process {process.pid}.\n"
+    (told,) = [line for line in lines if line.strip().startswith("socket ")]
+    socket = Path(told.split()[-1])
     assert (socket.stat().st_mode & 0o777, socket.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
 
-    assert (process.returncode, rest, socket.exists()) == (0, "Stopping\n", False)
+    assert (process.returncode, rest, socket.exists()) == (0, "Stopping: what runs is finished or put back into its queue.\n", False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere an address can be only so long")
