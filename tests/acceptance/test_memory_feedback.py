@@ -87,3 +87,28 @@ async def test_ten_rounds_of_injecting_and_writing_create_nothing_from_memory_al
     told = [each for each in server.requests if is_worker(each) and not is_writer(each)]
     assert len(told) == _ROUNDS
     assert all("<memory_context>" in each.last_user and KNOWN[1] in each.last_user for each in told)
+
+
+async def test_a_memory_of_an_earlier_turn_is_still_a_memory_in_a_later_one(
+    home: Home, server: ModelServer
+) -> None:
+    nothing = [Turn("Nothing to remember")] * 2
+    answers = iter([*nothing, batch(BACK[1]), Turn("Done.")])
+    server.when(is_reflection).always("Nothing learned")
+    server.when(is_writer).always(lambda _: next(answers))
+    server.when(is_worker).always(ANSWER)
+    server.script(*dispatching(TASK, then=ANSWER), "You are welcome.")
+    async with writing(home, server) as app:
+        await app.memory.run("entity", {"id": "tyler", "name": "Tyler", "type": "Person"})
+        await app.memory.run("fact", {"about": "tyler", "fact": KNOWN[1]})
+
+        async def inject(ctx: AutomationContext) -> dict[str, object]:
+            return {"enrich": {"memories": KNOWN[1]}}
+
+        await register(app, "inject", "worker:pre_execution", inject)
+        for said in ("What about the dinner?", "Thanks a lot, great!"):
+            await (await app.say(said)).result()
+            await quiet(app)
+        ran = await invocations(app)
+        assert await facts(app) == [KNOWN[1]]
+    assert [len(run["refused"]) for run in ran] == [0, 0, 1]

@@ -153,24 +153,26 @@ async def test_before_compaction_it_works_when_the_conversation_is_nearly_too_lo
     assert ran[1]["turns"] == 2
 
 
-async def test_a_workers_turn_is_written_down_as_observed(home: Home, server: ModelServer) -> None:
-    """Nobody said it to the agent: an agent gave the task, and the writer of its turn follows as well."""
+async def test_a_workers_turn_is_written_down_once_and_not_as_said(home: Home, server: ModelServer) -> None:
+    """An agent gave the task. What was said at its root is for the writer of that turn."""
+    said = {"operation": "fact", "fact": "The owner plans the trip to Bern"}
     found = {"operation": "fact", "fact": "The early train to Bern leaves at six"}
-    server.when(lambda r: is_writer(r) and "nobody said anything" in str(r.json)).script(
-        batch(found), "Done."
+    server.when(lambda r: is_writer(r) and "An agent gave this task" in str(r.json)).script(
+        batch(said), batch(found), "Done."
     )
     server.when(is_writer).script("Nothing to remember")
     server.when(last_user="Find a train").script("At six")
     server.when(lambda r: "plan the trip" in str(r.json)).script(*dispatching("Find a train", then="At six"))
     async with writing(home, server) as app:
-        await say(app, "plan the trip")
+        await say(app, "plan the trip to Bern")
         learned = await rows(
             app, "memory", "SELECT fact, source_type, source_event_id, metadata_json FROM facts"
         )
         ran = await invocations(app)
+        ((asked,), *_) = await rows(app, "events", "SELECT id FROM events ORDER BY seq")
     server.assert_exhausted()
     assert sorted(run["status"] for run in ran) == ["done", "done"]
-    assert [row[:3] for row in learned] == [(found["fact"], "observed", None)]
+    assert [row[:3] for row in learned] == [(found["fact"], "inferred", asked)]
     assert json.loads(learned[0][3]) == {"speaker": "nexus", "speaker_id": None}
 
 

@@ -288,6 +288,9 @@ WHERE b.merged_into IS NULL
 -- name: told_of
 SELECT id, canonical_name, type FROM entities WHERE id IN (SELECT value FROM json_each(?)) ORDER BY canonical_name
 
+-- name: named_in
+SELECT count(*) FROM entity_aliases WHERE source_event_id IN (SELECT value FROM json_each(?))
+
 -- name: can_send
 SELECT 1 FROM contacts WHERE entity_id = ? LIMIT 1
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import apsw
 
@@ -40,6 +40,17 @@ def append_facts(
     rows = [_row(fact.id or ids.new("fact"), fact, recorded_at) for fact in facts]
     connection.executemany(sql.queries("memory")["append_fact"], rows)
     return [str(row[0]) for row in rows]
+
+
+def is_learned(connection: apsw.Connection, *, event_id: str, fact: str) -> bool:
+    """Whether a statement was recorded from an event already, in the same words."""
+    return connection.execute(sql.queries("memory")["is_learned"], (event_id, storable(fact))).get is not None
+
+
+def learned_by(connection: apsw.Connection, *, request_id: str, event_ids: Iterable[str]) -> int:
+    """How many statements a request recorded from some events."""
+    given = {"request": request_id, "events": json.dumps(list(event_ids))}
+    return cast("int", connection.execute(sql.queries("memory")["learned_by"], given).get)
 
 
 def _row(fact_id: str, fact: NewFact, recorded_at: str) -> tuple[str | float | None, ...]:

@@ -12,6 +12,12 @@ UNION ALL SELECT 'mental models', count(*) FROM mental_models
 -- name: has_episode
 SELECT 1 FROM episodes WHERE id = ?
 
+-- name: is_learned
+SELECT 1 FROM facts WHERE source_event_id = ? AND fact = ? LIMIT 1
+
+-- name: learned_by
+SELECT count(*) FROM facts WHERE source_event_id IN (SELECT value FROM json_each(:events)) AND source_request_id = :request
+
 -- name: has_fact
 SELECT 1 FROM facts WHERE id = ?
 

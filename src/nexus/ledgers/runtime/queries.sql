@@ -95,11 +95,14 @@ SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, ses
        depth, access_json, stage, status, error, created_at, ended_at
 FROM requests WHERE id = ?
 
--- name: requests_of_run
--- The requests that a run answered: its own, and those that were collected into it.
-SELECT r.id, r.root_request_id, r.event_id
+-- name: requests_of_runs
+-- The requests that each of some runs answered: its own, and those that were collected into it. What a worker
+-- was given to do goes back to the message at its root.
+SELECT coalesce(e.taken_by, e.id), r.id, r.root_request_id, coalesce(r.event_id, root.event_id), r.depth > 0
 FROM executions AS e JOIN requests AS r ON r.id = e.request_id
-WHERE e.id = :id OR e.taken_by = :id ORDER BY e.rowid
+LEFT JOIN requests AS root ON root.id = r.root_request_id
+WHERE e.id IN (SELECT value FROM json_each(:ids)) OR e.taken_by IN (SELECT value FROM json_each(:ids))
+ORDER BY e.rowid
 
 -- name: enriched_below
 SELECT id, enrichment_json FROM requests WHERE root_request_id IN (SELECT value FROM json_each(?))

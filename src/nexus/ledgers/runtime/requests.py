@@ -92,15 +92,22 @@ def of_event(connection: apsw.Connection, event_id: str) -> list[str]:
 class Answered:
     """A request that a run answered."""
 
+    run: str
     id: str
     root_request_id: str
     event_id: str | None
+    """The message that asked for it; of a worker's request, the one at its root."""
+    is_delegated: bool
 
 
-def of_run(connection: apsw.Connection, execution_id: str) -> list[Answered]:
-    """The requests that a run answered: its own, and those that were collected into it."""
-    rows = connection.execute(sql.queries("runtime")["requests_of_run"], {"id": execution_id})
-    return [Answered(id=id_, root_request_id=root, event_id=event) for id_, root, event in cast("Any", rows)]
+def of_runs(connection: apsw.Connection, execution_ids: Sequence[str]) -> list[Answered]:
+    """The requests that some runs answered: their own, and those that were collected into them."""
+    given = {"ids": json.dumps(list(execution_ids))}
+    rows = connection.execute(sql.queries("runtime")["requests_of_runs"], given)
+    return [
+        Answered(run=run, id=id_, root_request_id=root, event_id=event, is_delegated=bool(delegated))
+        for run, id_, root, event, delegated in cast("Any", rows)
+    ]
 
 
 def enriched(connection: apsw.Connection, root_request_ids: Sequence[str]) -> dict[str, dict[str, Any]]:

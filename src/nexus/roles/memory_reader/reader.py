@@ -61,7 +61,7 @@ class Reader:
         """The entities that the task names, as far as its principal may see all."""
         if request.access.memory != "all":
             return []
-        named = names.found(request.event.content)
+        named = await asyncio.to_thread(names.found, request.event.content)
         return await self._parts.ledgers.identity.read(partial(known.entities, names=named))
 
     async def _run(self, ctx: AutomationContext, place: Path, found: list[str]) -> str:

@@ -1,27 +1,53 @@
 """What was said in a turn, and what was only remembered in it.
 
 A memory that was injected and is written down again would count as one more observation of itself. So a
-statement that a memory explains better than what was said is not written.
+statement that a memory explains better than what was said is not written. What is written goes by whoever
+said it: the message or the tool's result that holds most of its words.
 """
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from nexus.memory.recall.words import function_words, tokens
+
+if TYPE_CHECKING:
+    from nexus.roles.memory_writer.turns import Message
 
 # How much of a statement's own words one memory must hold to explain it.
 _EXPLAINED = 0.6
 # The same for all memories together, where next to nothing of the statement was said.
 _PIECED_TOGETHER = 0.75
 _HARDLY_SAID = 0.25
+# How much of a statement a message must hold to count as saying it.
+_SAID = 0.4
 _TAGS = re.compile(r"</?\w+[^>]*>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """A message, or what a tool gave."""
+
+    text: str
+    message: "Message | None" = None
+    tool: str | None = None
+    words: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", words(self.text))
+
+    def holds(self, own: frozenset[str], whole: frozenset[str]) -> float:
+        """How much of a statement stands in it: of what it says, and of whom as well."""
+        return min(_share(own, self.words), _share(whole, self.words))
 
 
 @dataclass(kw_only=True)
 class Evidence:
     """The texts of one writer's run, as sets of words."""
 
+    heard: list[Heard] = field(default_factory=list[Heard])
+    """Everything that the conversation shows but memories, the oldest first."""
     said: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
     remembered: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
@@ -47,6 +73,24 @@ class Evidence:
             return line
         together = frozenset[str]().union(*self.remembered.values())
         return line if said < _HARDLY_SAID and _share(own, together) >= _PIECED_TOGETHER else None
+
+    def supporter(self, statement: str, names: Iterable[str], asked: str | None = None) -> Heard | None:
+        """What says a statement best; None where nothing does.
+
+        Of two that say it alike the one that is asked for counts, then people before tools, then the later.
+        """
+        whole = words(statement)
+        own = whole - words(" ".join(names)) or whole
+        if not own:
+            return None
+
+        def rank(numbered: tuple[int, Heard]) -> tuple[float, bool, bool, int]:
+            number, heard = numbered
+            is_asked = heard.message is not None and heard.message.event.id == asked
+            return (heard.holds(own, whole), is_asked, heard.message is not None, number)
+
+        best = max(enumerate(self.heard), key=rank, default=None)
+        return best[1] if best and best[1].holds(own, whole) >= _SAID else None
 
 
 def words(text: str) -> frozenset[str]:

@@ -18,3 +18,9 @@ def entities(connection: apsw.Connection, names: Iterable[str]) -> list[str]:
     ids = json.dumps(list(found)[:_MOST])
     rows = connection.execute(sql.queries("identity")["told_of"], (ids,)).fetchall()
     return [f"{id_} {name} ({type_})" for id_, name, type_ in rows]
+
+
+def met_in(connection: apsw.Connection, event_ids: Iterable[str]) -> bool:
+    """Whether some events taught a name or an address."""
+    found = connection.execute(sql.queries("identity")["named_in"], (json.dumps(list(event_ids)),)).get
+    return bool(found)

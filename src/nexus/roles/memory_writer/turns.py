@@ -1,7 +1,7 @@
 """The turns of a conversation that have not been written to the memory yet, and what was said in them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from nexus.ledgers.agents.tool_calls import Given
     from nexus.ledgers.events import Event
     from nexus.ledgers.identity.senders import Sender
+    from nexus.ledgers.runtime.requests import Answered
 
 PROCESSOR = "memory-writer"
 _MOST_RESULTS = 200
+# Of a longer conversation the older part stands in summaries.
+_MOST_TURNS = 200
 # Commands that look into the memory: what they print is remembered, not found out.
 _READS_MEMORY = ("memory-search", "cortex-search", "sqlite3")
 
@@ -45,29 +48,43 @@ class Turn:
     request_ids: tuple[str, ...]
     root_request_ids: tuple[str, ...]
     messages: tuple[Message, ...] = ()
-    """What people said; nothing in a worker's turn, which was given its task by an agent."""
+    """What people said; in a worker's turn, what was said at its root. Nothing where that was forgotten."""
+    is_delegated: bool = False
+    """Whether an agent gave the task. What was said is then for the turn of the one that was asked."""
     answer_ids: tuple[str, ...] = ()
     """The events of what the agent said to people."""
 
+    @property
+    def is_owners(self) -> bool:
+        """Whether the owner asked for it, and nobody else."""
+        return bool(self.messages) and all(message.is_owners for message in self.messages)
 
-async def due(ledgers: "Ledgers", session_label: str, execution_id: str, *, limit: int) -> list[Turn]:
-    """The latest turns of a session, up to that of a run, that were not worked on yet; the oldest first."""
+
+async def history(ledgers: "Ledgers", session_label: str, execution_id: str) -> list[Turn]:
+    """The turns that a fork shows: all of a session up to that of a run, the oldest first."""
     found = await ledgers.agents.read(
-        partial(turns.through, session_label=session_label, execution_id=execution_id, limit=limit)
+        partial(turns.through, session_label=session_label, execution_id=execution_id, limit=_MOST_TURNS)
     )
+    return await _turns(ledgers, [run for run, _ in reversed(found)])
+
+
+async def due(ledgers: "Ledgers", found: Sequence[Turn], *, limit: int) -> list[Turn]:
+    """The latest of these turns that were not worked on yet; the oldest first."""
+    latest = found[-limit:]
     settled = await ledgers.memory.read(
         partial(
             processing.settled,
             processor=PROCESSOR,
             target_type="request",
-            target_ids=[request_id for _, request_id in found],
+            target_ids=[id_ for turn in latest for id_ in turn.request_ids],
         )
     )
     open_: list[Turn] = []
-    for run, request_id in found:
-        if request_id in settled:
+    for turn in reversed(latest):
+        if settled.intersection(turn.request_ids):
             break
-        open_.append(await _turn(ledgers, run))
+        answers = await _answers(ledgers, turn)
+        open_.append(replace(turn, answer_ids=answers))
     return open_[::-1]
 
 
@@ -85,20 +102,6 @@ async def remembered(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[st
     return [*injected, *recalled], others
 
 
-async def asked_by(ledgers: "Ledgers", found: Sequence[Turn]) -> list[str]:
-    """What people said at the root of these turns."""
-    said = [message.event.content for turn in found for message in turn.messages]
-    if said:
-        return said
-    roots = list(dict.fromkeys(root for turn in found for root in turn.root_request_ids))
-    for root in roots:
-        stored = await ledgers.runtime.read(partial(requests.get, request_id=root))
-        event_id = stored and stored.event_id
-        event = event_id and await ledgers.events.read(partial(events.get, event_id=event_id))
-        said += [event.content] if event else []
-    return said
-
-
 async def mark(
     ledgers: "Ledgers",
     found: Sequence[Turn],
@@ -109,7 +112,8 @@ async def mark(
 ) -> None:
     """Record what came of working on these turns and on the events in them."""
     targets = [("request", id_) for turn in found for id_ in turn.request_ids]
-    targets += [("event", message.event.id) for turn in found for message in turn.messages]
+    heard = [turn for turn in found if not turn.is_delegated]
+    targets += [("event", message.event.id) for turn in heard for message in turn.messages]
     targets += [("event", id_) for turn in found for id_ in turn.answer_ids]
     marks = [
         processing.Mark(target_type=kind, target_id=id_, status=status, detail=detail, request_id=request_id)
@@ -118,33 +122,52 @@ async def mark(
     await ledgers.memory.write(partial(processing.mark, processor=PROCESSOR, marks=marks))
 
 
-async def _turn(ledgers: "Ledgers", execution_id: str) -> Turn:
-    answered = await ledgers.runtime.read(partial(requests.of_run, execution_id=execution_id))
-    messages: list[Message] = []
-    for request in answered:
-        event = request.event_id and await ledgers.events.read(partial(events.get, event_id=request.event_id))
-        if event:
-            messages.append(Message(event=event, sender=await _sender(ledgers, event)))
-    channel = messages[0].event.channel if messages else None
-    return Turn(
-        execution_id=execution_id,
-        request_ids=tuple(request.id for request in answered),
-        root_request_ids=tuple(dict.fromkeys(request.root_request_id for request in answered)),
-        messages=tuple(messages),
-        answer_ids=await _answers(ledgers, channel, execution_id) if channel else (),
-    )
+async def _turns(ledgers: "Ledgers", runs: Sequence[str]) -> list[Turn]:
+    answered = await ledgers.runtime.read(partial(requests.of_runs, execution_ids=runs))
+    event_ids = dict.fromkeys(each.event_id for each in answered if each.event_id)
+    messages = await _messages(ledgers, list(event_ids))
+    by_run = {run: [each for each in answered if each.run == run] for run in runs}
+    return [
+        Turn(
+            execution_id=run,
+            request_ids=tuple(each.id for each in own),
+            root_request_ids=tuple(dict.fromkeys(each.root_request_id for each in own)),
+            messages=tuple(messages[id_] for id_ in dict.fromkeys(_ids(own)) if id_ in messages),
+            is_delegated=any(each.is_delegated for each in own),
+        )
+        for run, own in by_run.items()
+        if own
+    ]
 
 
-async def _sender(ledgers: "Ledgers", event: "Event") -> "Sender | None":
-    find = partial(senders.find, channel=event.channel, identifier=event.sender or "")
-    return await ledgers.identity.read(find)
+def _ids(answered: Sequence["Answered"]) -> list[str]:
+    return [each.event_id for each in answered if each.event_id]
 
 
-async def _answers(ledgers: "Ledgers", channel: str, execution_id: str) -> tuple[str, ...]:
-    """The answer of a run carries its id."""
+async def _messages(ledgers: "Ledgers", event_ids: Sequence[str]) -> dict[str, Message]:
+    def read(connection: "apsw.Connection") -> list["Event | None"]:
+        return [events.get(connection, event_id) for event_id in event_ids]
+
+    found = [event for event in await ledgers.events.read(read) if event]
+
+    def resolve(connection: "apsw.Connection") -> dict[str, Message]:
+        return {event.id: Message(event=event, sender=_sender(connection, event)) for event in found}
+
+    return await ledgers.identity.read(resolve)
+
+
+def _sender(connection: "apsw.Connection", event: "Event") -> "Sender | None":
+    return senders.find(connection, channel=event.channel, identifier=event.sender or "")
+
+
+async def _answers(ledgers: "Ledgers", turn: Turn) -> tuple[str, ...]:
+    """The answer of a run carries its id; a worker answers to an agent."""
+    if turn.is_delegated or not turn.messages:
+        return ()
+    channel = turn.messages[0].event.channel
 
     def read(connection: "apsw.Connection") -> object:
-        return connection.execute(sql.queries("events")["recorded"], (channel, execution_id)).get
+        return connection.execute(sql.queries("events")["recorded"], (channel, turn.execution_id)).get
 
     found = await ledgers.events.read(read)
     return (str(found),) if found else ()

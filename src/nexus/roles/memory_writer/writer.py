@@ -14,15 +14,17 @@ from typing import Any
 from nexus.automations.context import AutomationContext, Result
 from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
+from nexus.ledgers import memory
 from nexus.ledgers.runtime import usage
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall import EVERYTHING, Visibility
 from nexus.request import Request
 from nexus.roles import desk, instructions
 from nexus.roles.memory_writer import known, names, turns
-from nexus.roles.memory_writer.evidence import Evidence
+from nexus.roles.memory_writer.attribution import speakers
+from nexus.roles.memory_writer.evidence import Evidence, Heard
 from nexus.roles.memory_writer.frequency import Frequency
-from nexus.roles.memory_writer.gate import Gate, speakers
+from nexus.roles.memory_writer.gate import Gate
 from nexus.roles.memory_writer.turns import Message, Turn
 from nexus.roles.parts import Parts
 from nexus.skills.memory import longest_read_ms
@@ -33,6 +35,8 @@ _MAX_TURNS = 12
 # From this many names on, a turn that taught nothing is looked at again.
 _FULL_OF_NAMES = 2
 _SHOWN_CHARACTERS = 400
+# The role that people talk to.
+_ASKED = "manager"
 
 _TASK = """\
 Write to the memory what {turns} of the conversation above taught, as your role says. The work of the \
@@ -44,20 +48,21 @@ When you are done, say in one sentence what you wrote, or `Nothing to remember`.
 
 @dataclass(frozen=True, kw_only=True)
 class _Work:
-    """The turns that one run works on."""
+    """The turns that one run works on, and the conversation that they end."""
 
     turns: Sequence[Turn]
-    messages: Sequence[Message]
-    said: Sequence[str]
+    history: Sequence[Turn]
+    is_owners: bool
+    """Whether nobody but the owner speaks in all of it: then all that is known may be looked at."""
+    names: Sequence[str]
 
     @property
-    def is_owners(self) -> bool:
-        """Whether nobody but the owner speaks in it: then all that is known may be looked at."""
-        return all(message.is_owners for message in self.messages)
+    def messages(self) -> list[Message]:
+        return _messages(self.turns)
 
     @property
-    def names(self) -> list[str]:
-        return names.found("\n".join(self.said))
+    def is_delegated(self) -> bool:
+        return any(turn.is_delegated for turn in self.turns)
 
 
 @dataclass(frozen=True)
@@ -71,17 +76,13 @@ class Writer:
         if ctx.result is None or ctx.request.agent.role not in frequency.roles:
             return None
         await self._ended(ctx.result)
-        due = await turns.due(
-            self.parts.ledgers,
-            ctx.result.session_label,
-            ctx.result.execution_id,
-            limit=frequency.most_turns,
-        )
+        history = await turns.history(self.parts.ledgers, ctx.result.session_label, ctx.result.execution_id)
+        due = await turns.due(self.parts.ledgers, history, limit=frequency.most_turns)
         waiting = await self._waiting(frequency, ctx.result, len(due))
         if not due or waiting is not None:
             return {"enrich": {"waits": waiting or "no turn is due"}}
         try:
-            return await self._write(ctx, ctx.result, due)
+            return await self._write(ctx, ctx.result, await _work(ctx.request, due, history))
         except BaseException as error:
             # These turns are due again, together with the next one.
             with suppress(Exception):
@@ -100,13 +101,16 @@ class Writer:
         budget_tokens = self.parts.config.agents.context_tokens
         return frequency.waits_for(due, used_tokens=used or 0, budget_tokens=budget_tokens)
 
-    async def _write(self, ctx: AutomationContext, result: Result, due: list[Turn]) -> dict[str, Any]:
-        work = _Work(
-            turns=due,
-            messages=[message for turn in due for message in turn.messages],
-            said=await turns.asked_by(self.parts.ledgers, due),
+    async def _write(self, ctx: AutomationContext, result: Result, work: _Work) -> dict[str, Any]:
+        gate = Gate(
+            ledgers=self.parts.ledgers,
+            messages=work.messages,
+            conversation=_messages(work.history),
+            evidence=await self._evidence(work),
+            is_owners=work.is_owners,
+            is_delegated=work.is_delegated and _ASKED in Frequency.of(ctx.config).roles,
+            phone_region=self.parts.config.memory.phone_region,
         )
-        gate = Gate(ledgers=self.parts.ledgers, messages=work.messages, evidence=await self._evidence(work))
         last = work.messages[-1].event.id if work.messages else None
         provenance = Provenance(actor=NAME, request_id=ctx.request.request_id, event_id=last)
         visible = EVERYTHING if work.is_owners else _own_thread(ctx.request)
@@ -116,10 +120,20 @@ class Writer:
         return await self._settled(ctx, work, gate, answer)
 
     async def _evidence(self, work: _Work) -> Evidence:
-        evidence = Evidence()
-        remembered, found = await turns.remembered(self.parts.ledgers, work.turns)
-        await asyncio.to_thread(evidence.hear, [*work.said, *(given.result for given in found)])
-        await asyncio.to_thread(evidence.remember, remembered)
+        """News is what these turns say; memories and who said what come from all that the fork shows."""
+        ledgers, evidence = self.parts.ledgers, Evidence()
+        _, found = await turns.remembered(ledgers, work.turns)
+        remembered, shown = await turns.remembered(ledgers, work.history)
+        said = [message.event.content for message in work.messages]
+        people = [Heard(text=m.event.content, message=m) for m in _messages(work.history)]
+
+        def gather() -> None:
+            evidence.hear([*said, *(given.result for given in found)])
+            evidence.remember(remembered)
+            tools = [Heard(text=given.result, tool=given.tool) for given in reversed(shown)]
+            evidence.heard = [*tools, *people]
+
+        await asyncio.to_thread(gather)
         return evidence
 
     async def _run(self, ctx: AutomationContext, result: Result, work: _Work, place: Any) -> str:
@@ -145,7 +159,11 @@ class Writer:
     async def _task(self, work: _Work) -> str:
         count = len(work.turns)
         which = "the last turn" if count == 1 else f"the last {count} turns"
-        lines = speakers(work.messages) or ["An agent gave this task to another: nobody said anything here."]
+        lines = speakers(work.messages) or ["What was said here was forgotten."]
+        if work.is_delegated:
+            lines.append(
+                "An agent gave this task to another: what these messages say is written from its turn."
+            )
         found = await self.parts.ledgers.identity.read(partial(known.entities, names=work.names))
         shown = wrapped("known_entities", "\n".join(found)) + "\n\n" if found and work.is_owners else ""
         return _TASK.format(turns=which, messages=wrapped("messages", "\n".join(lines)) + "\n\n", known=shown)
@@ -157,9 +175,19 @@ class Writer:
             "refused": gate.refused,
             "said": answer[:_SHOWN_CHARACTERS],
         }
-        flag = _flag(work, gate)
+        flag = None if await self._taught(ctx, work, gate) else _flag(work, gate)
         await self._mark(ctx, work.turns, "flagged" if flag else "done", flag)
         return {"enrich": told, **({"flag": flag} if flag else {})}
+
+    async def _taught(self, ctx: AutomationContext, work: _Work, gate: Gate) -> bool:
+        """Whether anything was written: also by an earlier attempt, which this one goes on from."""
+        if gate.counts.total():
+            return True
+        shown = [message.event.id for message in _messages(work.history)]
+        learned = partial(memory.learned_by, request_id=ctx.request.request_id, event_ids=shown)
+        met = partial(known.met_in, event_ids=[message.event.id for message in work.messages])
+        ledgers = self.parts.ledgers
+        return bool(await ledgers.memory.read(learned) or await ledgers.identity.read(met))
 
     async def _mark(
         self, ctx: AutomationContext, due: Sequence[Turn], status: Any, detail: str | None
@@ -167,13 +195,27 @@ class Writer:
         await turns.mark(self.parts.ledgers, due, status, detail=detail, request_id=ctx.request.request_id)
 
 
+async def _work(request: Request, due: Sequence[Turn], history: Sequence[Turn]) -> _Work:
+    said = "\n".join(message.event.content for message in _messages(due))
+    return _Work(
+        turns=due,
+        history=history,
+        is_owners=request.access.memory == "all" and all(turn.is_owners for turn in history),
+        names=await asyncio.to_thread(names.found, said),
+    )
+
+
+def _messages(found: Sequence[Turn]) -> list[Message]:
+    by_id = {message.event.id: message for turn in found for message in turn.messages}
+    return list(by_id.values())
+
+
 def _flag(work: _Work, gate: Gate) -> str | None:
-    """Why a run that ended well is not to be called a success."""
-    found = work.names
-    if gate.counts.total() or len(found) < _FULL_OF_NAMES:
+    """Why a run that ended well and wrote nothing is not to be called a success."""
+    if len(work.names) < _FULL_OF_NAMES or work.is_delegated:
         return None
     refused = f"; {len(gate.refused)} writes were refused" if gate.refused else ""
-    return f"wrote nothing from a turn that names {', '.join(found[:5])}{refused}"
+    return f"wrote nothing from a turn that names {', '.join(work.names[:5])}{refused}"
 
 
 def _own_thread(request: Request) -> Visibility:
