@@ -93,6 +93,29 @@ async def test_a_turn_full_of_names_that_taught_nothing_is_flagged(home: Home, s
     assert noted.read_text() == "# Notes\nSarah's projects are thin.\n"
 
 
+async def test_what_was_written_before_a_crash_counts_when_the_run_is_repeated(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(is_writer).script(batch(LEADS | {"source": "Sarah Chen"}), "Wrote it down.")
+    server.when(is_reflection).always("Nothing learned")
+    server.script("Noted.")
+    again = "UPDATE invocations SET status = 'running', ended_at = NULL, result_json = NULL WHERE id = ?"
+    async with writing(home, server) as app:
+        await app.memory.run("entity", {"name": "Sarah Chen"})
+        await app.memory.run("entity", {"name": "Project X"})
+        await say(app, "My colleague Sarah Chen leads Project X with Bob Miller.")
+        ((id_, status),) = await rows(app, "runtime", "SELECT id, status FROM invocations")
+        assert status == "done"
+        # As if the process had died between the writer's last word and its marks.
+        await app.ledgers.memory.write(lambda c: c.execute("DELETE FROM processing_log") and None)
+        await app.ledgers.runtime.write(lambda c: c.execute(again, (id_,)) and None)
+        await app.automations.runner.run_queued(id_)
+        await quiet(app)
+        (run,) = await invocations(app)
+        learned = await rows(app, "memory", "SELECT fact FROM facts")
+    assert (run["status"], learned) == ("done", [("Sarah Chen leads Project X",)])
+
+
 async def test_without_a_model_of_its_own_it_is_off_and_says_why(home: Home, server: ModelServer) -> None:
     server.script("Noted.")
     async with app_on(home, server) as app:

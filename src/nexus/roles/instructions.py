@@ -13,11 +13,13 @@ _OF_PEERS = (SKILLS, ERRORS)
 _MOST_CHARACTERS = 6_000
 
 
-def role_context(workspace: Workspace, name: str) -> str:
-    """The text between the shared prompt and the task. Reads files: call it on a thread."""
-    return "\n\n".join(
-        [wrapped("role", workspace.role.strip()), *_learned(workspace), *_noted(workspace, name)]
-    )
+def role_context(workspace: Workspace, name: str, *, is_owners: bool) -> str:
+    """The text between the shared prompt and the task. Reads files: call it on a thread.
+
+    What was learned and noted may quote the owner's conversations: it is told in these alone.
+    """
+    further = [*_learned(workspace), *_noted(workspace, name)] if is_owners else []
+    return "\n\n".join([wrapped("role", workspace.role.strip()), *further])
 
 
 def _learned(workspace: Workspace) -> Iterator[str]:

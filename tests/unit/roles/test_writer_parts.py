@@ -1,5 +1,7 @@
 """Small parts of the memory writer: names, secrets, how often it works."""
 
+import time
+
 import pytest
 
 from nexus.errors import AutomationError
@@ -16,10 +18,19 @@ from nexus.roles.memory_writer.frequency import Frequency
         ("Sarah Chen called. Write to bob@example.com!", ["bob@example.com", "Sarah Chen"]),
         ("what about tyler's dinner", []),
         ("I'd ask Élodie, or Tyler's sister", ["Élodie", "Tyler"]),
+        ("we read The Guardian", ["Guardian"]),
+        ("see here:\n - Write it down\n  ask Bob", ["Bob"]),
     ],
 )
 def test_names_are_told_from_sentence_starts(text: str, found: list[str]) -> None:
     assert names.found(text) == found
+
+
+@pytest.mark.parametrize("word", ["Sarah Chen and ", "x", "a.", "A", " \n"])
+def test_names_in_a_very_long_text_are_found_soon(word: str) -> None:
+    begun = time.process_time()
+    names.found(word * 100_000)
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize(
@@ -27,6 +38,9 @@ def test_names_are_told_from_sentence_starts(text: str, found: list[str]) -> Non
     [
         "The API key is sk-ant-REDACTED",
         "Sarah's password is hunter22",
+        "The wifi password at Bob's house is hunter22",
+        "The PIN for the alarm is 4711",
+        "The password is swordfish",
         "AWS: AKIAIOSFODNN7EXAMPLE",
         "Card 4111 1111 1111 1111",
         "-----BEGIN OPENSSH PRIVATE KEY-----",
@@ -36,7 +50,16 @@ def test_secrets_are_recognised(text: str) -> None:
     assert is_confidential(text)
 
 
-@pytest.mark.parametrize("text", ["Sarah forgot her password", "Call +41 44 668 18 00", "Due on 2026-03-15"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Sarah forgot her password",
+        "Call +41 44 668 18 00",
+        "Due on 2026-03-15",
+        "Bob's secret is chocolate cake",
+        "The password is required for every login",
+    ],
+)
 def test_plain_facts_are_no_secrets(text: str) -> None:
     assert not is_confidential(text)
 

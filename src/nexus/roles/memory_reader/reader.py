@@ -67,8 +67,11 @@ class Reader:
     async def _run(self, ctx: AutomationContext, place: Path, found: list[str]) -> str:
         request, workspace = ctx.request, ctx.workspace
         assert workspace is not None
-        folders = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
-        access = desk.access(self._parts, place, folders, ledgers=request.access.memory == "all")
+        is_owners = request.access.level == "owner"
+        learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
+        access = desk.access(
+            self._parts, place, learned if is_owners else [], ledgers=request.access.memory == "all"
+        )
         shown = "\n\n" + wrapped("known_entities", "\n".join(found)) if found else ""
         assembled = await self._parts.broker.assemble_context(
             replace(request, access=access),
@@ -76,7 +79,9 @@ class Reader:
             task=_TASK.format(task=wrapped("task", request.event.content), known=shown),
             role=ROLE,
         )
-        assembled.role_context = await asyncio.to_thread(instructions.role_context, workspace, NAME)
+        assembled.role_context = await asyncio.to_thread(
+            instructions.role_context, workspace, NAME, is_owners=is_owners
+        )
         assembled.max_turns = MAX_TURNS
         assembled.timeout_ms = ctx.automation.timeout_ms
         assembled.tool_timeout_ms = longest_read_ms(self._parts.config.ledgers)

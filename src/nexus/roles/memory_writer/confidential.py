@@ -2,6 +2,10 @@
 
 import re
 
+_KEYWORD = r"(?:password|passphrase|passwort|passcode|pin|api[ _-]?key)"
+_IS = r"(?:\bis\b|\bist\b|=|:)\s*"
+# With a digit or a sign in it, or in quotes: not a word, and not a date.
+_NO_WORD = r"(?!\d{4}-\d\d-\d\d)(?:(?=\S*[\d!@#$%^&*_+])\S{4,}|[\"'`\u201c]\S{3,})"
 _SHAPES = tuple(
     re.compile(pattern)
     for pattern in (
@@ -11,7 +15,9 @@ _SHAPES = tuple(
         r"\bgh[pousr]_[A-Za-z0-9]{20,}",
         r"\bxox[abprs]-[A-Za-z0-9-]{10,}",
         r"\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.",
-        r"(?i)\b(?:password|passphrase|passwort|pin|secret|api[ _-]?key|token)\b\s*(?:is|=|:|ist)\s*\S{4,}",
+        rf"(?i)\b(?:{_KEYWORD}|secret|token)\b[^.\n]{{0,40}}?{_IS}{_NO_WORD}",
+        # A plain word counts where it is all that follows: "is required for it" is no password.
+        rf"(?i)\b{_KEYWORD}\b\s*{_IS}\S{{4,}}\s*$",
         r"\b(?:\d[ -]?){13,19}\b",
     )
 )

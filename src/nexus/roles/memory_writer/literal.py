@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from nexus.memory.normalisation import normalised, typed
+from nexus.memory.normalisation import IDENTIFYING, normalised, typed
 
 _BETWEEN_DIGITS = re.compile(r"[\s().\-/]")
 # A number is written with its country, or without.
@@ -24,7 +24,9 @@ def stands_in(texts: Iterable[str], alias: str, type_: str) -> bool:
         digits = re.sub(r"\D", "", alias)[-_DIGITS:]
         return any(digits in _BETWEEN_DIGITS.sub("", text) for text in texts)
     form = re.escape(normalised(alias, type_))
-    whole = re.compile(rf"(?<!\w){form}(?!\w)")
+    # Part of an address is another address; part of a name is a name.
+    before, after = (r"[\w.+-]", r"\w|[.-]\w") if type_ in IDENTIFYING else (r"\w", r"\w")
+    whole = re.compile(rf"(?<!{before}){form}(?!{after})")
     return any(whole.search(normalised(text)) for text in texts)
 
 

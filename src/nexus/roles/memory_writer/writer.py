@@ -139,7 +139,8 @@ class Writer:
     async def _run(self, ctx: AutomationContext, result: Result, work: _Work, place: Any) -> str:
         workspace = ctx.workspace
         assert workspace is not None
-        folders = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
+        learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
+        folders = learned if work.is_owners else []
         access = desk.access(self.parts, place, folders, ledgers=work.is_owners)
         assembled = await self.parts.broker.assemble_context(
             replace(ctx.request, access=access),
@@ -149,7 +150,9 @@ class Writer:
             fork_of=result.session_label,
         )
         assembled.fork_through = result.execution_id
-        assembled.role_context = await asyncio.to_thread(instructions.role_context, workspace, NAME)
+        assembled.role_context = await asyncio.to_thread(
+            instructions.role_context, workspace, NAME, is_owners=work.is_owners
+        )
         assembled.max_turns = _MAX_TURNS
         assembled.timeout_ms = ctx.automation.timeout_ms
         assembled.tool_timeout_ms = longest_read_ms(self.parts.config.ledgers)
