@@ -45,6 +45,7 @@ from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request, check_label
 from nexus.roles.bundled import bundled
 from nexus.roles.conclusions import Conclusions
+from nexus.roles.memory_writer.sweep import Sweep
 from nexus.roles.parts import Parts
 from nexus.roles.reflection import reflection
 from nexus.skills.commands import Commands, Gate
@@ -100,6 +101,7 @@ class App:
         )
         self.pipeline = Pipeline(self.stages)
         self.conclusions = Conclusions(self._parts())
+        self.missed_turns = Sweep(self._parts(), self.automations.runner)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
@@ -122,6 +124,7 @@ class App:
                 self.embedding.start()
                 await self._upkeep.schedule()
                 await self.conclusions.schedule()
+                await self.missed_turns.schedule()
                 await self.broker.recover()
             self._stack = opening.pop_all()
         return self

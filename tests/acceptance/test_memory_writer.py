@@ -149,6 +149,31 @@ async def test_a_turn_that_it_failed_on_is_due_again_with_the_next(home: Home, s
     assert set(log) == {("request", first, "done"), ("request", second, "done")}
 
 
+async def test_turns_missed_in_an_outage_are_written_after_it(home: Home, server: ModelServer) -> None:
+    """Also those for which the circuit was open, and more than one run takes."""
+    tea = {"operation": "fact", "fact": "The owner likes green tea"}
+    cooled_down = "UPDATE automations SET circuit_opened_at = '2026-01-01T00:00:00.000Z'"
+    server.when(is_reflection).always("Nothing learned")
+    outage = server.when(is_writer).always(failures.server_error())
+    server.when(lambda r: not is_writer(r)).always("Noted.")
+    async with writing(home, server) as app:
+        said = [await say(app, f"I like green tea, number {number}") for number in range(7)]
+        statuses = {run["status"] for run in await invocations(app)}
+        assert statuses == {"failed", "skipped"}
+        assert await app.missed_turns.sweep() == 0, "its circuit is open"
+        outage.always(lambda r: Turn("Done.") if "tool_result" in str(r.json["messages"][-1]) else batch(tea))
+        await app.ledgers.runtime.write(lambda c: c.execute(cooled_down) and None)
+        await app.automations.runner.registry.read()
+        for _ in range(2):
+            assert await app.missed_turns.sweep() > 0
+            await quiet(app)
+        assert await app.missed_turns.sweep() == 0, "nothing is left"
+        log = await rows(app, "memory", f"{_LOG} AND target_type = 'request'")
+        learned = await rows(app, "memory", "SELECT fact FROM facts")
+    assert set(log) == {("request", request, "done") for request in said}
+    assert learned == [(tea["fact"],)] * 2
+
+
 async def test_it_can_work_on_every_second_turn(home: Home, server: ModelServer) -> None:
     server.when(is_writer).script("Nothing to remember")
     server.script("One", "Two", "Three")

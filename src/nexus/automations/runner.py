@@ -78,6 +78,19 @@ class Runner:
         await self._write([final])
         return final
 
+    async def active(self, automation: str, hook_point: str) -> Entry | None:
+        """The automation of that name, where it is active."""
+        found = self.registry.at(hook_point)
+        entries = await self.registry.load(hook_point) if found is None else found
+        return next((each for each in entries if each.automation.name == automation), None)
+
+    async def again(self, entry: Entry, hook_point: str, occasion: Occasion) -> bool:
+        """Let an async automation work on an occasion that is over; False where its circuit is open."""
+        if not entry.may_run(self.now, self.settings.circuit_cooldown_ms):
+            return False
+        await self._enqueue([entry], hook_points.get(hook_point), occasion)
+        return True
+
     async def settled(self) -> None:
         """When this returns, every invocation that has ended is recorded."""
         while self._recording:

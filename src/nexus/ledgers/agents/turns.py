@@ -88,6 +88,12 @@ def through(
     return cast("list[tuple[str, str]]", rows)
 
 
+def run_of(connection: apsw.Connection, *, session_label: str, request_id: str) -> str | None:
+    """The run of an exchange that ended well, by its request."""
+    values = (session_label, request_id)
+    return cast("str | None", connection.execute(sql.queries("agents")["run_of_request"], values).get)
+
+
 def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | None = None) -> bool:
     """Record how a turn ended, and that calls still under way did not. False: it had ended already."""
     queries = sql.queries("agents")

@@ -12,6 +12,7 @@ from nexus.ledgers import sql
 from nexus.ledgers.text import storable
 
 Status = Literal["done", "failed", "skipped", "flagged"]
+_ALWAYS = 2**31
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,9 +46,18 @@ def mark(
 
 
 def settled(
-    connection: apsw.Connection, processor: str, target_type: str, target_ids: Iterable[str]
+    connection: apsw.Connection,
+    processor: str,
+    target_type: str,
+    target_ids: Iterable[str],
+    most_attempts: int = _ALWAYS,
 ) -> set[str]:
-    """Those that need no more work: everything but what was never tried or failed."""
-    values = {"processor": processor, "target_type": target_type, "targets": json.dumps(list(target_ids))}
+    """Those that need no more work: everything but what was never tried, or failed less often than that."""
+    values = {
+        "processor": processor,
+        "target_type": target_type,
+        "targets": json.dumps(list(target_ids)),
+        "most_attempts": most_attempts,
+    }
     rows = connection.execute(sql.queries("memory")["settled"], values)
     return {cast("str", row[0]) for row in rows}

@@ -82,7 +82,7 @@ SET status = excluded.status, detail = excluded.detail, request_id = excluded.re
 
 -- name: settled
 SELECT target_id FROM processing_log
-WHERE processor = :processor AND target_type = :target_type AND status <> 'failed'
+WHERE processor = :processor AND target_type = :target_type AND (status <> 'failed' OR attempts >= :most_attempts)
   AND target_id IN (SELECT value FROM json_each(:targets))
 
 -- name: mark_done

@@ -95,6 +95,13 @@ def unfinished(connection: apsw.Connection) -> list[str]:
     return [cast("str", row[0]) for row in rows]
 
 
+def missed(connection: apsw.Connection, *, automation: str, since: str, limit: int) -> list[tuple[str, str]]:
+    """The requests that an automation failed on or was skipped for, with their sessions; the oldest first."""
+    given = {"automation": automation, "since": since, "limit": limit}
+    rows = connection.execute(sql.queries("runtime")["missed_requests"], given).fetchall()
+    return cast("list[tuple[str, str]]", rows)
+
+
 def half_open(connection: apsw.Connection, automation_id: str) -> None:
     """Let one trial through an open circuit."""
     connection.execute(sql.queries("runtime")["half_open"], (automation_id,))

@@ -104,6 +104,14 @@ LEFT JOIN requests AS root ON root.id = r.root_request_id
 WHERE e.id IN (SELECT value FROM json_each(:ids)) OR e.taken_by IN (SELECT value FROM json_each(:ids))
 ORDER BY e.rowid
 
+-- name: missed_requests
+-- What an automation failed on or was not let near, the oldest first.
+SELECT r.id, r.session_label
+FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id JOIN requests AS r ON r.id = i.request_id
+WHERE a.name = :automation AND i.created_at >= :since AND i.status IN ('failed', 'timeout', 'skipped')
+  AND r.session_label IS NOT NULL
+GROUP BY r.id ORDER BY min(i.created_at), r.id LIMIT :limit
+
 -- name: enriched_below
 SELECT id, enrichment_json FROM requests WHERE root_request_id IN (SELECT value FROM json_each(?))
 

@@ -1,0 +1,95 @@
+"""By the clock: turns that the writer missed, as in an outage of its model, are written after all."""
+
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from nexus import clock
+from nexus.automations.context import Response, Result
+from nexus.automations.occasion import Occasion
+from nexus.engine import Context, Schedule, Schedules
+from nexus.ledgers.agents import turns
+from nexus.ledgers.memory import processing
+from nexus.ledgers.runtime import invocations, requests
+from nexus.roles.memory_writer.frequency import Frequency
+from nexus.roles.memory_writer.turns import PROCESSOR
+
+if TYPE_CHECKING:
+    from nexus.automations.runner import Runner
+    from nexus.roles.parts import Parts
+
+WORK: Final = "memory.missed_turns"
+_HOOK_POINT: Final = "after:runAgent"
+_SCHEDULE: Final = Schedule(
+    name=WORK, cron="35 * * * *", work=WORK, payload={}, lane="automations", missed="skip"
+)
+# What is older is let go, as is what failed once an hour for a day.
+_LOOKS_BACK: Final = timedelta(days=7)
+_MOST_ATTEMPTS: Final = 24
+_MOST_TURNS: Final = 200
+
+
+class Sweep:
+    """The schedule in one home. Make it before the engine opens; `schedule` it afterwards."""
+
+    def __init__(self, parts: "Parts", runner: "Runner") -> None:
+        self._parts = parts
+        self._ledgers = parts.ledgers
+        self._runner = runner
+        parts.engine.register(WORK, self._by_clock)
+
+    async def schedule(self) -> None:
+        """See to it that the schedule is there; one that is keeps its next moment."""
+        engine = self._parts.engine
+        await Schedules(engine.database, engine.settings.version).put(_SCHEDULE)
+
+    async def sweep(self) -> int:
+        """Let the writer go over what it missed, the oldest first; returns how many runs were asked for."""
+        entry = await self._runner.active(PROCESSOR, _HOOK_POINT)
+        if entry is None:
+            return 0
+        frequency = Frequency.of(entry.automation.config)
+        asked = 0
+        for label, request_ids in (await self._missed()).items():
+            for start in range(0, len(request_ids), frequency.most_turns):
+                last = request_ids[start : start + frequency.most_turns][-1]
+                occasion = await self._occasion(label, last)
+                if occasion is not None:
+                    # Where the circuit is open, the first one tells whether the others may follow.
+                    if not await self._runner.again(entry, _HOOK_POINT, occasion):
+                        return asked
+                    asked += 1
+        return asked
+
+    async def _by_clock(self, context: Context, payload: Any) -> dict[str, int]:
+        return {"runs": await self.sweep()}
+
+    async def _missed(self) -> dict[str, list[str]]:
+        """The requests whose turns were not written, by session."""
+        since = clock.timestamp(clock.now() - _LOOKS_BACK)
+        missed = partial(invocations.missed, automation=PROCESSOR, since=since, limit=_MOST_TURNS)
+        found = await self._ledgers.runtime.read(missed)
+        over = await self._ledgers.memory.read(
+            partial(
+                processing.settled,
+                processor=PROCESSOR,
+                target_type="request",
+                target_ids=[request_id for request_id, _ in found],
+                most_attempts=_MOST_ATTEMPTS,
+            )
+        )
+        by_session: dict[str, list[str]] = {}
+        for request_id, label in found:
+            if request_id not in over:
+                by_session.setdefault(label, []).append(request_id)
+        return by_session
+
+    async def _occasion(self, label: str, request_id: str) -> Occasion | None:
+        request = await requests.restore(self._ledgers, request_id)
+        run = await self._ledgers.agents.read(
+            partial(turns.run_of, session_label=label, request_id=request_id)
+        )
+        if request is None or run is None:
+            return None  # forgotten, or it never ended well
+        result = Result(execution_id=run, session_label=label, response=Response(content=""))
+        return Occasion(request=request, result=result)
