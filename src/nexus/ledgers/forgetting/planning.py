@@ -100,7 +100,8 @@ def _follow(sets: Sets, table: Table, ref: Ref, *, named: bool) -> None:
     if table.name in RECORDED:
         sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")
     if ref.then is Then.OWNER or (ref.then is Then.NAMED and named):
-        sets.add(table.owner_table, f"SELECT {table.owner} FROM {table.path} WHERE {where}")
+        owner = ref.owner or table.owner
+        sets.add(table.referred(owner), f"SELECT {owner} FROM {table.path} WHERE {where}")
 
 
 def _follow_meaning(sets: Sets) -> None:

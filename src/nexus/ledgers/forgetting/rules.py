@@ -26,6 +26,8 @@ class Ref:
     when: str = "TRUE"
     # A row of which this is true has a better origin: it stays, and the column is emptied.
     unless: str = ""
+    # The column that names what the row is a part of, where it is not the table's own `owner`.
+    owner: str = ""
     # Both rows go together by another reference, so that this one need not be looked up.
     implied: bool = False
 
@@ -35,10 +37,19 @@ class Ref:
         return not self.unless and self.then is not Then.CLEAR
 
 
-def typed(column: str, type_column: str, then: Then = Then.ROW, **tables: str) -> tuple[Ref, ...]:
+def typed(
+    column: str,
+    type_column: str,
+    then: Then = Then.ROW,
+    *,
+    when: str = "TRUE",
+    owner: str = "",
+    **tables: str,
+) -> tuple[Ref, ...]:
     """References by a column beside which another says what it refers to: `event="events"`, …"""
     return tuple(
-        Ref(column, table, then, when=f"{type_column} = '{type_}'") for type_, table in tables.items()
+        Ref(column, table, then, when=f"{type_column} = '{type_}' AND {when}", owner=owner)
+        for type_, table in tables.items()
     )
 
 
@@ -99,4 +110,8 @@ class Table:
     @property
     def owner_table(self) -> str:
         """The table that `owner` refers to."""
-        return next(ref.table for ref in self.refs if ref.column == self.owner)
+        return self.referred(self.owner)
+
+    def referred(self, column: str) -> str:
+        """The table that a column refers to."""
+        return next(ref.table for ref in self.refs if ref.column == column)

@@ -100,7 +100,8 @@ def test_a_column_that_is_emptied_may_be_empty(table: Table) -> None:
 def test_what_a_row_is_a_part_of_is_one_of_its_references(table: Table) -> None:
     consequences = {ref.then for ref in table.refs} | {text.then for text in table.texts}
     if consequences & {Then.OWNER, Then.NAMED}:
-        assert table.owner_table in RECORDED
+        owners = {ref.owner or table.owner for ref in table.refs if ref.then in (Then.OWNER, Then.NAMED)}
+        assert {table.referred(owner) for owner in owners} <= RECORDED
 
 
 def test_a_table_that_is_kept_says_why_and_nothing_else() -> None:

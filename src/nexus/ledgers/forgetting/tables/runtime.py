@@ -3,6 +3,14 @@
 from nexus.ledgers.forgetting.rules import Ref, Table, Text, Then, Time, typed
 
 _HAS_REQUEST = "request_id IN (SELECT id FROM runtime.requests)"
+_MEMORIES = {
+    "event": "events",
+    "fact": "facts",
+    "observation": "analysis_runs",
+    "mental_model": "mental_models",
+    "episode": "episodes",
+    "entity": "entities",
+}
 
 TABLES = (
     Table("runtime", "schema_migrations", kept="versions of the schema: no content"),
@@ -100,15 +108,10 @@ TABLES = (
             Ref("root_request_id", "requests"),
             Ref("execution_id", "executions", Then.CLEAR),
             Ref("invocation_id", "invocations", implied=True),
+            # Its words stand wherever it was told: in the work on the task, or in the run that chose.
+            *typed("item_id", "item_kind", Then.OWNER, when="injected", owner="request_id", **_MEMORIES),
             *typed(
-                "item_id",
-                "item_kind",
-                event="events",
-                fact="facts",
-                observation="analysis_runs",
-                mental_model="mental_models",
-                episode="episodes",
-                entity="entities",
+                "item_id", "item_kind", Then.OWNER, when="NOT injected", owner="execution_id", **_MEMORIES
             ),
         ),
         texts=(Text("why", Then.CLEAR, blank=""),),
