@@ -31,7 +31,7 @@ def test_an_answer_that_was_given_before_the_kill_is_recorded_after_it(
     home: Home, server: ModelServer
 ) -> None:
     server.script(Turn(ANSWER, faults=[Hold(gate="answer")]))
-    env = environment(server)
+    env = environment(server, NEXUS_MODELS_CONSOLIDATION="test/large")
     _learn(home, env)
     blocker = apsw.Connection(str(home.ledger("memory")))
     process = start(home, env, "memory", "consolidate")

@@ -28,7 +28,7 @@ async def server() -> AsyncIterator[ModelServer]:
         ({"manager": ("a/m",)}, "worker", ("a/m",)),
         ({"manager": ("a/m",), "worker": ("a/w",)}, "worker", ("a/w",)),
         ({"manager": ("a/m",), "worker": ("a/w",)}, "fast", ("a/w",)),
-        ({"manager": ("a/m",), "worker": ("a/w",)}, "writer", ("a/w",)),
+        ({"manager": ("a/m",), "writer": ("a/s",)}, "consolidation", ("a/s",)),
         ({"manager": ("a/m",), "writer": ("a/s", "a/t")}, "writer", ("a/s", "a/t")),
         ({"manager": ("a/m",), "worker": ("a/w",)}, "memory-reader", ("a/w",)),
     ],
@@ -37,6 +37,14 @@ def test_a_role_without_models_of_its_own_uses_anothers(
     settings: dict[str, Any], role: str, wanted: tuple[str, ...]
 ) -> None:
     assert Models(Config(models=ModelsConfig(**settings))).names(role) == wanted
+
+
+@pytest.mark.parametrize("role", ["writer", "consolidation"])
+def test_what_works_unasked_uses_no_model_that_was_set_for_something_else(role: str) -> None:
+    models = Models(Config(models=ModelsConfig(manager=("a/m",), worker=("a/w",))))
+    with pytest.raises(ConfigError, match="memory's own work") as caught:
+        models.names(role)
+    assert "writer = " in caught.value.hint
 
 
 def test_without_any_model_it_is_said_what_to_write_where() -> None:

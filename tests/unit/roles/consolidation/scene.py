@@ -19,7 +19,9 @@ Rows = list[tuple[Any, ...]]
 
 def steady(server: ModelServer, **memory: Any) -> Config:
     """Settings under which a busy machine does not lose its lease, and so asks no model twice."""
-    return replace(settings(server), engine=EngineConfig(), memory=MemoryConfig(**memory))
+    config = settings(server)
+    models = replace(config.models, consolidation=config.models.manager)
+    return replace(config, models=models, engine=EngineConfig(), memory=MemoryConfig(**memory))
 
 
 async def message(app: App) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import apsw
 import pytest
 
+from apps import settings
 from nexus.app import App
-from nexus.config import Config
 from nexus.home import Home
 from nexus.ledgers import forgetting
 from nexus.ledgers.runtime import usage
@@ -213,10 +213,13 @@ async def test_nothing_more_is_begun_once_the_days_tokens_are_used(home: Home, s
         assert (await consolidated(app))["batches"] == 0
 
 
-async def test_without_a_model_it_is_off_and_says_so(home: Home) -> None:
-    async with App(home, Config()) as app:
+async def test_without_a_model_of_its_own_or_the_writers_it_is_off_and_says_so(
+    home: Home, server: ModelServer
+) -> None:
+    async with App(home, settings(server)) as app:
         await learn(app, GOOGLE)
         assert "No model is set" in (await consolidated(app))["stopped"]
+    assert server.exchanges == []
 
 
 async def test_by_the_clock_only_what_has_settled_is_taken(home: Home, server: ModelServer) -> None:
