@@ -29,6 +29,23 @@ WHERE o.observation_id = ? ORDER BY coalesce(f.as_of, f.valid_at) DESC, f.seq DE
 SELECT id, fact, coalesce(as_of, valid_at), source_entity_id, confidence, source_type
 FROM facts WHERE id IN (SELECT value FROM json_each(?))
 
+-- name: said
+-- Who said each fact, and what the given observations and mental models rest on, as far as it is known.
+WITH wanted (id) AS (SELECT value FROM json_each(?)),
+rests (id, fact_id) AS (
+  SELECT id, id FROM wanted
+  UNION
+  SELECT observation_id, fact_id FROM observation_facts WHERE observation_id IN wanted
+  UNION
+  SELECT model_id, source_id FROM mental_model_sources WHERE model_id IN wanted AND source_type = 'fact'
+  UNION
+  SELECT s.model_id, o.fact_id FROM mental_model_sources AS s JOIN observation_facts AS o ON o.observation_id = s.source_id
+  WHERE s.model_id IN wanted AND s.source_type = 'observation'
+)
+SELECT rests.id, CASE WHEN json_valid(f.metadata_json) THEN json_extract(f.metadata_json, '$.speaker') END,
+       f.source_event_id
+FROM rests JOIN facts AS f ON f.id = rests.fact_id ORDER BY f.seq
+
 -- name: observations
 SELECT id, content, created_at, stale_at,
        (SELECT json_group_array(fact_id) FROM observation_facts WHERE observation_id = o.id)

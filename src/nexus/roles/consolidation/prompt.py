@@ -7,7 +7,7 @@ from typing import Any
 from nexus import clock
 from nexus.context.wrapping import wrapped
 from nexus.ledgers import Ledgers
-from nexus.memory.conclusions import batches
+from nexus.memory.conclusions import batches, speakers
 from nexus.memory.conclusions.batches import Batch
 from nexus.memory.conclusions.statements import SQL
 from nexus.memory.writing import rows
@@ -32,12 +32,14 @@ async def task(ledgers: Ledgers, batch: Batch, now: clock.Clock = clock.now) -> 
 async def _facts(ledgers: Ledgers, ids: Sequence[str]) -> dict[str, str]:
     found = await ledgers.memory.read(lambda c: rows(c, SQL["facts"], (json.dumps(list(ids)),)))
     names = await batches.roots_of_entities(ledgers, [row[3] for row in found if row[3]])
-    return {row[0]: _line(row, names.get(row[3], ("", ""))[1]) for row in found}
+    said = await speakers.behind(ledgers, ids)
+    return {row[0]: _line(row, names.get(row[3], ("", ""))[1], said.get(row[0])) for row in found}
 
 
-def _line(row: tuple[Any, ...], about: str) -> str:
+def _line(row: tuple[Any, ...], about: str, speaker: str | None) -> str:
     _, fact, at, _, confidence, source_type = row
-    notes = [source_type, *([f"confidence {confidence:.1f}"] if confidence < 1 else [])]
+    notes = [source_type, *([f"said by {speaker}"] if speaker else [])]
+    notes += [f"confidence {confidence:.1f}"] if confidence < 1 else []
     notes += [f"about {about}"] if about else []
     return f"[{at[:10]}] {_one_line(fact)} ({', '.join(notes)})"
 

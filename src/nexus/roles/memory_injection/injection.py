@@ -9,6 +9,7 @@ from typing import Any, Final
 from nexus import ids
 from nexus.automations.context import AutomationContext
 from nexus.ledgers.runtime import injections
+from nexus.memory.conclusions import speakers
 from nexus.memory.recall import Answer, Deadline, Item, Kind, kinds
 from nexus.roles.memory_injection import asking, offer, triage, wording
 from nexus.roles.memory_injection.asking import Choice, Reply
@@ -69,8 +70,7 @@ class Injection:
         if not self._parts.config.models.fast or not (chosen or answer.answerable >= _HOPELESS):
             return local
         shown = [verdict.result.item for verdict in local.verdicts]
-        speakers = await offer.speakers(self._parts.ledgers, shown)
-        lines = [wording.line(item, item.speaker or speakers.get(item.id)) for item in shown]
+        lines = (await self._told(shown)).splitlines()
         reply = await asking.ask(context, about.task, lines, deadline)
         if reply.choice is None:
             context.log.info("%s: the local triage decides", reply.failure)
@@ -99,7 +99,8 @@ class Injection:
         return Decision(items=items, verdicts=verdicts, decided_by="model", execution_id=reply.execution_id)
 
     async def _told(self, items: list[Item]) -> str:
-        return wording.block(items, await offer.speakers(self._parts.ledgers, items))
+        said = await speakers.behind(self._parts.ledgers, [item.id for item in items])
+        return wording.block(items, said)
 
     async def _record(self, context: AutomationContext, decision: Decision) -> None:
         rows = [

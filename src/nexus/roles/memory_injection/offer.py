@@ -1,12 +1,8 @@
 """What the memory offers for a task: recall's best, as far as the asker may see."""
 
 import asyncio
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-
-import apsw
 
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import requests
@@ -99,17 +95,3 @@ async def find(
         retained=False,
     )
     return await recall.find(query if kinds is None else replace(query, kinds=kinds))
-
-
-async def speakers(ledgers: Ledgers, items: Iterable[Item]) -> dict[str, str]:
-    """Who said it, by the id of each item whose source is a message."""
-    sources = {item.id: item.source_event_id for item in items if item.source_event_id}
-
-    def work(connection: apsw.Connection) -> dict[str, str]:
-        given = (json.dumps(sorted(set(sources.values()))),)
-        return {
-            str(row[0]): str(row[1]) for row in connection.execute(sql.queries("events")["senders"], given)
-        }
-
-    found = await ledgers.events.read(work) if sources else {}
-    return {id_: found[source] for id_, source in sources.items() if source in found}

@@ -8,6 +8,7 @@ from nexus.memory.recall import Item
 # What looks like a tag to a model could close the block that it stands in, or open another.
 _TAG = re.compile(r"<(?=[/!?]?[A-Za-z])")
 _LINE = re.compile(r"^- (.*) \([^()]*\b([a-z]+_[0-9A-Za-z_-]+)\)$")
+_CONCLUSION = "a conclusion"
 _LEARNED = {"inferred": "inferred", "observed": "observed"}
 
 
@@ -29,12 +30,19 @@ def told(block: str) -> dict[str, str]:
 
 
 def _source(item: Item, speaker: str | None) -> str:
-    if item.kind in ("observation", "mental_model"):
-        return f"a conclusion{f', stale since {item.stale_since[:10]}' if item.stale_since else ''}"
-    if item.kind == "episode":
-        return "a conversation summed up"
-    learned = _LEARNED.get(item.source_type or "", "")
     # A name is somebody's own choice, and must not end the brackets that it stands in.
     who = re.sub(r"[(),\s<>]+", " ", speaker or "").strip()
     said = f"said by {who}" if who else ""
-    return f"{learned} from what was {said}" if learned and said else learned or said
+    learned = _learned(item)
+    notes = [f"{learned} from what was {said}" if learned and said else learned or said]
+    notes += [f"stale since {item.stale_since[:10]}"] if learned == _CONCLUSION and item.stale_since else []
+    notes += [f"confidence {item.confidence:.1f}"] if item.confidence < 1 else []
+    return ", ".join(filter(None, notes))
+
+
+def _learned(item: Item) -> str:
+    if item.kind in ("observation", "mental_model"):
+        return _CONCLUSION
+    if item.kind == "episode":
+        return "a conversation summed up"
+    return _LEARNED.get(item.source_type or "", "")

@@ -10,6 +10,7 @@ from nexus.app import App
 from nexus.home import Home
 from nexus.ledgers import forgetting
 from nexus.ledgers.runtime import usage
+from nexus.memory.conclusions import speakers
 from nexus.testing import ModelRequest, ModelServer, Turn, failures
 from unit.roles.consolidation.scene import (
     concluded,
@@ -288,3 +289,19 @@ async def test_observations_are_recalled_by_their_words(home: Home, server: Mode
             ).fetchall()
         )
     assert str(found[0][0]).startswith("obs_")
+
+
+async def test_whose_word_it_is_reaches_the_model_and_is_told_with_the_conclusion(
+    home: Home, server: ModelServer
+) -> None:
+    server.always(one_for_all)
+    async with App(home, steady(server)) as app:
+        await learn(app, "Tyler moved to Lisbon")
+        fact = {"about": "ent_tyler", "fact": "Tyler owes Sam money", "confidence": 0.6}
+        await app.memory.run("fact", {**fact, "metadata": {"speaker": "Sam (the neighbour)"}})
+        await consolidated(app)
+        ((observation,),) = await memory_rows(app, "SELECT id FROM observations")
+        said = await speakers.behind(app.ledgers, [observation])
+    (request,) = server.requests
+    assert "said by Sam the neighbour, confidence 0.6" in "\n".join(numbered(request).values())
+    assert said == {observation: "Sam the neighbour"}

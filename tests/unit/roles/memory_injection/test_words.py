@@ -47,6 +47,13 @@ def test_a_line_is_the_text_with_date_speaker_and_id() -> None:
     )
 
 
+def test_a_line_tells_whose_word_a_conclusion_is_and_how_far_it_carries() -> None:
+    found = Item(kind="observation", id="obs_1", text="Sam may do it", at="2026-05-01", confidence=0.6)
+    assert wording.line(found, "sam") == (
+        "- Sam may do it (2026-05-01, a conclusion from what was said by sam, confidence 0.6, obs_1)"
+    )
+
+
 def test_what_is_told_can_be_read_back_by_id() -> None:
     texts = ["Tyler (the tall one) likes food (a lot)", "a <b>bold</b> claim", "1 < 2 and 3 > 2"]
     items = [Item(kind="fact", id=f"fact_{n}", text=text, at="2026-05-01") for n, text in enumerate(texts)]
