@@ -19,6 +19,7 @@ from nexus.roles.parts import Parts
 
 # How many a model is shown.
 _SHOWN: Final = 12
+_SHOWN_CHARACTERS: Final = 400
 # A model is not asked about what is this unlikely to answer anything.
 _HOPELESS: Final = 0.05
 # Kept from the time for what comes after the model: writing down what was decided, and telling it.
@@ -70,20 +71,23 @@ class Injection:
         if not self._parts.config.models.fast or not (chosen or answer.answerable >= _HOPELESS):
             return local
         shown = [verdict.result.item for verdict in local.verdicts]
-        lines = (await self._told(shown)).splitlines()
+        lines = (await self._told([_clipped(item) for item in shown])).splitlines()
         reply = await asking.ask(context, about.task, lines, deadline)
         if reply.choice is None:
             context.log.info("%s: the local triage decides", reply.failure)
             return replace(local, execution_id=reply.execution_id)
-        return await self._chosen(context, local, reply, reply.choice)
+        return await self._chosen(context, about, local, reply, reply.choice)
 
     async def _chosen(
-        self, context: AutomationContext, local: Decision, reply: Reply, choice: Choice
+        self, context: AutomationContext, about: Asked, local: Decision, reply: Reply, choice: Choice
     ) -> Decision:
-        """What the model chose, by number or by an id that it found; an id that is not there is left out."""
+        """What the model chose, by number or by an id that it found; an id that is not there is left out.
+
+        What may be told, and how much of it, is for the model as for the triage.
+        """
         numbered = {verdict.result.item.id for verdict in _at(local.verdicts, choice.numbers)}
         wanted = numbered | set(choice.ids)
-        verdicts = [
+        chosen = [
             replace(
                 verdict,
                 chosen=verdict.result.item.id in wanted,
@@ -91,12 +95,17 @@ class Injection:
             )
             for verdict in local.verdicts
         ]
+        verdicts = triage.within(chosen)
         items = [verdict.result.item for verdict in verdicts if verdict.chosen]
-        further = [id_ for id_ in choice.ids if id_ not in {item.id for item in items}]
-        seen = offer.visible(context.request)
-        if further and seen is not None:
-            items += await (await self._parts.recall(seen)).known(further)
+        judged = {verdict.result.item.id for verdict in verdicts}
+        further = await self._known(context, [id_ for id_ in choice.ids if id_ not in judged])
+        allowed = [item for item in further if item.stale_since is None and not about.is_new(item)]
+        items = triage.fitting([*items, *allowed], max(len(items), triage.LIMITS.most))
         return Decision(items=items, verdicts=verdicts, decided_by="model", execution_id=reply.execution_id)
+
+    async def _known(self, context: AutomationContext, ids_: list[str]) -> list[Item]:
+        seen = offer.visible(context.request)
+        return await (await self._parts.recall(seen)).known(ids_) if ids_ and seen is not None else []
 
     async def _told(self, items: list[Item]) -> str:
         said = await speakers.behind(self._parts.ledgers, [item.id for item in items])
@@ -127,6 +136,12 @@ def _looked_at(verdicts: list[Verdict]) -> list[Verdict]:
     rest = [verdict for verdict in verdicts if not verdict.chosen and verdict.result.item.stale_since is None]
     kept = {verdict.result.item.id for verdict in rest[: max(0, room)]}
     return [verdict for verdict in verdicts if verdict.chosen or verdict.result.item.id in kept]
+
+
+def _clipped(item: Item) -> Item:
+    """As much of it as a model needs to see whether it matters."""
+    long = len(item.text) > _SHOWN_CHARACTERS
+    return replace(item, text=f"{item.text[:_SHOWN_CHARACTERS]}…") if long else item
 
 
 def _at(verdicts: list[Verdict], numbers: tuple[int, ...]) -> list[Verdict]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nexus.memory.recall import Answer, Kind, Result
+from nexus.memory.recall import Answer, Item, Kind, Result
 from nexus.memory.recall.selection import token_count
 
 
@@ -48,7 +48,7 @@ def judge(answer: Answer, limits: Limits = LIMITS) -> list[Verdict]:
     floor = max((result.score for result in answer.results if _may_be_told(result)), default=0.0) - limits.gap
     answers = answer.answerable >= limits.answerable
     verdicts = [_verdict(result, named, limits, floor if answers else None) for result in answer.results]
-    return _within(verdicts, named, limits)
+    return within(verdicts, limits)
 
 
 def _may_be_told(result: Result) -> bool:
@@ -82,17 +82,12 @@ def _verdict(result: Result, named: Counter[str], limits: Limits, floor: float |
     return Verdict(result=result, chosen=True, why=f"about {about}, and it fits" if about else "it fits")
 
 
-def _within(verdicts: list[Verdict], named: Counter[str], limits: Limits) -> list[Verdict]:
+def within(verdicts: Sequence[Verdict], limits: Limits = LIMITS) -> list[Verdict]:
     """No more than a task can do with: the best, and of each thing that is named at least the best."""
+    named = _named([verdict.result for verdict in verdicts])
     most = max(limits.most, min(len(named), limits.most_named))
-    left = limits.most_tokens
-    kept: set[str] = set()
-    for verdict in [*_first_of_each(verdicts), *verdicts]:
-        item = verdict.result.item
-        size = token_count(item.text)
-        if verdict.chosen and item.id not in kept and len(kept) < most and size <= left:
-            kept.add(item.id)
-            left -= size
+    wanted = [verdict.result.item for verdict in [*_first_of_each(verdicts), *verdicts] if verdict.chosen]
+    kept = {item.id for item in fitting(wanted, most, limits.most_tokens)}
     return [
         verdict
         if not verdict.chosen or verdict.result.item.id in kept
@@ -101,7 +96,18 @@ def _within(verdicts: list[Verdict], named: Counter[str], limits: Limits) -> lis
     ]
 
 
-def _first_of_each(verdicts: list[Verdict]) -> list[Verdict]:
+def fitting(items: Sequence[Item], most: int = LIMITS.most, tokens: int = LIMITS.most_tokens) -> list[Item]:
+    """The first of some items that are no more than that."""
+    kept: dict[str, Item] = {}
+    for item in items:
+        size = token_count(item.text)
+        if item.id not in kept and len(kept) < most and size <= tokens:
+            kept[item.id] = item
+            tokens -= size
+    return list(kept.values())
+
+
+def _first_of_each(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The best that is told of each thing that is named."""
     firsts: dict[str, Verdict] = {}
     for verdict in verdicts:

@@ -1,5 +1,6 @@
 """What a worker is told before it begins: what the memory knows about its task, or nothing."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from nexus.config import ModelsConfig
 from nexus.home import Home
 from nexus.ledgers.runtime import automations, trace, usage
 from nexus.ledgers.runtime.automations import NewAutomation
-from nexus.testing import ModelServer, ToolCall, Turn, failures
+from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn, failures
 from unit.roles.memory_injection.knowing import (
     BIRTHDAY,
     FOOD,
@@ -148,6 +149,41 @@ async def test_the_fast_model_may_look_for_more_and_choose_it_by_id(home: Home, 
     assert BIRTHDAY in request.last_user
     assert SHIP in request.last_user
     assert {row.item_id for row in rows if row.injected} >= {ship}
+
+
+async def test_the_fast_models_choice_keeps_to_the_limits_of_the_triage(
+    home: Home, server: ModelServer
+) -> None:
+    facts = [f"Tyler's birthday dinner had {number} guests. " + "They sang. " * 60 for number in range(9)]
+    async with _with_fast(home, server) as app:
+        await know(app, "Tyler", *facts)
+        server.when(model="small").script(lambda request: ", ".join(_numbers(request)))
+        root = await done(app, server)
+        rows = await offered(app, root)
+    (asked,) = [each for each in server.requests if each.model == "small"]
+    assert max(len(line) for line in asked.last_user.splitlines()) < 600
+    injected = [row for row in rows if row.injected]
+    assert 1 <= len(injected) <= 5
+    assert workers(server)[0].last_user.count("They sang.") <= 60 * 5
+    assert {row.why.partition(" (")[0] for row in rows if not row.injected} == {"others come before it"}
+
+
+async def test_what_the_fast_model_finds_is_told_only_where_the_triage_might(
+    home: Home, server: ModelServer
+) -> None:
+    async with _with_fast(home, server) as app:
+        await know(app, "Tyler", BIRTHDAY)
+        old, new = await know(app, "Genoa", SHIP, "The ship to Genoa leaves at one")
+        await app.memory.run("causal-link", {"cause": old, "effect": new, "relation": "replaced"})
+        server.when(model="small").script(f"{old}, {new}, evt_00000000000000000000000000")
+        root = await done(app, server)
+        rows = await offered(app, root)
+    assert {row.item_id for row in rows if row.injected} == {new}
+
+
+def _numbers(request: ModelRequest) -> list[str]:
+    """Everything that the model is offered."""
+    return re.findall(r"^(\d+)\. ", request.last_user, re.MULTILINE)
 
 
 async def test_none_is_none(home: Home, server: ModelServer) -> None:
