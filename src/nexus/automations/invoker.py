@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -61,7 +62,7 @@ class Invoker:
         self._settings = settings
         self._host = host
         self._services = services
-        self._commits: set[asyncio.Task[None]] = set()
+        self._after: set[asyncio.Task[None]] = set()
         self._committing: dict[Path, asyncio.Lock] = {}
 
     async def invoke(
@@ -88,7 +89,8 @@ class Invoker:
         except Exception as error:  # an automation never fails the request, whatever it raises
             ended = _failed(f"{type(error).__name__}: {error}")
         if ended.status not in _WELL:
-            await services.stop()
+            # Its time is over, and the request does not wait until what it started has ended.
+            self._afterwards(services.stop())
         self._commit_if_changed(ready, f"{entry.automation.name} at {point.name}, {invocation_id}")
         return replace(ended, duration_ms=(time.perf_counter() - begun) * 1000)
 
@@ -100,9 +102,9 @@ class Invoker:
             return await asyncio.to_thread(settle)
 
     async def settled(self) -> None:
-        """When this returns, what changed in workspaces is in their histories."""
-        while self._commits:
-            await asyncio.gather(*self._commits)
+        """When this returns, changes of workspaces are in their histories, and what was to be stopped is."""
+        while self._after:
+            await asyncio.gather(*self._after)
 
     async def _in_script(self, ready: _Ready, context: AutomationContext, timeout_ms: float) -> Ended:
         assert ready.script is not None
@@ -152,9 +154,12 @@ class Invoker:
 
     def _commit_if_changed(self, ready: _Ready, message: str) -> None:
         if ready.workspace is not None:
-            task = asyncio.create_task(self._commit(ready, ready.workspace, message))
-            self._commits.add(task)
-            task.add_done_callback(self._commits.discard)
+            self._afterwards(self._commit(ready, ready.workspace, message))
+
+    def _afterwards(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._after.add(task)
+        task.add_done_callback(self._after.discard)
 
     async def _commit(self, ready: _Ready, found: Workspace, message: str) -> None:
         peers = [peer.dir for peer in found.peers.values()]

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import AutomationContext, NoServices
 from nexus.automations.occasion import Occasion
+from nexus.context import AssembledContext
 from nexus.errors import UnknownHookPointError
 from nexus.ledgers import Ledgers
 from unit.automations.stage import QUICK, Stage, request, staged
+
+_CONTEXT = AssembledContext(session_label="s", role="worker", system_prompt="", tools=(), current_message="")
 
 
 @pytest.fixture
@@ -90,6 +93,32 @@ async def test_one_that_takes_too_long_costs_its_time_out(stage: Stage) -> None:
     assert time.monotonic() - begun < 5
     (row,) = await stage.rows("slow")
     assert row.status == "timeout"
+
+
+async def test_a_request_does_not_wait_until_what_was_started_has_stopped(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    class Stubborn(NoServices):
+        id = "exe_1"
+        ended = asyncio.Event()
+
+        async def start_execution(self, *_: Any, **__: Any) -> Any:
+            return self
+
+        async def cancel(self) -> bool:
+            return await self.ended.wait()
+
+    async def starts(ctx: AutomationContext) -> None:
+        await ctx.start_execution(_CONTEXT)
+        await asyncio.sleep(3600)
+
+    services = Stubborn()
+    async with staged(opened, tmp_path, services=services) as stage:
+        await stage.code("slow", starts, timeout_ms=50)
+        async with asyncio.timeout(30):
+            await stage.fire()
+        services.ended.set()
+        assert [row.status for row in await stage.rows("slow")] == ["timeout"]
 
 
 async def test_the_hook_points_budget_bounds_them_together(

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -24,7 +25,9 @@ _SHOWN_CHARACTERS: Final = 400
 _HOPELESS: Final = 0.05
 # Kept from the time for what comes after the model: writing down what was decided, and telling it.
 _MARGIN_MS: Final = 400
+_RECORDING_S: Final = 0.1
 _TIMEOUT_MS: Final = 3_000
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,12 +45,13 @@ class Injection:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._recording: set[asyncio.Task[None]] = set()
 
     async def __call__(self, context: AutomationContext) -> dict[str, Any] | None:
         deadline = Deadline((context.automation.timeout_ms or _TIMEOUT_MS) - _MARGIN_MS)
-        about = await offer.asked(self._parts.ledgers, context.request)
         try:
             async with asyncio.timeout(deadline.left_s):
+                about = await offer.asked(self._parts.ledgers, context.request)
                 answer = await offer.offered(self._parts, context.request, about, _kinds(context))
         except TimeoutError:
             context.log.warning("recall took too long: the task begins without memories")
@@ -55,12 +59,13 @@ class Injection:
         if answer is None or not answer.results:
             return None
         decision = await self._decided(context, about, answer, deadline)
-        await self._record(context, decision)
+        told = await self._told(decision.items)
+        await self._note(context, decision, deadline)
         if not decision.items:
             return None
         # What an automation before this one put there stays.
         before = str(context.request.enrichment.get("memories") or "")
-        return {"enrich": {"memories": "\n".join(filter(None, (before, await self._told(decision.items))))}}
+        return {"enrich": {"memories": "\n".join(filter(None, (before, told)))}}
 
     async def _decided(
         self, context: AutomationContext, about: Asked, answer: Answer, deadline: Deadline
@@ -110,6 +115,18 @@ class Injection:
     async def _told(self, items: list[Item]) -> str:
         said = await speakers.behind(self._parts.ledgers, [item.id for item in items])
         return wording.block(items, said)
+
+    async def _note(self, context: AutomationContext, decision: Decision, deadline: Deadline) -> None:
+        """Record it; where the ledger is busy, the task does not wait for that."""
+        recording = asyncio.create_task(self._record(context, decision))
+        self._recording.add(recording)
+        recording.add_done_callback(self._recorded)
+        await asyncio.wait({recording}, timeout=max(deadline.left_s, _RECORDING_S))
+
+    def _recorded(self, recording: asyncio.Task[None]) -> None:
+        self._recording.discard(recording)
+        if not recording.cancelled() and (error := recording.exception()):
+            _LOG.warning("what was injected is not on record: %s", error)
 
     async def _record(self, context: AutomationContext, decision: Decision) -> None:
         rows = [

@@ -1,19 +1,24 @@
 """What a worker is told before it begins: what the memory knows about its task, or nothing."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+import apsw
 import pytest
 
 from apps import app_on, dispatching, settings
 from nexus.app import App
 from nexus.automations import registry
+from nexus.automations.context import AutomationContext
 from nexus.config import ModelsConfig
 from nexus.home import Home
 from nexus.ledgers.runtime import automations, trace, usage
 from nexus.ledgers.runtime.automations import NewAutomation
+from nexus.request import Access, Event, Request
+from nexus.roles.memory_injection.injection import Injection
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn, failures
 from unit.roles.memory_injection.knowing import (
     BIRTHDAY,
@@ -184,6 +189,32 @@ async def test_what_the_fast_model_finds_is_told_only_where_the_triage_might(
 def _numbers(request: ModelRequest) -> list[str]:
     """Everything that the model is offered."""
     return re.findall(r"^(\d+)\. ", request.last_user, re.MULTILINE)
+
+
+async def test_a_busy_ledger_delays_the_record_and_not_the_task(home: Home, server: ModelServer) -> None:
+    async with app_on(home, server) as app:
+        await know(app, "Tyler", BIRTHDAY)
+        registered = await app.ledgers.runtime.read(partial(automations.get, name="memory-injection"))
+        assert registered is not None
+        context = AutomationContext(
+            request=Request(event=Event(content=TASK), access=Access(memory="all")),
+            automation=registered,
+            hook_point="worker:pre_execution",
+            invocation_id="inv_1",
+        )
+        blocker = apsw.Connection(str(home.ledger("runtime")))
+        blocker.execute("BEGIN IMMEDIATE")
+        injecting = asyncio.ensure_future(Injection(app._parts())(context))  # pyright: ignore[reportPrivateUsage]
+        await asyncio.wait({injecting}, timeout=20)
+        was_done = injecting.done()
+        blocker.close()
+        told = await injecting
+        assert was_done
+        assert told is not None
+        assert BIRTHDAY in told["enrich"]["memories"]
+        async with asyncio.timeout(30):
+            while not await offered(app, context.request.request_id):
+                await asyncio.sleep(0.05)
 
 
 async def test_none_is_none(home: Home, server: ModelServer) -> None:
