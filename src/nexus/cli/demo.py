@@ -38,32 +38,34 @@ _LOOK = (
 @click.option(
     "--embed/--no-embed", default=True, show_default=True, help="Make the vectors too; `nexus up` can do it."
 )
+@click.option("--again", is_flag=True, help="Begin anew, and erase what was added to an earlier one.")
 @click.pass_context
-def demo(ctx: click.Context, seed: int, scale: int, until: str | None, embed: bool) -> None:
+def demo(ctx: click.Context, seed: int, scale: int, until: str | None, embed: bool, again: bool) -> None:
     """Fill a new home with a month of a person's life: Mira, her studio, her family and her agent.
 
     It is invented, and the same for the same seed and end. Nothing is sent anywhere, and no language model
-    is called. A home that holds anything of yours is refused; one that an earlier `nexus demo` made is made
-    anew.
+    is called. A home that holds anything of yours is refused; one that holds an earlier `nexus demo` and
+    nothing else is made anew.
     """
     home, moment = chosen_home(ctx), _moment(until)
     # Imported here, because the libraries behind it take longer than `nexus demo --help` may.
     from nexus.demo.filling import Demo
 
-    scenes = asyncio.run(_fill(home, Demo(seed=seed, until=moment, scale=scale), embed=embed))
+    scenes = asyncio.run(_fill(home, Demo(seed=seed, until=moment, scale=scale), embed=embed, again=again))
     click.echo(f"Wrote a month of {counted(scenes, 'conversation')} into {home.root}. Look at it with")
     for command in _LOOK:
         click.echo(f"  nexus --home {home.root} {command}")
 
 
-async def _fill(home: Home, demo: "Demo", *, embed: bool) -> int:
+async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:
     from nexus.demo.filling import fill
-    from nexus.demo.place import prepare
+    from nexus.demo.place import finish, prepare
 
     settings = config.load(home.config_file) if home.config_file.exists() else config.Config()
-    await prepare(home, settings)
+    await prepare(home, settings, again=again)
     with steps_shown("Writing the month") as told:
         scenes = await fill(home, settings, demo, told)
+    finish(home)
     if embed:
         await _embed(home, settings)
     return scenes

@@ -172,10 +172,3 @@ async def test_a_folder_that_is_no_home_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters" / "first.txt").write_text("Dear")
     with pytest.raises(HomeError, match="not empty"):
         await prepare(Home(tmp_path / "letters"), Config())
-
-
-async def test_an_empty_home_is_filled_and_a_demonstration_made_anew(home: Home) -> None:
-    await prepare(home, Config())
-    (home.data / "left.txt").touch()
-    await prepare(home, Config())
-    assert not (home.data / "left.txt").exists()
