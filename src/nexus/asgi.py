@@ -44,6 +44,12 @@ def abort(serving: uvicorn.Server) -> None:
         connection.transport.abort()  # pyright: ignore[reportOptionalMemberAccess]
 
 
+def cancel(serving: uvicorn.Server) -> None:
+    """Give up what is being answered: an endpoint that waits does not notice a cut connection."""
+    for task in list(serving.server_state.tasks):
+        task.cancel()
+
+
 async def settled(serving: uvicorn.Server) -> None:
     """Until no connection is open and nothing is being answered."""
     # uvicorn keeps these sets and tells nobody when they are empty.

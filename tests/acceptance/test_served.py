@@ -1,16 +1,19 @@
 """A home that `nexus up` serves: commands talk through it, it tells what it does, and it stops in order."""
 
 import json
+import os
+import signal
 import socket
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from acceptance.agents import answers, environment, finish
 from acceptance.running import Served, serving
 from nexus.home import Home
 from nexus.serving import serving as who_serves
-from nexus.testing import ModelServer
+from nexus.testing import Hold, ModelServer, Turn
 
 SECRET_WORDS = "the raspberry password"
 
@@ -59,6 +62,31 @@ def test_what_is_off_is_said_with_why_and_a_killed_one_leaves_nothing_in_the_way
     with serving(home, environment(None), "--host", "0.0.0.0") as again:
         assert "unencrypted" in again.told["warnings"][0]
         assert again.url.startswith("http://127.0.0.1:")
+
+
+def test_a_second_signal_ends_it_at_once_while_somebody_waits(home: Home, server: ModelServer) -> None:
+    server.script(Turn("Never", faults=[Hold(gate="never")]))
+    served = Served(home, environment(server))
+    headers = {"authorization": f"Bearer {home.token()}"}
+    heard = httpx.post(
+        f"{served.url}/api/messages", json={"text": "Wait"}, headers=headers, timeout=60
+    ).json()
+    server.wait_until(lambda: server.requests, timeout_ms=60_000)
+    host, _, port = served.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port))) as waiting:
+        path = f"/api/executions/{heard['execution_id']}/result"
+        head = (
+            f"GET {path} HTTP/1.1\r\nhost: {host}:{port}\r\nauthorization: {headers['authorization']}\r\n\r\n"
+        )
+        waiting.sendall(head.encode())
+        os.kill(served.pid, signal.SIGTERM)
+        server.wait_until(lambda: '"stopping"' in _log(home), timeout_ms=60_000)
+        assert served.stop() == -signal.SIGTERM
+    assert who_serves(home) is None
+
+
+def _log(home: Home) -> str:
+    return "".join(file.read_text(encoding="utf-8") for file in home.logs.iterdir())
 
 
 def test_a_port_that_is_taken_is_said(home: Home) -> None:

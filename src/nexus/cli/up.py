@@ -19,7 +19,8 @@ from nexus.serving import Serving
 def up(ctx: click.Context, host: str | None, port: int | None, as_json: bool) -> None:
     """Run the home until Ctrl-C: its agents, the API and the dashboard, the socket for agents' scripts.
 
-    When it is stopped, what runs is finished or put back into its queue, and nothing is lost.
+    When it is stopped, what runs is finished or put back into its queue, and nothing is lost. A second
+    Ctrl-C ends it at once; what ran then is taken up again by the next `nexus up`.
     """
     home, config = opened_home(ctx)
     gateway = replace(

@@ -28,15 +28,13 @@ from nexus.serving import Serving
 from nexus.skills.doors import OWNER, SOCKET
 
 _ROLES: Final = ("manager", "worker", "fast", "writer")
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("nexus.up")
 
 
 async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) -> None:
-    """Run until a signal asks for the end."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for sign in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(sign, stop.set)
+    """Run until a signal asks for the end; a second one ends the process at once."""
+    stop = _asked_to_stop()
     app = App(home, config, door=True)
     token = home.token()
     with (
@@ -50,8 +48,25 @@ async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) ->
             await stop.wait()
             _log.info("stopping")
             if not as_json:
-                click.echo("Stopping: what runs is finished or put back into its queue.")
+                click.echo(
+                    "Stopping: what runs is finished or put back into its queue. Ctrl-C ends it at once."
+                )
         _log.info("stopped")
+
+
+def _asked_to_stop() -> asyncio.Event:
+    """Set by the first signal. The next one is the system's: what a killed process leaves is taken over."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def asked() -> None:
+        for sign in _SIGNALS:
+            loop.remove_signal_handler(sign)
+            signal.signal(sign, signal.SIG_DFL)
+        stop.set()
+
+    for sign in _SIGNALS:
+        loop.add_signal_handler(sign, asked)
+    return stop
 
 
 async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:

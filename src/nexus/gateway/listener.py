@@ -1,6 +1,7 @@
 """The gateway's socket: uvicorn, with limits on how long the head of a request may take to arrive."""
 
 import asyncio
+import logging
 import socket
 from types import TracebackType
 from typing import Final, Self
@@ -19,7 +20,10 @@ _KEEP_ALIVE_S: Final = 30
 _MOST_CONNECTIONS: Final = 1_000
 _BACKLOG: Final = 512
 _GRACE_S: Final = 2.0
+_CUT_S: Final = 3.0
 _TIMEOUT: Final = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+_log = logging.getLogger("nexus.gateway")
 
 
 class Impatient(H11Protocol):
@@ -87,7 +91,17 @@ class Listener:
                 await asgi.settled(self._server)
         except TimeoutError:
             asgi.abort(self._server)
-            await asgi.settled(self._server)
+            asgi.cancel(self._server)
+            await self._cut_off()
+
+    async def _cut_off(self) -> None:
+        """Wait for what was cancelled to end, but not for what refuses to."""
+        try:
+            async with asyncio.timeout(_CUT_S):
+                await asgi.settled(self._server)
+        except TimeoutError:
+            left = len(self._server.server_state.tasks)
+            _log.warning("some requests did not end when they were cancelled", extra={"requests": left})
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -1,5 +1,6 @@
 """What the gateway notes about every request: which route, how it ended, how long it took."""
 
+import asyncio
 import logging
 import time
 from typing import Any
@@ -37,6 +38,10 @@ class Observer:
 
         try:
             await self._app(scope, receiving, sending)
+        except asyncio.CancelledError:
+            # The gateway stops and waits no longer. uvicorn would take it for an error of the application.
+            _log.info("cut off", extra=_told(scope, status, time.perf_counter() - began))
+            return
         except Exception:
             if left:
                 # Whoever asked went away in the middle of the answer: nothing is wrong here.
