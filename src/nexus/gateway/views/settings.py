@@ -10,7 +10,7 @@ from nexus.settings import described
 
 # People write secrets where none belong: into an address, into the arguments of a program.
 _MAY_HOLD_SECRETS: Final = frozenset({"args", "env", "headers"})
-_ADDRESSES: Final = frozenset({"base_url", "database", "url"})
+_SCHEME: Final = "://"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,13 +62,19 @@ def _section(name: str, value: Any) -> Section:
 def _shown(name: str, value: Any, *, secret: bool) -> str:
     if secret or name in _MAY_HOLD_SECRETS:
         return "set" if value else "not set"
-    if name in _ADDRESSES and value:
-        return _without_credentials(str(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return ", ".join(map(str, cast("tuple[Any, ...]", value))) or "none"
-    return "not set" if value == "" else str(value)
+        return ", ".join(_text(name, str(each)) for each in cast("tuple[Any, ...]", value)) or "none"
+    return "not set" if value == "" else _text(name, str(value))
+
+
+def _text(name: str, value: str) -> str:
+    """A value as it is, unless it is an address, wherever one is written."""
+    if _SCHEME in value:
+        return _without_credentials(value)
+    is_address = name == "database" or name.endswith("url")
+    return "set" if is_address and any(mark in value for mark in "@=?") else value
 
 
 def _without_credentials(address: str) -> str:
@@ -76,5 +82,8 @@ def _without_credentials(address: str) -> str:
     try:
         parts = urlsplit(address)
     except ValueError:
+        return "set"
+    # A password with a `/`, `?` or `#` in it is cut in the wrong place.
+    if any("@" in part for part in (parts.path, parts.query, parts.fragment)) or not parts.netloc:
         return "set"
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

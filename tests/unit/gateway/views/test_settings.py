@@ -1,6 +1,11 @@
 """Settings are shown, secrets are not."""
 
-from nexus.config import Config, EngineConfig, McpConfig, ProviderConfig
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from nexus.config import Config, EngineConfig, GatewayConfig, McpConfig, ProviderConfig
 from nexus.gateway.views import settings
 
 
@@ -24,3 +29,42 @@ def test_a_changed_setting_is_told_from_a_default() -> None:
     changed = settings.sections(Config(engine=EngineConfig(host_limit=3)))
     told = {each.name: each for part in changed for each in part.settings}
     assert (told["host_limit"].value, told["host_limit"].is_default) == ("3", False)
+
+
+_SECTIONS = {**{f.name: getattr(Config(), f.name) for f in fields(Config)}, "providers": ProviderConfig()}
+_SECTIONS["mcp"] = McpConfig()
+_TEXTS = [
+    (section, f.name)
+    for section, made in _SECTIONS.items()
+    for f in fields(made)
+    if isinstance(getattr(made, f.name), str | tuple)
+]
+
+
+@pytest.mark.parametrize(("section", "name"), _TEXTS)
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://me:hidden@host.example/path?key=hidden#hidden",
+        "https://me:hid?hidden@host.example/path",
+        "https://me:hid/hidden@host.example/path",
+        "https://[hidden/path",
+    ],
+)
+def test_no_setting_shows_what_is_secret_in_an_address(section: str, name: str, address: str) -> None:
+    made: Any = _SECTIONS[section]
+    value = (address,) if isinstance(getattr(made, name), tuple) else address
+    part = replace(made, **{name: value})
+    named = {"x": part} if section in {"providers", "mcp"} else part
+    told = settings.sections(replace(Config(), **{section: named}))
+    assert "hid" not in str([each.value for part in told for each in part.settings])
+
+
+def test_words_of_a_connection_are_not_shown() -> None:
+    told = settings.sections(Config(engine=EngineConfig(database="host=db.example password=hidden")))
+    assert "hidden" not in str(told)
+
+
+def test_the_place_of_a_collector_is_shown() -> None:
+    config = Config(gateway=GatewayConfig(otlp_url="https://me:hidden@traces.example:4318/v1/traces"))
+    assert "'https://traces.example:4318/v1/traces'" in str(settings.sections(config))
