@@ -10,7 +10,7 @@ import apsw
 
 from nexus.gateway.views import facts, names
 from nexus.gateway.views.facts import Fact
-from nexus.gateway.views.page import Page, all_rows, begin, loaded, page
+from nexus.gateway.views.page import Page, all_rows, begin, loaded, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import merging
 from nexus.memory import views as memory
@@ -205,7 +205,7 @@ async def timeline(
     values = {
         "entities": json.dumps(list(same)),
         "at": at,
-        "seq": int(seq) if seq.isdecimal() else 1 << 62,
+        "seq": position(seq),
         "limit": limit + 1,
     }
     query = sql.queries("memory")["timeline_before"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Said
-from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page
+from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.text import match_all, words
 
@@ -47,7 +47,7 @@ async def listed(
     wanted = words(matching or "")
     (before,) = begin(cursor, 1)
     values: dict[str, Any] = {
-        "before": int(before) if before.isdecimal() else 1 << 62,
+        "before": position(before),
         "limit": limit + 1,
         "match": match_all(wanted) if wanted else None,
     }

@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 # Sorts behind every timestamp and every id, and occurs in none.
 LAST = "~"
+_FARTHEST = 1 << 62
+_MOST_DIGITS = len(str(_FARTHEST))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,8 +41,22 @@ def begin(cursor: str | None, parts: int) -> tuple[str, ...]:
         return (LAST,) * parts
     found = tuple(cursor.split(LAST))
     if len(found) != parts or not all(found):
-        raise UsageError(f"{cursor!r} is not the place of a page", hint="Begin again without it.")
+        raise _nowhere(cursor)
     return found
+
+
+def position(text: str) -> int:
+    """A part of a key that is a number; behind every other where it is that of no cursor."""
+    if text == LAST:
+        return _FARTHEST
+    found = int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else -1
+    if not 0 <= found <= _FARTHEST:
+        raise _nowhere(text)
+    return found
+
+
+def _nowhere(text: str) -> UsageError:
+    return UsageError(f"{text[:60]!r} is not the place of a page", hint="Begin again without it.")
 
 
 def columns(kind: type[Any], before: str | None = None) -> tuple[str, ...]:

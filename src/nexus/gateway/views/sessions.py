@@ -9,7 +9,7 @@ import apsw
 
 from nexus.errors import MissingError
 from nexus.gateway.views import names
-from nexus.gateway.views.page import Page, all_rows, begin, columns, loaded, named, page
+from nexus.gateway.views.page import Page, all_rows, begin, columns, loaded, named, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.agents import sessions as stored
 from nexus.ledgers.agents.sessions import Session
@@ -109,7 +109,7 @@ async def transcript(
     ledgers: Ledgers, session_id: str, *, cursor: str | None = None, limit: int = 30
 ) -> Page[Message]:
     """The newest messages of a session in the order in which they were said; the next page is older."""
-    before = int(cursor) if cursor and cursor.isdecimal() else 1 << 62
+    before = position(*begin(cursor, 1))
     found = await ledgers.agents.read(
         partial(_transcript, session_id=session_id, before=before, limit=limit, most=MOST_CHARACTERS)
     )

@@ -146,3 +146,32 @@ async def test_a_budget_that_was_used_up_is_shown_with_what_it_refused(
     assert "budget of an automation: memory-writer" in shown
     assert "$0.52 of $0.50" in shown
     assert 'href="/requests/req_ROOT1"' in shown
+
+
+FAR = ("9" * 20, "9" * 5_000, str((1 << 62) + 1), "-1", "\u0665x")
+
+
+@pytest.mark.parametrize("far", FAR)
+async def test_a_place_that_no_list_has_is_the_fault_of_whoever_asks(
+    client: httpx.AsyncClient, scene: Scene, far: str
+) -> None:
+    request_id = await scene.lineage()
+    await scene.converse("Hello", label="main")
+    await scene.remember("entity", id="one", name="Ada", type="Person")
+    asked = [
+        (f"/requests/{request_id}", {"from": far}),
+        ("/memory/facts", {"cursor": far}),
+        ("/memory/entities/one", {"cursor": f"2026~{far}"}),
+        ("/sessions/main", {"cursor": far}),
+        ("/chat/main", {"cursor": far}),
+        ("/api/memory/facts", {"cursor": far}),
+        ("/api/memory/entities/one/timeline", {"cursor": f"2026~{far}"}),
+        ("/api/sessions/main/transcript", {"cursor": far}),
+    ]
+    for path, params in asked:
+        answer = await client.get(path, params=params)
+        assert answer.status_code in {400, 422}, (path, answer.text[:500])
+
+
+async def test_the_farthest_place_is_one(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/memory/facts", params={"cursor": str(1 << 62)})).status_code == 200

@@ -10,6 +10,7 @@ from nexus.gateway.dashboard import waterfall
 from nexus.gateway.dashboard.endpoint import get
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import injections, requests
+from nexus.gateway.views.page import position
 
 STATUSES: Final = ("running", "done", "failed", "denied", "cancelled")
 
@@ -38,8 +39,8 @@ async def listed(request: Request, app: App) -> Response:
 async def shown(request: Request, app: App) -> Response:
     """One request with all that it led to."""
     trace = await requests.trace(app.ledgers, request.path_params["id"])
-    start = request.query_params.get("from", "0")
-    rows, rest = waterfall.rows(trace.node, start=int(start) if start.isdecimal() else 0)
+    start = request.query_params.get("from") or "0"
+    rows, rest = waterfall.rows(trace.node, start=position(start))
     if is_part(request):
         return page(request, "part_trace.html", rows=rows, rest=rest)
     root = trace.request.root_request_id if trace.request else trace.node.id
