@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import apsw
 
-from nexus.errors import UsageError
+from nexus.errors import MissingError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
@@ -209,12 +209,12 @@ def like(text: str) -> str:
     return f"%{escaped}%"
 
 
-def _unknown(connection: apsw.Connection, reference: str) -> UsageError:
+def _unknown(connection: apsw.Connection, reference: str) -> MissingError:
     word = max(normalised(reference).split() or [""], key=len)
     bindings = {"type": None, "like": like(word[:3]), "limit": _NEAR}
     near = rows(connection, sql.queries("identity")["listed_entities"], bindings) if word else []
     listed = ", ".join(f"{row[2]} ({row[0]})" for row in near)
-    return UsageError(
+    return MissingError(
         f"No entity is called {reference!r}",
         hint=f"Near it: {listed}." if listed else "`nexus memory entities` lists them.",
     )

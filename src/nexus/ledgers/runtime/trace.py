@@ -11,7 +11,7 @@ import apsw
 
 from nexus import clock
 from nexus.answer import Totals
-from nexus.errors import UsageError
+from nexus.errors import MissingError, UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.runtime import dispatches, injections, requests
 
@@ -51,7 +51,7 @@ def find(connection: apsw.Connection, text: str) -> str:
     rows = connection.execute(sql.queries("runtime")["request_named"], {"text": wanted}).fetchall()
     found = [cast("str", row[0]) for row in rows]
     if not found:
-        raise UsageError(f"Nothing is known as {text}", hint="`nexus trace` lists the latest requests.")
+        raise MissingError(f"Nothing is known as {text}", hint="`nexus trace` lists the latest requests.")
     if len(found) > 1 and wanted not in found and not wanted.startswith("evt_"):
         some = ", ".join(found[:5])
         raise UsageError(f"{text} may mean several requests: {some}", hint="Write more of the one you mean.")

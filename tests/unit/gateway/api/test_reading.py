@@ -10,7 +10,7 @@ import pytest
 
 from gateways import app_for_gateway, gateway_on
 from nexus.client import Client
-from nexus.errors import AccessError, GatewayError, MissingError, StoppedError, UsageError
+from nexus.errors import AccessError, GatewayError, MissingError, StoppedError
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn
 
@@ -64,7 +64,7 @@ async def test_a_conversation_and_the_memory_can_be_looked_into(
 
         with pytest.raises(MissingError):
             await client.execution("exe_none")
-        with pytest.raises(UsageError):
+        with pytest.raises(MissingError):
             await client.request("req_none")
         waiting = await client.say("Wait", session_label="tea/time")
         assert [run.id for run in await client.under_way("tea/time")] == [waiting.id]
@@ -102,3 +102,21 @@ async def test_a_client_says_what_is_wrong_with_the_way_in(home: Home, http: htt
             await client.login_url()
     with pytest.raises(GatewayError, match="not served"):
         Client.of(home)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/memory/entities/Nobody",
+        "/api/memory/entities/Nobody/timeline",
+        "/api/memory/episodes/epi_none",
+        "/api/memory/events/evt_none",
+        "/api/sessions/none/transcript",
+        "/api/requests/req_none",
+        "/api/executions/exe_none",
+    ],
+)
+async def test_what_is_not_there_is_not_found(http: httpx.AsyncClient, path: str) -> None:
+    answer = await http.get(path)
+    assert answer.status_code == 404, answer.text
+    assert answer.json()["message"]
