@@ -1,16 +1,19 @@
 """Every page of the dashboard and its address."""
 
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 from nexus.app import App
+from nexus.errors import MissingError
 from nexus.gateway.dashboard.endpoint import back, get
 from nexus.gateway.dashboard.pages import (
     automations,
@@ -24,6 +27,7 @@ from nexus.gateway.dashboard.pages import (
     settings,
     usage,
 )
+from nexus.gateway.dashboard.render import page
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -40,6 +44,9 @@ class _Files(StaticFiles):
 async def join(server: Starlette, app: App, stack: AsyncExitStack) -> None:
     """Add the dashboard to the gateway."""
     server.router.routes.extend(routes())
+    server.add_exception_handler(
+        HTTPException, partial(_lost, otherwise=server.exception_handlers[HTTPException])
+    )
 
 
 def routes() -> list[BaseRoute]:
@@ -59,6 +66,16 @@ def routes() -> list[BaseRoute]:
         *settings.ROUTES,
         Mount("/static", _Files(directory=_STATIC), name="static"),
     ]
+
+
+async def _lost(request: Request, error: Exception, otherwise: Any) -> Response:
+    """A page for a person whose browser asks for what is not there; programs are told as ever."""
+    told = cast("HTTPException", error)
+    asks = "text/html" in request.headers.get("accept", "")
+    if not asks or request.url.path.startswith(("/api/", "/mcp")):
+        return await otherwise(request, error)
+    lost = MissingError("There is no page at this address", hint="The links above lead to those there are.")
+    return page(request, "error.html", told.status_code, error=lost, active="")
 
 
 async def _icon(request: Request, app: App) -> Response:

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -175,3 +176,33 @@ async def test_a_place_that_no_list_has_is_the_fault_of_whoever_asks(
 
 async def test_the_farthest_place_is_one(client: httpx.AsyncClient) -> None:
     assert (await client.get("/memory/facts", params={"cursor": str(1 << 62)})).status_code == 200
+
+
+@pytest.mark.parametrize("label", ["tea/time", "tea/later", "runs/one/answer", "tea/say"])
+async def test_a_session_can_be_opened_whatever_its_label_holds(
+    client: httpx.AsyncClient, scene: Scene, label: str
+) -> None:
+    await scene.converse("Where is the tea?", label=label)
+    address = f"/chat/{quote(label, safe='')}"
+    assert address in (await client.get("/chat")).text
+    for path in (address, f"/chat/{label}"):
+        shown = await client.get(path)
+        assert shown.status_code == 200
+        assert f"<h1>{label}</h1>" in shown.text
+        assert "Answer to: Where is the tea?" in shown.text
+    polled = re.findall(r'hx-get="(/chat-later/[^"?]+)', shown.text)
+    assert polled
+    assert (await client.get(polled[0], headers={"hx-request": "true"})).status_code == 200
+
+
+async def test_a_browser_is_told_on_a_page_that_there_is_none(client: httpx.AsyncClient) -> None:
+    browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path in ("/nowhere", "/static/nothing.css"):
+        told = await client.get(path, headers=browser)
+        assert told.status_code == 404
+        assert told.headers["content-type"].startswith("text/html")
+        assert told.headers["content-security-policy"] == POLICY
+        assert "There is no page at this address" in told.text
+    for path, headers in (("/nowhere", {}), ("/api/nowhere", browser)):
+        told = await client.get(path, headers=headers)
+        assert (told.status_code, told.headers["content-type"]) == (404, "application/json")

@@ -113,11 +113,12 @@ async def _last(app: App, label: str) -> str:
     return await app.ledgers.runtime.read(read) or ""
 
 
+# A label may hold anything, slashes too: nothing else is asked for below /chat/.
 ROUTES = (
     get("/chat", shown),
     post("/chat", begin),
-    get("/chat/runs/{id}/answer", answered),
-    get("/chat/{label}", shown),
-    post("/chat/{label}/say", say),
-    get("/chat/{label}/later", later),
+    get("/chat/{label:path}", shown),
+    post("/chat/{label:path}", say),
+    get("/chat-later/{label:path}", later),
+    get("/chat-answers/{id}", answered),
 )
