@@ -261,7 +261,11 @@ def test_stopping_says_so_and_leaves_no_socket(home: Home) -> None:
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
 
-    assert (process.returncode, rest, socket.exists()) == (0, "Stopping: what runs is finished or put back into its queue.\n", False)
+    assert (process.returncode, rest, socket.exists()) == (
+        0,
+        "Stopping: what runs is finished or put back into its queue.\n",
+        False,
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere an address can be only so long")
