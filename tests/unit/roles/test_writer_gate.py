@@ -13,7 +13,7 @@ from nexus.ledgers.identity.senders import Seen
 from nexus.memory.operations import Memory
 from nexus.roles.memory_writer.evidence import Evidence, Heard
 from nexus.roles.memory_writer.gate import Gate
-from nexus.roles.memory_writer.turns import Message
+from nexus.roles.memory_writer.turns import Message, Turn
 
 SARAH = {"id": "sarah", "name": "Sarah Chen", "type": "Person", "alias": ["sarah@company.com:email"]}
 
@@ -42,6 +42,15 @@ async def gate(opened: Ledgers, *said: tuple[str, str], tools: tuple[str, ...] =
         is_owners=is_owners,
         phone_region="CH",
     )
+
+
+async def test_a_turn_is_the_owners_where_the_owner_and_nobody_else_spoke(opened: Ledgers) -> None:
+    owners, strangers = await message(opened, "@boss", "Hello"), await message(opened, "@sam", "Hello")
+    said = [(owners,), (owners, strangers), (strangers,), ()]
+
+    turns = [Turn(execution_id="exe_1", request_ids=(), root_request_ids=(), messages=each) for each in said]
+
+    assert [turn.is_owners for turn in turns] == [True, False, False, False]
 
 
 async def test_where_nobody_is_known_to_have_spoken_the_writer_has_the_least_rights(opened: Ledgers) -> None:

@@ -65,13 +65,15 @@ class Evidence:
     def memory_behind(self, statement: str, names: Iterable[str] = ()) -> str | None:
         """The memory that a statement repeats without anybody having said it; None where it is news."""
         own = words(statement) - words(" ".join(names)) or words(statement)
-        if not own or not self.remembered:
+        # A copy: this runs on a thread, and what is looked up meanwhile is remembered as well.
+        remembered = dict(self.remembered)
+        if not own or not remembered:
             return None
         said = max((_share(own, heard) for heard in self.said), default=0.0)
-        line, held = max(self.remembered.items(), key=lambda memory: _share(own, memory[1]))
+        line, held = max(remembered.items(), key=lambda memory: _share(own, memory[1]))
         if _share(own, held) >= _EXPLAINED and _share(own, held) > said:
             return line
-        together = frozenset[str]().union(*self.remembered.values())
+        together = frozenset[str]().union(*remembered.values())
         return line if said < _HARDLY_SAID and _share(own, together) >= _PIECED_TOGETHER else None
 
     def supporter(self, statement: str, names: Iterable[str], asked: str | None = None) -> Heard | None:
