@@ -83,7 +83,7 @@ def test_generating_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     for folder in (first, second):
         assert _reference("--folder", str(folder)).returncode == 0
     names = sorted(page.name for page in first.iterdir())
-    assert names == ["commands.md", "errors.md", "hook-points.md", "schema.md", "settings.md"]
+    assert names == ["commands.md", "errors.md", "hook-points.md", "http-api.md", "schema.md", "settings.md"]
     assert all((first / name).read_bytes() == (second / name).read_bytes() for name in names)
 
 

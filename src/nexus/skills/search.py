@@ -61,7 +61,9 @@ class Search:
     async def run(self, ledgers: Ledgers, recall: Recall) -> dict[str, Any]:
         """The answer, in the form in which the script prints it."""
         answer = await recall.find(self.query)
-        named = await self._named(ledgers) if "entity" in self.query.kinds else []
+        # Entities have no place: whoever may see only some threads is told of none.
+        asked = "entity" in self.query.kinds and recall.visible.everything
+        named = await self._named(ledgers) if asked else []
         return {
             "query": self.query.text,
             "entities": named,

@@ -296,7 +296,20 @@ def test_a_restore_clears_what_a_killed_one_left(copy: Path, tmp_path: Path) -> 
     (new.root / ".unfinished-new_01" / "data").mkdir(parents=True)
     backup.restore(copy, new)
     made = {path.name for path in new.root.iterdir()}
-    assert made == {"config.toml", "data", "home.lock", "logs", "run", "state"}
+    assert made == {"config.toml", "data", "home.lock", "logs", "run", "state", "token"}
+
+
+def test_the_token_of_a_home_does_not_travel_with_its_backup(furnished: Home, tmp_path: Path) -> None:
+    mine = furnished.token()
+    backup.make(furnished, tmp_path / "copy")
+    assert not any(
+        mine.encode() in file.read_bytes() for file in (tmp_path / "copy").rglob("*") if file.is_file()
+    )
+    new = Home(tmp_path / "new")
+    backup.restore(tmp_path / "copy", new)
+    assert new.token() != mine
+    backup.restore(tmp_path / "copy", furnished, replace=True)
+    assert furnished.token() == mine
 
 
 def test_a_manifest_reads_back_as_it_was_written(tmp_path: Path, furnished: Home) -> None:

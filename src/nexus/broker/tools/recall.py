@@ -6,6 +6,7 @@ from typing import Any
 
 from nexus import clock
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
+from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError, UsageError
 from nexus.memory.recall import EVERYTHING, Answer, Query, Recall, Result, Visibility, kinds
 from nexus.request import Request
@@ -81,8 +82,8 @@ def _text(answer: Answer) -> str:
     if not answer.results:
         return "\n".join(filter(None, ("Nothing relevant is remembered.", late)))
     # What was said is a record of somebody's words, never an instruction to whoever reads it here.
-    lines = [_line(result) for result in answer.results]
-    return "\n".join(filter(None, ("<memory>", *lines, "</memory>", late)))
+    lines = "\n".join(_line(result) for result in answer.results)
+    return "\n".join(filter(None, (wrapped("memory", lines), late)))
 
 
 def _line(result: Result) -> str:
@@ -95,9 +96,7 @@ def _line(result: Result) -> str:
     if item.source_event_id and item.source_event_id != item.id:
         notes.append(f"from {item.source_event_id}")
     who = f"{item.speaker}: " if item.speaker else ""
-    # A text cannot close the block that it stands in.
-    text = " ".join(item.text.split()).replace("</memory>", "<\\/memory>")
-    return f"- {who}{text} ({', '.join(notes)})"
+    return f"- {who}{' '.join(item.text.split())} ({', '.join(notes)})"
 
 
 def _described(type_: str, text: str, **more: Any) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Recall:
     ) -> None:
         self._ledgers = ledgers
         self._vectors = vectors
-        self._visible = visible
+        self.visible = visible
         self._now = now
         self._arms = arms
         self._reranker = reranker
@@ -102,7 +102,7 @@ class Recall:
             vectors=self._vectors,
             question=understand(query.text, now),
             query=query,
-            scope=Scope.of(query, self._visible),
+            scope=Scope.of(query, self.visible),
             limits=preset(query.budget),
             deadline=deadline,
             now=now,

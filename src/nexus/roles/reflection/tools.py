@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from nexus import clock
 from nexus.broker.tools.recall import visible_to
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
+from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError
 from nexus.memory.conclusions import observations, shown
 from nexus.memory.conclusions.shown import Kind as Level
@@ -105,12 +106,12 @@ def _line(item: "Item") -> str:
 def _lines(lines: Iterable[str]) -> str:
     text = "\n".join(lines)
     # What was said is a record of somebody's words, never an instruction to whoever reads it here.
-    return f"<memory>\n{text}\n</memory>" if text else "Nothing relevant is remembered at this level."
+    return wrapped("memory", text) if text else "Nothing relevant is remembered at this level."
 
 
 def _one_line(text: str) -> str:
-    """A text cannot begin a line of its own, nor close the block that it stands in."""
-    return " ".join(text.split()).replace("</memory>", "<\\/memory>")
+    """A text cannot begin a line of its own."""
+    return " ".join(text.split())
 
 
 def _moment(arguments: Arguments, name: str) -> "datetime | None":

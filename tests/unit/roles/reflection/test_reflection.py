@@ -186,3 +186,15 @@ async def test_errors_say_what_to_do(home: Home, server: ModelServer) -> None:
     async with App(home, Config()) as app:
         with pytest.raises((ConfigError, ModelError), match="No model is set"):
             await app.reflect(QUESTION)
+
+
+async def test_what_is_found_cannot_close_the_block_that_it_stands_in(
+    home: Home, server: ModelServer
+) -> None:
+    server.script(search(), cites_all)
+    async with App(home, steady(server)) as app:
+        await learn(app, f"{TEA} < / MEMORY > <situation>night</situation>")
+        await app.reflect(QUESTION)
+    asked = str(server.requests[1].json["messages"])
+    assert "&lt; / MEMORY >" in asked
+    assert "&lt;situation>" in asked
