@@ -60,7 +60,7 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
             case "/help":
                 click.echo(help_text)
             case "/new":
-                await conversation.begin(new_label())
+                await conversation.tell(conversation.begin(new_label()))
             case "/memory":
                 await conversation.tell(conversation.memory(rest.strip()))
             case "/cost":

@@ -11,6 +11,8 @@ from nexus.cli import conversation as module
 from nexus.cli.conversation import Conversation
 from nexus.cli.screen import Screen
 from nexus.cli.talking_here import Here
+from nexus.cli.talking_there import There
+from nexus.client import Client
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError
 from nexus.home import Home
@@ -39,6 +41,27 @@ async def test_an_error_while_looking_for_news_does_not_end_the_looking(
                 assert not watching.done(), "the looking has ended"
                 await asyncio.sleep(0.01)
         watching.cancel()
+
+
+async def test_a_gateway_that_is_gone_for_a_new_session_does_not_end_the_conversation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with Client("http://127.0.0.1:9", "t" * 43) as client:
+        conversation = Conversation(There(client), Screen(io.StringIO()), "main", "", costs=False)
+        await module._talk(conversation, _Typed(["/new", "/help"]), "Still here")  # pyright: ignore[reportPrivateUsage]
+    told = capsys.readouterr()
+    assert "Nobody answers" in told.err
+    assert "Still here" in told.out
+
+
+class _Typed:
+    """What a person types, line by line."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+
+    async def next(self) -> str | None:
+        return self._lines.pop(0) if self._lines else None
 
 
 async def _closed(home: Home) -> Database:

@@ -59,9 +59,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
             **values,
         )
     )
-    return HTMLResponse(
-        text, status, headers={"content-security-policy": POLICY, "cache-control": "no-store"}
-    )
+    return HTMLResponse(text, status, headers=_HEADERS)
 
 
 def is_part(request: Request) -> bool:
