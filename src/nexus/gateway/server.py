@@ -93,7 +93,7 @@ class Gateway:
             if url := self._app.config.gateway.otlp_url:
                 _export(self._app, url, opening)
             guard = Guard(server, self._keys, rules(self._app.config.gateway, self._socket))
-            observed = Observer(guard, server.state.metrics)
+            observed = Observer(guard, server.state.metrics, server.routes)
             await opening.enter_async_context(Listener(observed, self._socket))
             self._stack = opening.pop_all()
         return self
