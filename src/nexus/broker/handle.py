@@ -72,6 +72,18 @@ class ExecutionHandle:
             raise UnknownExecutionError(f"There is no run {self.id}", hint="It may have been forgotten.")
         return found
 
+    async def is_over(self) -> bool:
+        """Whether it has ended or another run answers for it; also where only the engine knows that."""
+        state = await self.state()
+        if state.status in FINAL or state.taken_by is not None:
+            return True
+        try:
+            known = await self._engine.show(self.id)
+        except UnknownExecutionError:
+            return False
+        async with self._homes(self._home) as ledgers:
+            return await settle(ledgers, known)
+
     async def cancel(self) -> bool:
         """Cancel it while it waits; while it runs, ask it to stop. False: it had ended already.
 

@@ -203,18 +203,14 @@ class SessionQueue:
     async def _run(self, context: Context, payload: Any) -> None:
         """The engine's body for every run. What came of it is in the ledger."""
         async with self._homes(payload["home"]) as ledgers:
-            execution = await ledgers.runtime.write(partial(executions.begin, execution_id=context.id))
-            if execution is None or execution.status in FINAL:
-                return
             finish = partial(executions.end, execution_id=context.id)
-            if execution.taken_by is not None:
-                await ledgers.runtime.write(partial(finish, status="done"))
-                return
             try:
-                steps = await Steps.of(context, ledgers)
-                inputs = [execution.input, *await self._collected(steps, execution, ledgers)]
-                turn = Turn(execution=execution, inputs=inputs, context=context, ledgers=ledgers, steps=steps)
-                result = await self._bodies[execution.work](turn)
+                execution = await ledgers.runtime.write(partial(executions.begin, execution_id=context.id))
+                if execution is None or execution.status in FINAL:
+                    return
+                result = None
+                if execution.taken_by is None:
+                    result = await self._done(execution, context, ledgers)
                 await ledgers.runtime.write(partial(finish, status="done", result=result))
             except asyncio.CancelledError:
                 reason = context.entry.reason
@@ -225,6 +221,12 @@ class SessionQueue:
                 message = f"{type(error).__name__}: {error}"
                 await ledgers.runtime.write(partial(finish, status="failed", error=message))
                 raise _wordless(error) from None
+
+    async def _done(self, execution: Execution, context: Context, ledgers: Ledgers) -> Any:
+        steps = await Steps.of(context, ledgers)
+        inputs = [execution.input, *await self._collected(steps, execution, ledgers)]
+        turn = Turn(execution=execution, inputs=inputs, context=context, ledgers=ledgers, steps=steps)
+        return await self._bodies[execution.work](turn)
 
     async def _collected(self, steps: Steps, execution: Execution, ledgers: Ledgers) -> list[Any]:
         """Wait until the debounce is over, then take what was said meanwhile."""

@@ -6,7 +6,7 @@ from nexus.answer import Delta, Result
 from nexus.broker.handle import ExecutionHandle
 from nexus.broker.streams import Streams
 from nexus.engine.errors import EndedError
-from nexus.ledgers.runtime.executions import FINAL, Execution
+from nexus.ledgers.runtime.executions import Execution
 
 
 class Run:
@@ -30,7 +30,7 @@ class Run:
 
     async def deltas(self) -> AsyncIterator[Delta]:
         """The answer as it is written, from its beginning, also where another process or run writes it."""
-        async for delta in self._streams.subscribe(self.id, self._is_over):
+        async for delta in self._streams.subscribe(self.id, self._handle.is_over):
             yield delta
         taken_by = (await self._handle.state()).taken_by
         if taken_by is not None:
@@ -40,10 +40,6 @@ class Run:
     async def cancel(self) -> bool:
         """Stop it. False: it had ended already."""
         return await self._handle.cancel()
-
-    async def _is_over(self) -> bool:
-        state = await self._handle.state()
-        return state.status in FINAL or state.taken_by is not None
 
 
 def _explained(ended: EndedError, run: Execution) -> EndedError:

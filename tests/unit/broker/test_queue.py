@@ -321,3 +321,15 @@ async def test_another_process_may_ask_while_this_one_serves(opened: Ledgers, tm
 )
 def test_the_lane_follows_from_the_label(label: str, lane: str) -> None:
     assert lane_of(label) == lane
+
+
+async def test_cancelled_at_whatever_moment_of_its_beginning_its_end_is_known(stage: Stage) -> None:
+    stage.gate("hold")
+    for number in range(40):
+        handle = await stage.say("hold", f"chat:{number}")
+        await asyncio.sleep(number * 0.001)
+        assert await handle.cancel()
+        async with asyncio.timeout(60):
+            while not await handle.is_over():
+                await asyncio.sleep(0.01)
+        assert (await handle.state()).status == "cancelled"
