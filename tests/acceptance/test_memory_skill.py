@@ -263,7 +263,7 @@ def test_stopping_says_so_and_leaves_no_socket(home: Home) -> None:
 
     assert (process.returncode, rest, socket.exists()) == (
         0,
-        "Stopping: what runs is finished or put back into its queue.\n",
+        "Stopping: what runs is finished or put back into its queue. Ctrl-C ends it at once.\n",
         False,
     )
 
