@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from contents import writing
 from nexus.cli import program
-from nexus.errors import UsageError
+from nexus.errors import MissingError
 from nexus.home import Home
 from nexus.ledgers import events
 from unit.ledgers.runtime.lineage import ROOT, WORKER, Lineage
@@ -103,5 +103,5 @@ def test_a_program_gets_the_tree_as_json(traced: Home) -> None:
 def test_an_unknown_id_is_told_with_what_to_do(home: Home) -> None:
     error = run(home, "req_nowhere").exception
 
-    assert isinstance(error, UsageError)
+    assert isinstance(error, MissingError)
     assert "nexus trace" in error.hint
