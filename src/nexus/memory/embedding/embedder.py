@@ -1,6 +1,7 @@
 """Text to vectors on this machine: a small network on onnxruntime, with its own tokenizer and no download."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -70,8 +71,11 @@ class MiniLM:
         return cast("Floats", mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9))
 
 
+@lru_cache(maxsize=4)
 def load(files: ModelFiles, *, threads: int = 1) -> MiniLM:
-    """Open a model; takes about a third of a second."""
+    """Open a model; takes about a third of a second. All homes of a process share it: it holds no state,
+    and the runtime does not give back all of the memory of one that is closed.
+    """
     return MiniLM(files, threads=threads)
 
 
