@@ -64,7 +64,7 @@ async def fork(app: App) -> None:
     await app.ledgers.runtime.write(partial(requests.create, request=request))
     label = "meeseeks:writer:main"
     context = await app.broker.assemble_context(
-        request, session_label=label, task="What was learned?", role="writer", fork_of="main"
+        request, session_label=label, task="What was learned?", role="worker", fork_of="main"
     )
     context.role_context = "You write the memory."
     await (await app.broker.start_execution(request, context)).result()
