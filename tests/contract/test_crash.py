@@ -28,10 +28,23 @@ def _kill_some(harness: Harness, workers: list[subprocess.Popen[bytes]], times: 
     chance = random.Random(7)
     for _ in range(times):
         time.sleep(every_s)
-        victim = workers.pop(chance.randrange(len(workers)))
-        harness.await_line(victim, "begin")
+        victim = _at_work(harness, workers, chance)
+        workers.remove(victim)
         harness.kill(victim)
         workers.append(harness.worker())
+
+
+def _at_work(
+    harness: Harness, workers: list[subprocess.Popen[bytes]], chance: random.Random
+) -> subprocess.Popen[bytes]:
+    """A worker that has begun something: one of them may have claimed all that there is."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        pids = {line["pid"] for line in harness.lines() if line["what"] == "begin"}
+        if busy := [worker for worker in workers if worker.pid in pids]:
+            return chance.choice(busy)
+        time.sleep(0.05)
+    raise AssertionError("no worker has begun anything")
 
 
 def test_the_work_of_killed_workers_is_taken_over(harnesses: Harnesses) -> None:
