@@ -5,7 +5,10 @@ Whoever asks knows these, in the program and over HTTP alike.
 
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self
+
+MICRO: Final = 1_000_000
+"""How many of what money is counted in make a dollar."""
 
 Kind = Literal["begin", "text", "thinking", "tool_call", "done", "tool_result", "restart", "end"]
 
@@ -58,7 +61,7 @@ class Totals:
 
 def money(microusd: int) -> str:
     """An amount as people read it: `$12.40`, `$0.0031`."""
-    dollars = microusd / 1_000_000
+    dollars = microusd / MICRO
     return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}"
 
 

@@ -8,19 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final
 
 import apsw
 
 from nexus import clock, ids
-from nexus.answer import Totals
+from nexus.answer import MICRO, Totals
 from nexus.config import BudgetsConfig
 from nexus.errors import BudgetError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import budgets, usage
 from nexus.ledgers.runtime.budgets import Budget, NewHit, Unit
-
-_MICRO: Final = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,7 +133,7 @@ def _standing(
     budget: Budget, usd: float, tokens: int, total: Totals, automation: str | None = None
 ) -> Iterator[Standing]:
     given: tuple[tuple[Unit, float, float], ...] = (
-        ("usd", usd, total.cost_microusd / _MICRO),
+        ("usd", usd, total.cost_microusd / MICRO),
         ("tokens", tokens, total.tokens),
     )
     for unit, most, used in given:

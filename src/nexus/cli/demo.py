@@ -1,15 +1,14 @@
 """`nexus demo`: a home with a month in it, to look at."""
 
 import asyncio
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from nexus import clock, config
-from nexus.cli.place import chosen_home, counted
+from nexus.cli.place import chosen_home, counted, moment
 from nexus.cli.progress import steps_shown
-from nexus.errors import ModelFileError, UsageError
+from nexus.errors import ModelFileError
 from nexus.home import Home
 
 if TYPE_CHECKING:
@@ -47,11 +46,12 @@ def demo(ctx: click.Context, seed: int, scale: int, until: str | None, embed: bo
     is called. A home that holds anything of yours is refused; one that holds an earlier `nexus demo` and
     nothing else is made anew.
     """
-    home, moment = chosen_home(ctx), _moment(until)
+    home = chosen_home(ctx)
+    end = moment(until) or clock.now().replace(minute=0, second=0, microsecond=0)
     # Imported here, because the libraries behind it take longer than `nexus demo --help` may.
     from nexus.demo.filling import Demo
 
-    scenes = asyncio.run(_fill(home, Demo(seed=seed, until=moment, scale=scale), embed=embed, again=again))
+    scenes = asyncio.run(_fill(home, Demo(seed=seed, until=end, scale=scale), embed=embed, again=again))
     click.echo(f"Wrote a month of {counted(scenes, 'conversation')} into {home.root}. Look at it with")
     for command in _LOOK:
         click.echo(f"  nexus --home {home.root} {command}")
@@ -83,14 +83,3 @@ async def _embed(home: Home, settings: config.Config) -> None:
             return
         with steps_shown("Making vectors") as told:
             await embed_new(ledgers, Vectors(ledgers.embeddings, embedder), lambda made: told(made, 0))
-
-
-def _moment(text: str | None) -> datetime:
-    if text is None:
-        return clock.now().replace(minute=0, second=0, microsecond=0)
-    try:
-        return clock.parse(text)
-    except ValueError:
-        raise UsageError(
-            f"{text!r} is not a time", hint="Write it as 2026-05-01 or 2026-05-01T10:00Z."
-        ) from None

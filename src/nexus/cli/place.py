@@ -1,14 +1,15 @@
 """What every command needs first: which home is meant, and its settings."""
 
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
 import click
 
-from nexus import config
+from nexus import clock, config
 from nexus.broker.agent.roles import models_of
-from nexus.errors import ConfigError
+from nexus.errors import ConfigError, UsageError
 from nexus.home import Home, locate
 
 if TYPE_CHECKING:
@@ -19,6 +20,18 @@ def chosen_home(ctx: click.Context) -> Home:
     """The home that `--home`, NEXUS_HOME or the default names. It may not exist yet."""
     given = cast("str | None", ctx.obj)
     return locate(Path(given) if given else None)
+
+
+def moment(text: str | None) -> datetime | None:
+    """A time that was typed, if one was."""
+    if text is None:
+        return None
+    try:
+        return clock.parse(text)
+    except ValueError:
+        raise UsageError(
+            f"{text!r} is not a time", hint="Write it as 2026-05-01 or 2026-05-01T10:00Z."
+        ) from None
 
 
 def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:

@@ -4,15 +4,14 @@ import asyncio
 import json
 from contextlib import suppress
 from dataclasses import asdict
-from datetime import datetime
 from typing import Any, Final, cast
 
 import click
 
-from nexus import clock, config
-from nexus.cli.place import opened_home
+from nexus import config
+from nexus.cli.place import moment, opened_home
 from nexus.cli.recall_report import show
-from nexus.errors import ModelFileError, UsageError
+from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import MODELS, Vectors, embed_new, find, opened
@@ -56,8 +55,8 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
         max_results=options["limit"],
         max_tokens=options["max_tokens"],
         channel=options["channel"],
-        time_after=_moment(options["after"]),
-        time_before=_moment(options["before"]),
+        time_after=moment(options["after"]),
+        time_before=moment(options["before"]),
     )
     answer, notes = asyncio.run(_ask(home, settings, query))
     if as_json:
@@ -86,14 +85,3 @@ def _reranker() -> CrossEncoder | None:
     with suppress(ModelFileError):
         return CrossEncoder(find(MODELS["ms-marco-minilm-l6-v2"]))
     return None
-
-
-def _moment(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return clock.parse(text)
-    except ValueError:
-        raise UsageError(
-            f"{text!r} is not a time", hint="Write it as 2026-05-01 or 2026-05-01T10:00Z."
-        ) from None

@@ -6,7 +6,7 @@ from typing import TextIO
 
 import click
 
-from nexus.answer import Answer, Delta, Result, Totals
+from nexus.answer import MICRO, Answer, Delta, Result, Totals
 from nexus.cli.terminal import printable
 
 _ARGUMENTS_SHOWN = 100
@@ -87,7 +87,7 @@ def cost_line(usage: Totals) -> str:
     """What an answer cost, in a line."""
     read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     cached = f" ({usage.cache_read_tokens / read:.0%} cached)" if read and usage.cache_read_tokens else ""
-    money = f" · ${usage.cost_microusd / 1_000_000:.4f}" if usage.cost_microusd else ""
+    money = f" · ${usage.cost_microusd / MICRO:.4f}" if usage.cost_microusd else ""
     return f"{read:,} tokens in{cached}, {usage.output_tokens:,} out{money}"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import config
+from nexus.answer import MICRO
 from nexus.cli.place import counted, opened_home
 from nexus.cli.tables import print_table
 from nexus.home import Home
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("calls#", "fresh#", "cached#", "written#", "out#", "cost#")
 _ASKED_CHARACTERS = 60
-_MICRO = 1_000_000
 
 
 @click.command()
@@ -125,7 +125,7 @@ def _cost(total: "Totals") -> str:
     if total.calls and total.unpriced_calls == total.calls:
         return "?"
     more = " and more" if total.unpriced_calls else ""
-    return f"${total.cost_microusd / _MICRO:,.4f}{more}"
+    return f"${total.cost_microusd / MICRO:,.4f}{more}"
 
 
 def _amount(amount: float, unit: str) -> str:

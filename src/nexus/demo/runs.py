@@ -6,7 +6,7 @@ from functools import partial
 from typing import Literal
 
 from nexus import clock, ids
-from nexus.answer import Response, Result
+from nexus.answer import MICRO, Response, Result
 from nexus.broker.agent.messages import exchange
 from nexus.broker.agent.records import ToolCall
 from nexus.broker.budgets import Spender, Standing, hit, refusal
@@ -151,7 +151,7 @@ class Runs:
         """What the budget of a message says when it is used up, to the cent."""
         runtime, root = self._telling.ledgers.runtime, self._request.root_request_id
         total = await runtime.read(partial(usage.of_root, root_request_id=root))
-        used = total.cost_microusd / 1_000_000
+        used = total.cost_microusd / MICRO
         spender = Spender(
             request_id=self._request.request_id, root_request_id=root, execution_id=execution_id
         )

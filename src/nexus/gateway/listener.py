@@ -82,35 +82,18 @@ class Listener:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Accept no more, let what was accepted be answered, and cut off streams: they can be resumed."""
-        for server in self._server.servers:
-            server.close()
-        for connection in list(self._server.server_state.connections):
-            connection.shutdown()
-        try:
-            async with asyncio.timeout(_GRACE_S):
-                await asgi.settled(self._server)
-        except TimeoutError:
-            asgi.abort(self._server)
-            asgi.cancel(self._server)
-            await self._cut_off()
-
-    async def _cut_off(self) -> None:
-        """Wait for what was cancelled to end, but not for what refuses to."""
-        try:
-            async with asyncio.timeout(_CUT_S):
-                await asgi.settled(self._server)
-        except TimeoutError:
-            left = len(self._server.server_state.tasks)
+        left = await asgi.stop(self._server, grace_s=_GRACE_S, cut_s=_CUT_S)
+        if left:
             _log.warning("some requests did not end when they were cancelled", extra={"requests": left})
 
 
 def bound(host: str, port: int) -> socket.socket:
     """A socket at that place; port 0 is the usual one, or a free one where that is taken."""
     try:
-        return _bound(host, port or PORT)
+        return asgi.listening(host, port or PORT, backlog=_BACKLOG)
     except OSError as error:
         if port == 0:
-            return _bound(host, 0)
+            return asgi.listening(host, 0, backlog=_BACKLOG)
         raise GatewayError(
             f"The gateway cannot listen at {host} port {port}: {error.strerror}",
             hint="Choose another with `nexus up --port NUMBER`.",
@@ -122,17 +105,3 @@ def address(listening: socket.socket) -> str:
     host, port = str(listening.getsockname()[0]), listening.getsockname()[1]
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is compared, not bound
     return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named as TCP: asyncio sends small pieces at once (TCP_NODELAY) only on sockets that say so.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(_BACKLOG)
-    except BaseException:
-        listening.close()
-        raise
-    return listening

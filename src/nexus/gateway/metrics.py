@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from nexus.answer import MICRO
 from nexus.app import App
 from nexus.ledgers import sql
 
@@ -72,7 +73,7 @@ class _Home(Collector):
         cost = CounterMetricFamily("nexus_cost_usd", "Money, where prices are known.", labels=("model",))
         for model, count, *read, microusd in self.usage:
             calls.add_metric((model,), count)
-            cost.add_metric((model,), microusd / 1_000_000)
+            cost.add_metric((model,), microusd / MICRO)
             for kind, number in zip(_TOKENS, read, strict=True):
                 tokens.add_metric((model, kind), number)
         yield from (calls, tokens, cost)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from typing import TYPE_CHECKING, Final, Literal
 
 from nexus.engine.errors import EndedError
@@ -27,11 +26,6 @@ class Failed:
 
     kind: Failure
     reason: str
-
-
-def role_text(package: str) -> str:
-    """The ROLE.md of a role's own package."""
-    return resources.files(package).joinpath("ROLE.md").read_text(encoding="utf-8").strip()
 
 
 async def answered(

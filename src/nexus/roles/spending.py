@@ -4,6 +4,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from nexus import clock
+from nexus.answer import MICRO
+from nexus.broker.budgets import start_of_day
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import usage
 
@@ -12,13 +14,11 @@ if TYPE_CHECKING:
     from nexus.config import MemoryConfig
 
 ROLES: Final = ("consolidation", "reflection")
-_MICRO: Final = 1_000_000
 
 
 async def spent_today(ledgers: Ledgers, now: clock.Clock = clock.now) -> "Totals":
     """What consolidation and reflection used since midnight (UTC)."""
-    midnight = now().replace(hour=0, minute=0, second=0, microsecond=0)
-    return await ledgers.runtime.read(partial(usage.of_roles, roles=ROLES, since=clock.timestamp(midnight)))
+    return await ledgers.runtime.read(partial(usage.of_roles, roles=ROLES, since=start_of_day(now())))
 
 
 async def reached(ledgers: Ledgers, limits: "MemoryConfig", now: clock.Clock = clock.now) -> str:
@@ -27,6 +27,6 @@ async def reached(ledgers: Ledgers, limits: "MemoryConfig", now: clock.Clock = c
     tokens, usd = limits.conclusions_tokens_a_day, limits.conclusions_usd_a_day
     if tokens and spent.tokens >= tokens:
         return f"today's {tokens:,} tokens are used (conclusions_tokens_a_day in [memory])"
-    if usd and spent.cost_microusd >= usd * _MICRO:
+    if usd and spent.cost_microusd >= usd * MICRO:
         return f"today's ${usd:.2f} are used (conclusions_usd_a_day in [memory])"
     return ""

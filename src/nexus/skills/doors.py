@@ -4,7 +4,6 @@ Who may do what is decided by which door a script can reach, never by what it sa
 directory of its own, which is granted to one principal, and knows on whose behalf it is used.
 """
 
-import asyncio
 import os
 import socket
 import sys
@@ -34,6 +33,7 @@ _BACKLOG: Final = 256
 _KEEP_ALIVE_S: Final = 5
 # How long what was accepted may take to be answered when the door closes.
 _GRACE_S: Final = 5.0
+_CUT_S: Final = 3.0
 _JSON: Final = "application/json"
 
 Answer = Callable[[str, bytes], Awaitable[bytes]]
@@ -77,17 +77,8 @@ class Door:
         if listening is None:
             return
         self.path.unlink(missing_ok=True)
-        for server in listening.server.servers:
-            server.close()
-        for connection in list(listening.server.server_state.connections):
-            connection.shutdown()
-        try:
-            async with asyncio.timeout(_GRACE_S):
-                await asgi.settled(listening.server)
-        except TimeoutError:
-            # Somebody began a request and does not end it, or does not read the answer.
-            asgi.abort(listening.server)
-            await asgi.settled(listening.server)
+        # Somebody may have begun a request and not end it, or not read the answer.
+        await asgi.stop(listening.server, grace_s=_GRACE_S, cut_s=_CUT_S)
         os.close(listening.directory)
 
     async def _respond(self, request: Request) -> Response:

@@ -58,15 +58,16 @@ def _query(arguments: Arguments) -> Query:
         kinds=wanted,
         entity_id=arguments.get("entity"),
         channel=arguments.get("channel"),
-        time_after=_moment(arguments, "time_after"),
-        time_before=_moment(arguments, "time_before"),
+        time_after=moment(arguments, "time_after"),
+        time_before=moment(arguments, "time_before"),
         max_results=min(arguments.get("max_results", 10), _MOST_RESULTS),
         max_tokens=min(arguments.get("max_tokens", 4000), _MOST_TOKENS),
         budget=budget,
     )
 
 
-def _moment(arguments: Arguments, name: str) -> datetime | None:
+def moment(arguments: Arguments, name: str) -> datetime | None:
+    """A time that a model gave, if it gave one."""
     if name not in arguments:
         return None
     try:

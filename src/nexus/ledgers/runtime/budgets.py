@@ -1,6 +1,6 @@
 """Budgets in the runtime ledger: what was refused because something was used up."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, cast
 
 import apsw
@@ -27,19 +27,13 @@ class NewHit:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Hit:
+class Hit(NewHit):
     """A refusal that was recorded."""
 
-    id: str
-    budget: Budget
-    unit: Unit
-    automation: str | None
-    most: float
-    used: float
-    request_id: str
-    root_request_id: str
-    execution_id: str | None
     created_at: str
+
+
+_COLUMNS = [field.name for field in fields(Hit)]
 
 
 def record(connection: apsw.Connection, hit: NewHit) -> None:
@@ -50,4 +44,4 @@ def record(connection: apsw.Connection, hit: NewHit) -> None:
 def hits(connection: apsw.Connection, *, since: str, limit: int = 100) -> list[Hit]:
     """What was refused from a moment on, the newest first."""
     rows = connection.execute(sql.queries("runtime")["budget_hits"], (since, limit))
-    return [Hit(**dict(zip(Hit.__slots__, cast("tuple[Any, ...]", row), strict=True))) for row in rows]
+    return [Hit(**dict(zip(_COLUMNS, cast("tuple[Any, ...]", row), strict=True))) for row in rows]

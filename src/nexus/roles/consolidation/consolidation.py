@@ -20,6 +20,7 @@ from nexus.memory.conclusions.batches import Batch, Limits
 from nexus.request import Agent, Event, Request
 from nexus.roles import runs, spending
 from nexus.roles.consolidation import answer, prompt
+from nexus.roles.texts import role_text
 
 if TYPE_CHECKING:
     from nexus.config import Config
@@ -158,7 +159,7 @@ class Consolidating:
         # Facts are other people's words, and the request may be the owner's: there is nothing to call.
         assembled.tools = ()
         assembled.situation = ""
-        assembled.role_context = runs.role_text(__package__ or "")
+        assembled.role_context = role_text(__package__ or "")
         assembled.max_turns = _TURNS
         assembled.timeout_ms = _TIMEOUT_MS
         return assembled

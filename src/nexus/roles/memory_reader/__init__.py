@@ -1,10 +1,9 @@
 """The memory reader: an agent that searches the memory before a worker begins. It ships switched off."""
 
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from nexus.automations.loading import Plugin
+from nexus.roles.texts import role_text
 
 if TYPE_CHECKING:
     from nexus.automations.context import AutomationContext
@@ -39,10 +38,5 @@ def plugin(parts: "Parts | None") -> Plugin:
         peers=(PEER,),
         self_improvement=True,
         enabled=False,
-        role=_role(),
+        role=role_text(__package__ or ""),
     )
-
-
-@cache
-def _role() -> str:
-    return resources.files(__package__).joinpath("ROLE.md").read_text(encoding="utf-8")

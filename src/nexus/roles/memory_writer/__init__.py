@@ -1,11 +1,10 @@
 """The memory writer: what conversations teach becomes memory, without anybody asking for it."""
 
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from nexus.automations.loading import Plugin
 from nexus.roles.memory_writer.frequency import DEFAULTS
+from nexus.roles.texts import role_text
 
 if TYPE_CHECKING:
     from nexus.automations.context import AutomationContext
@@ -39,7 +38,7 @@ def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:
         peers=(PEER,),
         self_improvement=True,
         off=_off(config),
-        role=_role(),
+        role=role_text(__package__ or ""),
     )
 
 
@@ -47,8 +46,3 @@ def _off(config: "Config | None") -> str | None:
     if config is None or config.models.writer:
         return None
     return "no model is set for it: write `writer = …` below [models] in config.toml"
-
-
-@cache
-def _role() -> str:
-    return resources.files(__package__).joinpath("ROLE.md").read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from nexus.memory.conclusions.mental_models import MentalModel, NewModel
 from nexus.request import Access, Agent, Event, Request
 from nexus.roles import runs
 from nexus.roles.reflection import citations, tools
+from nexus.roles.texts import role_text
 
 if TYPE_CHECKING:
     from nexus.context import AssembledContext
@@ -159,7 +160,7 @@ class _Asked:
             self._request, session_label=self._label, task=task, role=ROLE
         )
         assembled.tools = tools.NAMES
-        assembled.role_context = runs.role_text(__package__ or "") if task != _SENT_BACK else ""
+        assembled.role_context = role_text(__package__ or "") if task != _SENT_BACK else ""
         assembled.model = self._asking.model
         assembled.max_turns = _TURNS
         assembled.timeout_ms = _TIMEOUT_MS

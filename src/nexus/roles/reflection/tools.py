@@ -4,8 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from nexus import clock
-from nexus.broker.tools.recall import visible_to
+from nexus.broker.tools.recall import moment, visible_to
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError
@@ -14,8 +13,6 @@ from nexus.memory.conclusions.shown import Kind as Level
 from nexus.memory.recall import Query
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from nexus.memory.recall import Item
     from nexus.roles.parts import Parts
 
@@ -79,8 +76,8 @@ def _query(arguments: Arguments, kind: Level) -> Query:
         text=arguments["query"],
         kinds=frozenset({kind}),
         entity_id=arguments.get("entity"),
-        time_after=_moment(arguments, "time_after"),
-        time_before=_moment(arguments, "time_before"),
+        time_after=moment(arguments, "time_after"),
+        time_before=moment(arguments, "time_before"),
         max_results=_RESULTS,
         max_tokens=_TOKENS,
         budget="high",
@@ -112,17 +109,6 @@ def _lines(lines: Iterable[str]) -> str:
 def _one_line(text: str) -> str:
     """A text cannot begin a line of its own."""
     return " ".join(text.split())
-
-
-def _moment(arguments: Arguments, name: str) -> "datetime | None":
-    if name not in arguments:
-        return None
-    try:
-        return clock.parse(arguments[name])
-    except ValueError:
-        raise ToolError(
-            f"`{name}` is not a time: {arguments[name]!r:.40}", hint="Write it as 2026-05-01."
-        ) from None
 
 
 def _text(description: str) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """uvicorn in a thread of its own: started when it returns, and gone without a trace when stopped."""
 
 import asyncio
-import socket
 import threading
 from concurrent.futures import Future
 
@@ -19,7 +18,7 @@ class Listener:
     """Serves one application on one socket."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._socket = _listening(host, port)
+        self._socket = asgi.listening(host, port, backlog=BACKLOG)
         self.port: int = self._socket.getsockname()[1]
         self.ready: Future[None] = Future()
         self.ended: Future[None] = Future()
@@ -77,17 +76,3 @@ class Listener:
         await asgi.settled(server)
         for listening in server.servers:
             await listening.wait_closed()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    # Named as TCP, which is its default anyway: asyncio sends small pieces at once (TCP_NODELAY) only on
-    # sockets that say so, and without it each answer waits 40 ms for the client's acknowledgement.
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(BACKLOG)
-    except OSError:
-        listening.close()
-        raise
-    return listening

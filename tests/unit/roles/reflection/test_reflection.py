@@ -64,7 +64,7 @@ async def test_ids_that_were_not_retrieved_are_removed_and_reported(home: Home, 
         await learn(app, TEA)
         (other,) = await learn(app, "Sarah paints", about="Sarah")
         server.script(
-            search(),
+            search(entity="ent_tyler"),
             lambda request: f"Tea [{found_in(request)[0]}, fact_01INVENTED0000000000000000] [{other}].",
         )
         found = await app.reflect(QUESTION)
