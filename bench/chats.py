@@ -106,7 +106,9 @@ async def measured(url: str, folder: Path, *, chats: int, pieces: int) -> list[F
             watching = asyncio.create_task(_highest_mib(pid))
             served, errors = await together(chats, through(client, "first"))
             progress("and once more")
+            before_s = _processor_s(pid)
             again, more_errors = await together(chats, through(client, "again"))
+            each_ms = (_processor_s(pid) - before_s) * 1000 / chats
             watching.cancel()
             highest_mib = await watching
         await bare.close()
@@ -124,6 +126,7 @@ async def measured(url: str, folder: Path, *, chats: int, pieces: int) -> list[F
         Figure("whole answers, the model server alone, p50 / p95", _spread(alone, "all_ms")),
         Figure("whole answers, through the gateway, p50 / p95", _spread(again, "all_ms")),
         Figure("what the gateway adds to whole answers, p50 / p95", _added(alone, again, "all_ms")),
+        Figure("processor time of the gateway for a chat", f"{each_ms:.0f} ms"),
         Figure("memory of the process: before, highest, after", _memory(before_mib, highest_mib, after_mib)),
     ]
 
@@ -174,6 +177,11 @@ async def _highest_mib(pid: int) -> float:
 def _resident_mib(pid: int) -> float:
     lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+
+
+def _processor_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _since_ms(began: float) -> float:

@@ -18,11 +18,15 @@ from typing import Self
 from nexus.answer import Delta
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE
 
-# Deltas that come within this time are written together: a subscriber cannot tell the difference.
+# Deltas that come within this time are written together: a subscriber cannot tell the difference. It grows
+# with the number of answers that are being written, because each delivery costs as much as what it carries.
 _GATHER_S = 0.015
+_SLOWEST_GATHER_S = 0.15
+_EASY_ANSWERS = 20
 _POLL_S = 0.015
 _SLOWEST_POLL_S = 0.1
 _ASK_ENDED_S = 0.5
+_SLOWEST_ASK_S = 2.0
 _KEPT_AFTER_END_S = 60.0
 # No run writes nothing for so long; its process was killed between its end and that of its stream.
 _FORSAKEN_S = 86_400.0
@@ -31,9 +35,10 @@ _FORSAKEN_S = 86_400.0
 class Stream:
     """The one writer of a run's deltas."""
 
-    def __init__(self, path: Path, wake: Callable[[], None]) -> None:
+    def __init__(self, path: Path, streams: "Streams", execution_id: str) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
-        self._wake = wake
+        self._streams = streams
+        self._execution_id = execution_id
         self._waiting: list[Delta] = []
         self._timer: asyncio.TimerHandle | None = None
         self._open_answer, self.answers = self._written(path)
@@ -54,7 +59,7 @@ class Stream:
         if delta.kind in {"done", "end"}:
             self._flush()
         elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_GATHER_S, self._flush)
+            self._timer = asyncio.get_running_loop().call_later(self._streams.gather_s(), self._flush)
 
     def close(self) -> None:
         """Write what waits. The run may go on elsewhere, so this is not its end."""
@@ -62,6 +67,7 @@ class Stream:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+            self._streams.closed(self._execution_id)
 
     def _written(self, path: Path) -> tuple[bool, int]:
         """Whether an answer was left open, and how many are complete."""
@@ -81,7 +87,7 @@ class Stream:
             # A run goes on though nobody can watch it, such as when the disk is full.
             with suppress(OSError):
                 os.write(self._descriptor, b"".join(map(_line, waiting)))
-            self._wake()
+            self._streams.wake(self._execution_id)
 
     def __enter__(self) -> Self:
         return self
@@ -104,7 +110,7 @@ class Streams:
         """The writer of a run, which goes on behind what an earlier process wrote."""
         self._directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         self._written_here.add(execution_id)
-        return Stream(self._path(execution_id), lambda: self._wake(execution_id))
+        return Stream(self._path(execution_id), self, execution_id)
 
     async def subscribe(
         self, execution_id: str, ended: Callable[[], Awaitable[bool]] | None = None
@@ -132,8 +138,8 @@ class Streams:
         wake: asyncio.Event,
         ended: Callable[[], Awaitable[bool]] | None,
     ) -> AsyncIterator[Delta]:
-        asked = time.monotonic()
-        pause_s = _POLL_S
+        quiet_since = time.monotonic()
+        pause_s, ask_s = _POLL_S, _ASK_ENDED_S
         over = False
         while True:
             wake.clear()
@@ -145,18 +151,19 @@ class Streams:
             if over:
                 return
             pause_s = _POLL_S if deltas else min(pause_s * 1.2, _SLOWEST_POLL_S)
+            if deltas:
+                quiet_since, ask_s = time.monotonic(), _ASK_ENDED_S
             here = execution_id in self._written_here
             await _woken(wake, _ASK_ENDED_S if here else pause_s)
-            if ended is not None and time.monotonic() - asked > _ASK_ENDED_S:
-                asked = time.monotonic()
+            if ended is not None and time.monotonic() - quiet_since > ask_s:
                 # What was written before the end is read once more.
                 over = await ended()
+                quiet_since, ask_s = time.monotonic(), min(ask_s * 1.5, _SLOWEST_ASK_S)
 
     def finish(self, execution_id: str, stream: Stream) -> None:
         """Tell that a run has ended, and remove its file once everybody had time to read it."""
         stream.publish(Delta(kind="end"))
         stream.close()
-        self._written_here.discard(execution_id)
         asyncio.get_running_loop().call_later(_KEPT_AFTER_END_S, self.remove, execution_id)
 
     def remove(self, execution_id: str) -> None:
@@ -168,12 +175,21 @@ class Streams:
             if _ended(path) or time.time() - path.stat().st_mtime > _FORSAKEN_S:
                 path.unlink(missing_ok=True)
 
-    def _path(self, execution_id: str) -> Path:
-        return self._directory / f"{execution_id}.jsonl"
-
-    def _wake(self, execution_id: str) -> None:
+    def wake(self, execution_id: str) -> None:
+        """Something was written."""
         for event in self._wakes.get(execution_id, ()):
             event.set()
+
+    def closed(self, execution_id: str) -> None:
+        """Nothing more is written here; another process may go on."""
+        self._written_here.discard(execution_id)
+
+    def gather_s(self) -> float:
+        """For how long deltas are gathered, with as many answers being written as there are."""
+        return min(_GATHER_S * max(1, len(self._written_here) / _EASY_ANSWERS), _SLOWEST_GATHER_S)
+
+    def _path(self, execution_id: str) -> Path:
+        return self._directory / f"{execution_id}.jsonl"
 
 
 class _Reader:

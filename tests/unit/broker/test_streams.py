@@ -149,6 +149,35 @@ async def test_a_run_goes_on_though_its_stream_cannot_be_written(streams: Stream
             resource.setrlimit(resource.RLIMIT_FSIZE, most)
 
 
+async def test_with_many_answers_at_once_each_is_delivered_in_larger_pieces(streams: Streams) -> None:
+    alone_s = streams.gather_s()
+    many = [streams.open(f"exe_{number}") for number in range(200)]
+    crowded_s = streams.gather_s()
+    for stream in many:
+        stream.close()
+    assert alone_s < crowded_s / 5 < 0.05
+    assert streams.gather_s() == alone_s
+
+
+async def test_nobody_asks_whether_an_answer_has_ended_while_it_flows(streams: Streams) -> None:
+    asked = 0
+
+    async def ended() -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    seen = asyncio.ensure_future(_collected(streams.subscribe(ID, ended)))
+    stream = streams.open(ID)
+    for _ in range(150):
+        stream.publish(Delta(kind="text", text="word "))
+        await asyncio.sleep(0.02)
+    streams.finish(ID, stream)
+    await seen
+    # It lasted three seconds, and is asked after a pause of half a one. A machine that is held up makes some.
+    assert asked < 4
+
+
 async def test_fifty_that_stream_at_once_do_not_hold_up_the_loop(streams: Streams) -> None:
     """Every run of a process shares one loop, so a writer must never keep it for long."""
     slowest_s = 0.0
