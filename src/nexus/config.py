@@ -122,7 +122,9 @@ class ProviderConfig:
         secret=True,
     )
     auth_token: str = _setting("", "Where a bearer token is kept, instead of a key.", secret=True)
-    headers: Mapping[str, str] = _setting({}, "Further headers of each request; a value may name a secret.")
+    headers: Mapping[str, str] = _setting(
+        {}, "Further headers of each request; a value may name a secret: `Bearer env:TOKEN`."
+    )
     timeout_ms: int = _setting(120_000, "How long to wait until an answer begins.", least=1)
     stall_ms: int = _setting(60_000, "How long an answer that has begun may pause.", least=1)
     max_retries: int = _setting(
@@ -182,7 +184,9 @@ class McpConfig:
     args: tuple[str, ...] = _setting((), "Its arguments.")
     env: Mapping[str, str] = _setting({}, "Its variables; a value may name a secret, such as `env:TOKEN`.")
     url: str = _setting("", "Where it is, when it is not to be started.")
-    headers: Mapping[str, str] = _setting({}, "Headers of each request; a value may name a secret.")
+    headers: Mapping[str, str] = _setting(
+        {}, "Headers of each request; a value may name a secret: `Bearer env:TOKEN`."
+    )
     start_timeout_ms: int = _setting(30_000, "How long it may take to start.", least=1)
     timeout_ms: int = _setting(60_000, "How long it may take to answer a call.", least=1)
 

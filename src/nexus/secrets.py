@@ -5,12 +5,14 @@ A setting never holds a secret. It holds a source: `env:NAME`, `file:PATH` or `k
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
 from nexus.errors import SecretError
 
+_SECRET_NAME = re.compile(r"(authorization|api[-_]?key|token|secret|password|cookie)$", re.IGNORECASE)
 _KINDS = ("env:", "file:", "keyring:")
 _MASK = "[secret]"
 # Shorter ones occur in ordinary text, which must not be masked.
@@ -36,6 +38,17 @@ def read(source: str, environ: Mapping[str, str] = os.environ) -> str:
     if not secret.strip():
         raise SecretError(f"There is no secret at {source}", hint=_what_to_do(kind, place))
     return secret.strip()
+
+
+def is_named(name: str) -> bool:
+    """Whether what stands under this name, a header or a variable, must be a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def source_in(text: str) -> str:
+    """The source that a value names, alone or behind one word as in `Bearer env:TOKEN`; empty: none."""
+    last = text.rpartition(" ")[2]
+    return last if is_source(last) and text.count(" ") < 2 else ""
 
 
 def redact(text: str, known: Iterable[str]) -> str:

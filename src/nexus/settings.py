@@ -157,11 +157,15 @@ def _checked(f: Field[Any], value: Any, where: str) -> Value:
 def _source(value: Any, where: str) -> str:
     # The value is not repeated in the message: it may be the secret itself.
     if not isinstance(value, str) or (value and not secrets.is_source(value)):
-        raise ConfigError(
-            f"{where} must say where the secret is kept, and not be the secret",
-            hint='For example "env:ANTHROPIC_API_KEY", "file:~/.secrets/key" or "keyring:nexus/anthropic".',
-        )
+        raise _misplaced(where)
     return value
+
+
+def _misplaced(where: str) -> ConfigError:
+    return ConfigError(
+        f"{where} must say where the secret is kept, and not be the secret",
+        hint='For example "env:ANTHROPIC_API_KEY", "file:~/.secrets/key" or "keyring:nexus/anthropic".',
+    )
 
 
 def _chosen(f: Field[Any], value: Any, where: str) -> Value:
@@ -184,7 +188,11 @@ def _table(value: Any, where: str) -> dict[str, str]:
         isinstance(v, str) for v in cast("dict[str, Any]", value).values()
     ):
         raise ConfigError(f"{where} must be a table of texts")
-    return cast("dict[str, str]", value)
+    table = cast("dict[str, str]", value)
+    for name, text in table.items():
+        if text and secrets.is_named(name) and not secrets.source_in(text):
+            raise _misplaced(f"{where}: {name}")
+    return table
 
 
 def _kind(f: Field[Any]) -> str:

@@ -209,3 +209,28 @@ def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path: Path, key: s
     assert "must say where the secret is kept" in caught.value.message
     assert "sk-very-secret" not in str(caught.value)
     assert "env:ANTHROPIC_API_KEY" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "headers = { Authorization = 'Bearer sk-very-secret' }",
+        "headers = { x-api-key = 'sk-very-secret' }",
+        "env = { NOTES_TOKEN = 'sk-very-secret' }",
+    ],
+)
+def test_a_secret_in_a_header_or_a_variable_is_refused_and_not_repeated(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load(_written(tmp_path, f"[mcp.notes]\n{line}\n"), {})
+    assert "must say where the secret is kept" in caught.value.message
+    assert "sk-very-secret" not in str(caught.value)
+
+
+def test_a_header_may_have_a_word_before_its_secret_and_a_variable_that_is_none_stays(tmp_path: Path) -> None:
+    text = """
+[mcp.notes]
+headers = { Authorization = "Bearer env:TOKEN" }
+env = { MAX_TOKENS = "100" }
+"""
+    notes = config.load(_written(tmp_path, text), {}).mcp["notes"]
+    assert (notes.headers["Authorization"], notes.env["MAX_TOKENS"]) == ("Bearer env:TOKEN", "100")

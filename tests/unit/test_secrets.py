@@ -86,3 +86,17 @@ def test_a_secret_is_masked_in_its_quoted_forms_too() -> None:
     secret = 'sk-1/2\n"ä'
     for shown in (secret, repr(secret), repr(secret.encode()), json.dumps(secret), quote(secret, safe="")):
         assert "sk-1" not in secrets.redact(f"Illegal header value {shown}", [secret])
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("env:TOKEN", "env:TOKEN"),
+        ("Bearer env:TOKEN", "env:TOKEN"),
+        ("Bearer sk-1", ""),
+        ("see the env:TOKEN", ""),
+        ("", ""),
+    ],
+)
+def test_a_source_stands_alone_or_behind_one_word(text: str, source: str) -> None:
+    assert secrets.source_in(text) == source

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import importlib
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from nexus.broker.agent.clients.client import Client, Connect, Opening
 from nexus.broker.agent.roles import models_of
 from nexus.config import Config, ProviderConfig
 from nexus.errors import ConfigError
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,7 @@ class Models:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
     _secrets: set[str] = field(default_factory=set[str], init=False)
+    _told: set[str] = field(default_factory=set[str], init=False)
     _making: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def names(self, role: str) -> tuple[str, ...]:
@@ -53,9 +57,16 @@ class Models:
                 found.append(await self._candidate(name))
             except ConfigError as error:
                 problems.append(error)
+                self._tell(name, error)
         if not found:
             raise problems[0]
         return found
+
+    def _tell(self, name: str, error: ConfigError) -> None:
+        """That a model is not asked, once: each request would say it again."""
+        if name not in self._told:
+            self._told.add(name)
+            _log.warning("a model is left out", extra={"model": name, "reason": error.message})
 
     def redact(self, text: str) -> str:
         """The text without any key or token that was read here."""
@@ -118,8 +129,9 @@ class Models:
 
     async def _value(self, text: str) -> str:
         """A header's text, or the secret whose place it names."""
-        if not secrets.is_source(text):
+        source = secrets.source_in(text)
+        if not source:
             return text
-        secret = await asyncio.to_thread(secrets.read, text, self.environ)
+        secret = await asyncio.to_thread(secrets.read, source, self.environ)
         self._secrets.add(secret)
-        return secret
+        return text.removesuffix(source) + secret

@@ -178,7 +178,9 @@ async def test_a_server_over_http(tmp_path: Path) -> None:
     )
     try:
         await _listening(port)
-        config = McpConfig(url=f"http://127.0.0.1:{port}/mcp", headers={"x-token": "env:MCP_TOKEN"})
+        config = McpConfig(
+            url=f"http://127.0.0.1:{port}/mcp", headers={"authorization": "Bearer env:MCP_TOKEN"}
+        )
         async with Servers({"shelf": config}, tmp_path, {"MCP_TOKEN": TOKEN}) as servers:
             assert [tool.name for tool in await servers.tools()] == NAMES
             assert await _called(servers, "put", thing="cup") == "1 x cup"

@@ -61,10 +61,16 @@ async def test_a_missing_key_is_asked_for_by_its_variable() -> None:
     assert "ANTHROPIC_API_KEY" in str(caught.value)
 
 
-async def test_a_model_whose_key_is_missing_is_left_out_while_there_is_another() -> None:
+async def test_a_model_whose_key_is_missing_is_left_out_while_there_is_another_and_the_log_tells_it_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    names = ("anthropic/claude-opus-5", "openai/gpt-4.1", "ollama/qwen3")
     async with Models(Config(), {"OPENAI_API_KEY": KEY}) as models:
-        found = await models.candidates(("anthropic/claude-opus-5", "openai/gpt-4.1", "ollama/qwen3"))
+        found = await models.candidates(names)
+        await models.candidates(names)
     assert [candidate.name for candidate in found] == ["openai/gpt-4.1", "ollama/qwen3"]
+    told = [(record.message, record.__dict__["model"]) for record in caplog.records]
+    assert told == [("a model is left out", "anthropic/claude-opus-5")]
 
 
 @pytest.mark.parametrize("name", ["claude-opus-5", "anthropic/", "nowhere/model", ""])
@@ -81,11 +87,12 @@ async def test_a_key_and_a_bearer_token_reach_the_provider(
     server: ModelServer, tmp_path: Path, wire: str, setting: str
 ) -> None:
     server.script("Hello.")
-    place = {"api_key": "", setting: "env:KEY", "headers": {"x-team": "env:KEY", "x-plain": "blue"}}
+    headers = {"x-team": "Team env:KEY", "x-plain": "blue"}
+    place = {"api_key": "", setting: "env:KEY", "headers": headers}
     run = Run(server, tmp_path, wire, provider=place)
     assert (await run()).text == "Hello."
     sent = server.requests[0].headers
-    assert (sent["x-team"], sent["x-plain"]) == (KEY, "blue")
+    assert (sent["x-team"], sent["x-plain"]) == (f"Team {KEY}", "blue")
     if setting == "auth_token":
         assert sent["authorization"] == f"Bearer {KEY}"
 

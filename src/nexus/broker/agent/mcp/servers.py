@@ -140,8 +140,9 @@ class _Server:
         return make(self._name, self._config, env, headers)
 
     async def _value(self, text: str) -> str:
-        if not secrets.is_source(text):
+        source = secrets.source_in(text)
+        if not source:
             return text
-        secret = await asyncio.to_thread(secrets.read, text, self._environ)
+        secret = await asyncio.to_thread(secrets.read, source, self._environ)
         self._secrets.add(secret)
-        return secret
+        return text.removesuffix(source) + secret
