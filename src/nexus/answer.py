@@ -55,8 +55,7 @@ class Totals:
         return ("≥" if self.unpriced_calls else "") + money(self.cost_microusd)
 
     def __add__(self, other: "Totals") -> "Totals":
-        mine, theirs = asdict(self), asdict(other)
-        return Totals(**{name: mine[name] + theirs[name] for name in mine})
+        return Totals(**{name: getattr(self, name) + getattr(other, name) for name in Totals.__slots__})
 
 
 def money(microusd: int) -> str:

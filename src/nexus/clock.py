@@ -18,6 +18,16 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
+def day(moment: datetime) -> str:
+    """The day of a moment, in UTC: `2026-02-13`. It sorts before every timestamp of that day."""
+    return timestamp(moment)[:10]
+
+
+def first_of_month(moment: datetime) -> str:
+    """The first day of a moment's month, in UTC: `2026-02-01`."""
+    return f"{timestamp(moment)[:7]}-01"
+
+
 def parse(text: str) -> datetime:
     """Read any ISO-8601 text; one without a zone is taken as UTC."""
     moment = datetime.fromisoformat(text)

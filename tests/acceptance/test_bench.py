@@ -19,6 +19,7 @@ _BENCH = Path(__file__).parents[2] / "bench"
         (["chats.py", "--quick"], "| errors and answers cut short, of 40 | 0 | 0 | yes |"),
         (["memory_writes.py", "--quick"], "facts in batches of"),
         (["dashboard.py", "--quick"], "| the busiest entity | p50"),
+        (["usage.py", "--quick"], "| the sum of a month | p50"),
     ],
 )
 def test_a_benchmark_runs_in_its_short_form(words: list[str], printed: str, tmp_path: Path) -> None:

@@ -38,9 +38,10 @@ _SPAN = """
 INSERT INTO spans (id, duration_ms, request_id, root_request_id, kind, name, started_at)
 VALUES (?, ?, '', '', '', '', '')
 """
-_USAGE = """
-INSERT INTO usage (id, input_tokens, request_id, root_request_id, provider, model)
-VALUES (?, ?, '', '', '', '')
+_INJECTION = """
+INSERT INTO injections (id, rank, invocation_id, request_id, root_request_id, item_kind, item_id, text_sha256,
+                        score, probability, decided_by, injected)
+VALUES (?1, ?2, ?1, '', '', '', '', '', 0, 0, 'model', 0)
 """
 _numbers = st.integers(-(2**63), 2**63 - 1)
 _reals = st.one_of(st.floats(allow_nan=False), st.sampled_from([math.inf, -math.inf, -0.0, 5e-324, 0.1]))
@@ -55,7 +56,7 @@ class Things:
     foreign: list[bytes]
     vectors: list[bytes]
     durations: list[float]
-    tokens: list[int]
+    ranks: list[int]
     kept: list[bytes]
 
 
@@ -66,7 +67,7 @@ _things = st.builds(
     foreign=st.lists(st.binary(max_size=30), max_size=5),
     vectors=st.lists(st.binary(max_size=30), max_size=5),
     durations=st.lists(_reals, max_size=5),
-    tokens=st.lists(_numbers, max_size=5),
+    ranks=st.lists(_numbers, max_size=5),
     kept=st.lists(st.binary(max_size=300), max_size=3),
 )
 
@@ -132,10 +133,10 @@ def furnish(home: Home, things: Things) -> None:
     _insert(home, "events", _FOREIGN, things.foreign)
     _insert(home, "embeddings", _VECTOR, things.vectors)
     _insert(home, "runtime", _SPAN, things.durations)
-    _insert(home, "runtime", _USAGE, things.tokens)
+    _insert(home, "runtime", _INJECTION, things.ranks)
     for number, content in enumerate(things.kept):
         (home.state / f"file {number}").write_bytes(content)
-    if things.tokens:
+    if things.ranks:
         # A row that is gone leaves its number used.
         execute(home, "events", "INSERT INTO bus_events (type) VALUES ('x')")
         execute(home, "events", "DELETE FROM bus_events")

@@ -24,6 +24,11 @@ def test_a_moment_of_another_zone_is_stored_as_the_same_instant() -> None:
     assert clock.timestamp(tokyo) == "2026-02-12T16:30:00.000Z"
 
 
+def test_a_day_and_a_month_are_those_of_utc() -> None:
+    tokyo = datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=9)))
+    assert (clock.day(tokyo), clock.first_of_month(tokyo)) == ("2026-02-28", "2026-02-01")
+
+
 def test_a_moment_without_a_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="no time zone"):
         clock.timestamp(datetime(2026, 2, 13))  # noqa: DTZ001  the refusal is what is tested

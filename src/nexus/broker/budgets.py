@@ -89,28 +89,18 @@ def of_automation(
 ) -> Iterator[Standing]:
     """What an automation has used of its day."""
     if limits.automation_usd or limits.automation_tokens:
-        total = usage.of_automation(connection, name, start_of_day(now))
+        total = usage.of_automation(connection, name, clock.day(now))
         yield from _standing("automation", limits.automation_usd, limits.automation_tokens, total, name)
 
 
 def of_home(connection: apsw.Connection, limits: BudgetsConfig, now: datetime) -> Iterator[Standing]:
     """What the whole home has used of its day and its month."""
     if limits.day_usd or limits.day_tokens:
-        total = usage.since(connection, start_of_day(now))
+        total = usage.since(connection, clock.day(now))
         yield from _standing("day", limits.day_usd, limits.day_tokens, total)
     if limits.month_usd or limits.month_tokens:
-        total = usage.since(connection, start_of_month(now))
+        total = usage.since(connection, clock.first_of_month(now))
         yield from _standing("month", limits.month_usd, limits.month_tokens, total)
-
-
-def start_of_day(now: datetime) -> str:
-    """Midnight, in UTC."""
-    return f"{clock.timestamp(now)[:10]}T00:00:00.000Z"
-
-
-def start_of_month(now: datetime) -> str:
-    """Midnight of the first, in UTC."""
-    return f"{clock.timestamp(now)[:7]}-01T00:00:00.000Z"
 
 
 def refusal(used_up: Standing) -> BudgetError:

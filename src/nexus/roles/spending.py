@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 
 from nexus import clock
 from nexus.answer import MICRO
-from nexus.broker.budgets import start_of_day
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import usage
 
@@ -18,7 +17,7 @@ ROLES: Final = ("consolidation", "reflection")
 
 async def spent_today(ledgers: Ledgers, now: clock.Clock = clock.now) -> "Totals":
     """What consolidation and reflection used since midnight (UTC)."""
-    return await ledgers.runtime.read(partial(usage.of_roles, roles=ROLES, since=start_of_day(now())))
+    return await ledgers.runtime.read(partial(usage.of_roles, roles=ROLES, day=clock.day(now())))
 
 
 async def reached(ledgers: Ledgers, limits: "MemoryConfig", now: clock.Clock = clock.now) -> str:

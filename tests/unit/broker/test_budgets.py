@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from apps import dispatching, settings
+from nexus import clock
 from nexus.app import App
 from nexus.automations import registration
 from nexus.broker.budgets import Budgets, Spender
@@ -30,6 +31,11 @@ from nexus.testing import ModelServer, Turn
 _LONG_AGO = "2000-01-01"
 _SPENDER = Spender(request_id="req_2", root_request_id="req_1", execution_id="exe_1", automation="notes")
 _NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
+_INSERT = """
+INSERT INTO usage (id, request_id, root_request_id, automation, provider, model, input_tokens, output_tokens,
+                   cost_microusd, created_at)
+VALUES (?1, ?2, ?2, ?3, 'test', 'large', 60, 40, 300000, ?4)
+"""
 _SCRIPT = """
 async def run(ctx):
     assembled = await ctx.assemble_context(session_label="main-but-not-really", task="Note it down")
@@ -195,20 +201,14 @@ async def test_a_run_that_is_repeated_is_refused_once(opened: Ledgers) -> None:
 
 async def _spend(ledgers: Ledgers) -> None:
     """60 cents for the message, 30 of them by an automation; 30 for another one; 30 three days before."""
+    before = _NOW - timedelta(days=3)
     rows = [
-        (_NOW, _row("use_1", root_request_id="req_1")),
-        (_NOW, _row("use_2", root_request_id="req_1", automation="notes")),
-        (_NOW, _row("use_3", root_request_id="req_9")),
-        (_NOW - timedelta(days=3), _row("use_4", root_request_id="req_8", automation="notes")),
+        ("use_1", "req_1", None, clock.timestamp(_NOW)),
+        ("use_2", "req_1", "notes", clock.timestamp(_NOW)),
+        ("use_3", "req_9", None, clock.timestamp(_NOW)),
+        ("use_4", "req_8", "notes", clock.timestamp(before)),
     ]
-
-    def write(connection: apsw.Connection) -> None:
-        for moment, row in rows:
-            usage.record(connection, row)
-            at = f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
-            connection.execute("UPDATE usage SET created_at = ? WHERE id = ?", (at, row.id))
-
-    await ledgers.runtime.write(write)
+    await ledgers.runtime.write(lambda c: c.executemany(_INSERT, rows))
 
 
 def _row(id_: str, **values: Any) -> UsageRow:

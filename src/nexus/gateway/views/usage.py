@@ -47,7 +47,7 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Message:
-    """What a message and all that it led to cost."""
+    """What a message and all that it led to cost, to this day."""
 
     request_id: str
     asked: str
@@ -83,8 +83,9 @@ async def spent(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.no
 async def messages(
     ledgers: Ledgers, *, days: int = 30, limit: int = 10, now: clock.Clock = clock.now
 ) -> tuple[Message, ...]:
-    """The dearest messages of the last days."""
-    query, bindings = sql.queries("runtime")["usage_by_root"], (_since(now(), days), limit)
+    """The dearest of the messages whose work began in the last days."""
+    query = sql.queries("runtime")["usage_by_root"]
+    bindings = {"day": _since(now(), days), "limit": limit}
     found = await ledgers.runtime.read(lambda c: all_rows(c, query, bindings))
     dearest: list[Message] = []
     for request_id, *sums in found:
@@ -104,9 +105,7 @@ async def standing(
     moment = now()
 
     def work(connection: apsw.Connection) -> tuple[Standing, ...]:
-        today = all_rows(
-            connection, sql.queries("runtime")["usage_by_automation"], (budgets.start_of_day(moment),)
-        )
+        today = all_rows(connection, sql.queries("runtime")["usage_by_automation"], (clock.day(moment),))
         return (
             *budgets.of_home(connection, limits, moment),
             *(each for name, *_ in today for each in budgets.of_automation(connection, limits, name, moment)),
@@ -124,11 +123,11 @@ async def hits(
 
 
 def _since(today: datetime, days: int) -> str:
-    return f"{(today - timedelta(days=days - 1)).date().isoformat()}T00:00:00.000Z"
+    return clock.day(today - timedelta(days=days - 1))
 
 
 def _days(today: datetime, days: int) -> list[str]:
-    return [(today - timedelta(days=back)).date().isoformat() for back in range(days - 1, -1, -1)]
+    return [clock.day(today - timedelta(days=back)) for back in range(days - 1, -1, -1)]
 
 
 def _sum(parts: dict[str, Totals]) -> Totals:

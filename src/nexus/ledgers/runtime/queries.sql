@@ -170,44 +170,47 @@ ON CONFLICT (id) DO UPDATE
 SET input_tokens = excluded.input_tokens, cost_microusd = excluded.cost_microusd
 
 -- name: usage_of_root
-SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+SELECT coalesce(sum(calls), 0), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
-       count(*) - count(cost_microusd)
-FROM usage WHERE root_request_id = ?
+       coalesce(sum(unpriced_calls), 0)
+FROM usage_roots WHERE root_request_id = ?
 
 -- name: usage_of_roots
-SELECT root_request_id, count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
-       sum(output_tokens), coalesce(sum(cost_microusd), 0), count(*) - count(cost_microusd)
-FROM usage WHERE root_request_id IN (SELECT value FROM json_each(?)) GROUP BY root_request_id
+SELECT root_request_id, calls, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
+       cost_microusd, unpriced_calls
+FROM usage_roots WHERE root_request_id IN (SELECT value FROM json_each(?))
 
 -- name: usage_by_day_and_model
-SELECT substr(created_at, 1, 10), provider || '/' || model, count(*), sum(input_tokens), sum(cache_read_tokens),
-       sum(cache_write_tokens), sum(output_tokens), coalesce(sum(cost_microusd), 0),
-       count(*) - count(cost_microusd)
-FROM usage WHERE substr(created_at, 1, 10) >= substr(?, 1, 10)
-GROUP BY substr(created_at, 1, 10), provider, model
+SELECT day, provider || '/' || model, sum(calls), sum(input_tokens), sum(cache_read_tokens),
+       sum(cache_write_tokens), sum(output_tokens), sum(cost_microusd), sum(unpriced_calls)
+FROM usage_days WHERE day >= ? GROUP BY day, provider, model
 
 -- name: usage_by_automation
-SELECT automation AS name, count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
-       sum(output_tokens), coalesce(sum(cost_microusd), 0), count(*) - count(cost_microusd)
-FROM usage WHERE created_at >= ? AND automation IS NOT NULL GROUP BY automation
+SELECT automation, sum(calls), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+       sum(output_tokens), sum(cost_microusd), sum(unpriced_calls)
+FROM usage_days WHERE day >= ? AND automation <> '' GROUP BY automation
 
 -- name: usage_by_root
-SELECT root_request_id, count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
-       sum(output_tokens), coalesce(sum(cost_microusd), 0) AS cost, count(*) - count(cost_microusd)
-FROM usage WHERE created_at >= ? GROUP BY root_request_id ORDER BY cost DESC, root_request_id LIMIT ?
+-- The dearest of each day, of which the dearest: so few rows of a year are looked at.
+SELECT r.root_request_id, r.calls, r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.output_tokens,
+       r.cost_microusd, r.unpriced_calls
+FROM (SELECT DISTINCT day FROM usage_days WHERE day >= :day) AS d
+JOIN usage_roots AS r ON r.root_request_id IN (
+  SELECT root_request_id FROM usage_roots WHERE day = d.day
+  ORDER BY cost_microusd DESC, root_request_id DESC LIMIT :limit)
+ORDER BY r.cost_microusd DESC, r.root_request_id DESC LIMIT :limit
 
 -- name: usage_since
-SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+SELECT coalesce(sum(calls), 0), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
-       count(*) - count(cost_microusd)
-FROM usage WHERE created_at >= ?
+       coalesce(sum(unpriced_calls), 0)
+FROM usage_days WHERE day >= ?
 
 -- name: usage_of_automation
-SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+SELECT coalesce(sum(calls), 0), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
-       count(*) - count(cost_microusd)
-FROM usage WHERE automation = ? AND created_at >= ?
+       coalesce(sum(unpriced_calls), 0)
+FROM usage_days WHERE automation = ? AND day >= ?
 
 -- name: automation_of_dispatcher
 -- Whoever dispatched a worker had asked a model by then, on its own account or on an automation's.
@@ -233,9 +236,9 @@ FROM usage WHERE root_request_id IN (SELECT root_request_id FROM executions WHER
 SELECT coalesce(channel, ''), status, count(*) FROM requests GROUP BY 1, 2 ORDER BY 1, 2
 
 -- name: usage_by_model
-SELECT model, count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
-       coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0)
-FROM usage GROUP BY model ORDER BY model
+SELECT model, sum(calls), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+       sum(output_tokens), sum(cost_microusd)
+FROM usage_days GROUP BY model ORDER BY model
 
 -- name: ended_roots
 -- By when they were made, for the index: none takes longer than what lies between `since` and `at`.
@@ -266,10 +269,10 @@ SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens)
 FROM usage WHERE root_request_id = (SELECT root_request_id FROM requests WHERE id = ?1) AND request_id = ?1
 
 -- name: usage_of_roles
-SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
+SELECT coalesce(sum(calls), 0), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
-       count(*) - count(cost_microusd)
-FROM usage WHERE role IN (SELECT value FROM json_each(?)) AND created_at >= ?
+       coalesce(sum(unpriced_calls), 0)
+FROM usage_days WHERE role IN (SELECT value FROM json_each(?)) AND day >= ?
 
 -- name: record_span
 -- Recorded again after a restart, a span keeps its beginning.

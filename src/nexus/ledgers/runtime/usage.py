@@ -1,4 +1,8 @@
-"""Usage in the runtime ledger: tokens and money, one row for each answer that a provider bills."""
+"""Usage in the runtime ledger: tokens and money, one row for each answer that a provider bills.
+
+The ledger adds each row up as it is written, by day and by message: what is asked for often is read from
+those sums, however many rows there are.
+"""
 
 import json
 from collections.abc import Sequence
@@ -55,9 +59,9 @@ def of_request(connection: apsw.Connection, request_id: str) -> Totals:
     return _totals(connection, "usage_of_request", request_id)
 
 
-def of_roles(connection: apsw.Connection, roles: Sequence[str], since: str) -> Totals:
-    """What some roles cost from a moment on."""
-    return _totals(connection, "usage_of_roles", json.dumps(list(roles)), since)
+def of_roles(connection: apsw.Connection, roles: Sequence[str], day: str) -> Totals:
+    """What some roles cost from a day on, such as `2026-05-31`."""
+    return _totals(connection, "usage_of_roles", json.dumps(list(roles)), day)
 
 
 def of_session(connection: apsw.Connection, session_label: str) -> Totals:
@@ -65,14 +69,14 @@ def of_session(connection: apsw.Connection, session_label: str) -> Totals:
     return _totals(connection, "usage_of_session", session_label)
 
 
-def since(connection: apsw.Connection, moment: str) -> Totals:
-    """What everything cost from a moment on."""
-    return _totals(connection, "usage_since", moment)
+def since(connection: apsw.Connection, day: str) -> Totals:
+    """What everything cost from a day on."""
+    return _totals(connection, "usage_since", day)
 
 
-def of_automation(connection: apsw.Connection, name: str, since: str) -> Totals:
-    """What an automation cost from a moment on, with the workers that it dispatched."""
-    return _totals(connection, "usage_of_automation", name, since)
+def of_automation(connection: apsw.Connection, name: str, day: str) -> Totals:
+    """What an automation cost from a day on, with the workers that it dispatched."""
+    return _totals(connection, "usage_of_automation", name, day)
 
 
 def automation_of_dispatcher(connection: apsw.Connection, worker_request_id: str) -> str | None:

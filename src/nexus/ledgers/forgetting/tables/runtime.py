@@ -118,6 +118,8 @@ TABLES = (
         time=Time("created_at", unless=_HAS_REQUEST),
     ),
     Table("runtime", "usage", kept="tokens and money: no content, and the bill stays right"),
+    Table("runtime", "usage_days", kept="sums of usage, which stays"),
+    Table("runtime", "usage_roots", kept="sums of usage, which stays"),
     Table("runtime", "budget_hits", kept="which budget was used up, and by how much: no content"),
     Table(
         "runtime",
