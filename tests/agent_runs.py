@@ -10,7 +10,16 @@ from nexus import ids
 from nexus.answer import Delta
 from nexus.broker.agent import loop
 from nexus.broker.agent.models import Models
-from nexus.broker.agent.records import Attempt, BegunCall, CallTool, Limits, Message, Outcome, ToolCall
+from nexus.broker.agent.records import (
+    Attempt,
+    BegunCall,
+    CallTool,
+    Estimate,
+    Limits,
+    Message,
+    Outcome,
+    ToolCall,
+)
 from nexus.broker.streams import Streams
 from nexus.broker.tools import Tool
 from nexus.broker.tools.tool import check, parameters
@@ -59,6 +68,7 @@ class MemoryJournal:
     attempts: list[Attempt] = field(default_factory=list[Attempt])
     asked_before: int = 0
     broke: BudgetError | None = None
+    estimates: list[Estimate] = field(default_factory=list[Estimate])
 
     async def message(self, offset: int) -> str | None:
         return self.messages[offset].parts_json if offset in self.messages else None
@@ -83,9 +93,10 @@ class MemoryJournal:
     async def asked(self) -> int:
         return self.asked_before + len(self.attempts)
 
-    async def afford(self) -> None:
+    async def afford(self, estimate: Estimate) -> None:
         if self.broke is not None:
             raise self.broke
+        self.estimates.append(estimate)
 
     @property
     def bill(self) -> Usage:

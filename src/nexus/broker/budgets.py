@@ -1,23 +1,33 @@
 """Budgets: what may be spent, looked at before each request to a model, from what the ledger says was spent.
 
-The sums are the ledger's, so they hold over processes and restarts. A request that is under way is not
-counted until it has ended: runs side by side may go beyond a budget by the requests that they have begun.
+The sums are the ledger's, so they hold over processes and restarts. In the transaction that looks at them a
+request reserves what it may come to, until it is billed. It is refused where a budget is used up, and waits
+where a budget would be used up together with what others have reserved. So however many runs there are, a
+budget is exceeded by one request at most, and by what those under way turn out dearer than estimated.
 """
 
+import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 import apsw
 
 from nexus import clock, ids
 from nexus.answer import MICRO, Totals
+from nexus.broker.agent.records import Estimate
 from nexus.config import BudgetsConfig
 from nexus.errors import BudgetError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import budgets, usage
+from nexus.ledgers.runtime import budgets, reservations, usage
 from nexus.ledgers.runtime.budgets import Budget, NewHit, Unit
+from nexus.ledgers.runtime.reservations import Held, Reservation
+
+_NOTHING: Final = Held()
+# How soon somebody who waits notices that others were billed: soon beside what an answer takes.
+_LOOK_AGAIN_S: Final = 0.2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +48,8 @@ class Standing:
     unit: Unit
     most: float
     used: float
+    held: float = 0.0
+    """What requests under way may yet use of it."""
     automation: str | None = None
 
     @property
@@ -49,6 +61,11 @@ class Standing:
     def is_used_up(self) -> bool:
         return self.used >= self.most
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether those who are under way may use up what is left."""
+        return self.used + self.held >= self.most
+
 
 class Budgets:
     """The budgets of a home."""
@@ -58,49 +75,65 @@ class Budgets:
         self._limits = limits
         self._now = now
 
-    async def check(self, spender: Spender) -> None:
-        """Refuse a further request, and record that, where a budget is used up."""
-        moment = self._now()
+    async def reserve(self, spender: Spender, estimate: Estimate) -> None:
+        """Hold back what a request may come to; refuse it, and record that, where a budget is used up."""
+        if not any(asdict(self._limits).values()):
+            return
+        work = partial(self._reserve, spender=spender, estimate=estimate)
+        while (short := await self._ledgers.runtime.write(work)) is not None:
+            if short.is_used_up:
+                raise refusal(short)
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
-        def work(connection: apsw.Connection) -> Standing | None:
-            standing = of_spender(connection, self._limits, spender, moment)
-            return next((each for each in standing if each.is_used_up), None)
-
-        used_up = await self._ledgers.runtime.read(work)
+    def _reserve(self, connection: apsw.Connection, spender: Spender, estimate: Estimate) -> Standing | None:
+        """The budget that falls short; None where none does, and the estimate is held."""
+        standing = list(of_spender(connection, self._limits, spender, self._now()))
+        taken = [each for each in standing if each.is_taken]
+        used_up = next((each for each in taken if each.is_used_up), None)
         if used_up is not None:
-            await self._ledgers.runtime.write(partial(budgets.record, hit=hit(used_up, spender)))
-            raise refusal(used_up)
+            budgets.record(connection, hit(used_up, spender))
+        elif not taken:
+            reservations.hold(connection, _reservation(spender, estimate))
+        return used_up or next(iter(taken), None)
 
 
 def of_spender(
     connection: apsw.Connection, limits: BudgetsConfig, spender: Spender, now: datetime
 ) -> Iterator[Standing]:
     """The budgets that a run spends from, the narrowest first. What is not limited is not added up."""
+    reserved = reservations.by_others(
+        connection,
+        execution_id=spender.execution_id,
+        root_request_id=spender.root_request_id,
+        automation=spender.automation,
+    )
     if limits.request_usd or limits.request_tokens:
         total = usage.of_root(connection, spender.root_request_id)
-        yield from _standing("request", limits.request_usd, limits.request_tokens, total)
+        yield from _standing("request", limits.request_usd, limits.request_tokens, total, reserved.for_root)
     if spender.automation:
-        yield from of_automation(connection, limits, spender.automation, now)
-    yield from of_home(connection, limits, now)
+        yield from of_automation(connection, limits, spender.automation, now, reserved.for_automation)
+    yield from of_home(connection, limits, now, reserved.for_home)
 
 
 def of_automation(
-    connection: apsw.Connection, limits: BudgetsConfig, name: str, now: datetime
+    connection: apsw.Connection, limits: BudgetsConfig, name: str, now: datetime, held: Held = _NOTHING
 ) -> Iterator[Standing]:
     """What an automation has used of its day."""
     if limits.automation_usd or limits.automation_tokens:
         total = usage.of_automation(connection, name, clock.day(now))
-        yield from _standing("automation", limits.automation_usd, limits.automation_tokens, total, name)
+        yield from _standing("automation", limits.automation_usd, limits.automation_tokens, total, held, name)
 
 
-def of_home(connection: apsw.Connection, limits: BudgetsConfig, now: datetime) -> Iterator[Standing]:
+def of_home(
+    connection: apsw.Connection, limits: BudgetsConfig, now: datetime, held: Held = _NOTHING
+) -> Iterator[Standing]:
     """What the whole home has used of its day and its month."""
     if limits.day_usd or limits.day_tokens:
         total = usage.since(connection, clock.day(now))
-        yield from _standing("day", limits.day_usd, limits.day_tokens, total)
+        yield from _standing("day", limits.day_usd, limits.day_tokens, total, held)
     if limits.month_usd or limits.month_tokens:
         total = usage.since(connection, clock.first_of_month(now))
-        yield from _standing("month", limits.month_usd, limits.month_tokens, total)
+        yield from _standing("month", limits.month_usd, limits.month_tokens, total, held)
 
 
 def refusal(used_up: Standing) -> BudgetError:
@@ -120,15 +153,27 @@ def refusal(used_up: Standing) -> BudgetError:
 
 
 def _standing(
-    budget: Budget, usd: float, tokens: int, total: Totals, automation: str | None = None
+    budget: Budget, usd: float, tokens: int, total: Totals, held: Held, automation: str | None = None
 ) -> Iterator[Standing]:
-    given: tuple[tuple[Unit, float, float], ...] = (
-        ("usd", usd, total.cost_microusd / MICRO),
-        ("tokens", tokens, total.tokens),
+    given: tuple[tuple[Unit, float, float, float], ...] = (
+        ("usd", usd, total.cost_microusd / MICRO, held.cost_microusd / MICRO),
+        ("tokens", tokens, total.tokens, held.tokens),
     )
-    for unit, most, used in given:
+    for unit, most, used, reserved in given:
         if most:
-            yield Standing(budget=budget, unit=unit, most=most, used=used, automation=automation)
+            yield Standing(
+                budget=budget, unit=unit, most=most, used=used, held=reserved, automation=automation
+            )
+
+
+def _reservation(spender: Spender, estimate: Estimate) -> Reservation:
+    return Reservation(
+        execution_id=spender.execution_id,
+        root_request_id=spender.root_request_id,
+        automation=spender.automation or None,
+        tokens=estimate.tokens,
+        cost_microusd=estimate.cost_microusd,
+    )
 
 
 def hit(used_up: Standing, spender: Spender) -> NewHit:

@@ -12,13 +12,13 @@ import apsw
 
 from nexus import clock
 from nexus.answer import Totals
-from nexus.broker.agent.records import Attempt, BegunCall, Message, ToolCall
+from nexus.broker.agent.records import Attempt, BegunCall, Estimate, Message, ToolCall
 from nexus.broker.budgets import Budgets, Spender
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, tool_calls
 from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
-from nexus.ledgers.runtime import spans, usage
+from nexus.ledgers.runtime import reservations, spans, usage
 from nexus.ledgers.runtime.spans import Span
 from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Request
@@ -105,7 +105,7 @@ class LedgerJournal:
         await self._ledgers.runtime.write(partial(spans.record, span=ended))
 
     async def spend(self, attempt: Attempt) -> None:
-        """Record a request to a model and what it used."""
+        """Record a request to a model and what it used, in the place of what was reserved for it."""
         span = Span(
             id=attempt.id.replace("use_", "spn_"),
             request_id=self._request.request_id,
@@ -122,6 +122,7 @@ class LedgerJournal:
         def record(connection: apsw.Connection) -> None:
             spans.record(connection, span)
             usage.record(connection, self._row(attempt, span.id))
+            reservations.release(connection, self._execution_id)
 
         await self._ledgers.runtime.write(record)
 
@@ -132,9 +133,9 @@ class LedgerJournal:
         )
         return total.calls
 
-    async def afford(self) -> None:
-        """Refuse a further request, with a BudgetError, where a budget is used up."""
-        await self._budgets.check(self._spender)
+    async def afford(self, estimate: Estimate) -> None:
+        """Reserve what a request may come to; BudgetError where a budget is used up."""
+        await self._budgets.reserve(self._spender, estimate)
 
     async def used(self) -> Totals:
         """What this run has used."""

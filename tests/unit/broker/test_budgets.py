@@ -14,6 +14,7 @@ from apps import dispatching, settings
 from nexus import clock
 from nexus.app import App
 from nexus.automations import registration
+from nexus.broker.agent.records import Estimate
 from nexus.broker.budgets import Budgets, Spender
 from nexus.config import BudgetsConfig
 from nexus.engine.errors import WorkFailedError
@@ -30,6 +31,7 @@ from nexus.testing import ModelServer, Turn
 
 _LONG_AGO = "2000-01-01"
 _SPENDER = Spender(request_id="req_2", root_request_id="req_1", execution_id="exe_1", automation="notes")
+_ESTIMATE = Estimate(tokens=1_000, cost_microusd=1_000)
 _NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 _INSERT = """
 INSERT INTO usage (id, request_id, root_request_id, automation, provider, model, input_tokens, output_tokens,
@@ -165,7 +167,7 @@ async def test_each_budget_says_which_how_much_and_what_to_do(
 ) -> None:
     await _spend(opened)
     with pytest.raises(BudgetError, match=message) as caught:
-        await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).check(_SPENDER)
+        await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).reserve(_SPENDER, _ESTIMATE)
     assert next(iter(limits)) in caught.value.hint
 
 
@@ -178,24 +180,24 @@ async def test_each_budget_says_which_how_much_and_what_to_do(
 )
 async def test_what_is_left_or_not_limited_may_be_spent(opened: Ledgers, limits: dict[str, Any]) -> None:
     await _spend(opened)
-    await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).check(_SPENDER)
+    await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).reserve(_SPENDER, _ESTIMATE)
     assert await opened.runtime.read(partial(budgets.hits, since=_LONG_AGO)) == []
 
 
 async def test_a_day_and_a_month_begin_anew(opened: Ledgers) -> None:
     await _spend(opened)
     limits = BudgetsConfig(request_usd=0, day_usd=0.1, automation_usd=0.1)
-    await Budgets(opened, limits, lambda: _NOW + timedelta(days=1)).check(_SPENDER)
+    await Budgets(opened, limits, lambda: _NOW + timedelta(days=1)).reserve(_SPENDER, _ESTIMATE)
     monthly = BudgetsConfig(request_usd=0, month_usd=0.1)
-    await Budgets(opened, monthly, lambda: _NOW + timedelta(days=20)).check(_SPENDER)
+    await Budgets(opened, monthly, lambda: _NOW + timedelta(days=20)).reserve(_SPENDER, _ESTIMATE)
 
 
 async def test_a_run_that_is_repeated_is_refused_once(opened: Ledgers) -> None:
     await _spend(opened)
-    checking = Budgets(opened, BudgetsConfig(day_usd=0.1), lambda: _NOW)
+    asking = Budgets(opened, BudgetsConfig(day_usd=0.1), lambda: _NOW)
     for _ in range(2):
         with pytest.raises(BudgetError):
-            await checking.check(_SPENDER)
+            await asking.reserve(_SPENDER, _ESTIMATE)
     assert len(await opened.runtime.read(partial(budgets.hits, since=_LONG_AGO))) == 1
 
 

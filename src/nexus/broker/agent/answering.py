@@ -29,33 +29,49 @@ from nexus.answer import Delta
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent import prices
 from nexus.broker.agent.models import Candidate
-from nexus.broker.agent.records import Attempt
+from nexus.broker.agent.records import Attempt, Estimate
 from nexus.broker.streams import Stream
 
 # Where a provider tells nothing, a token is taken to have this many bytes.
 _BYTES_PER_TOKEN = 4
+# How long an answer is taken to get, before it is there: few are longer.
+_ANSWER_TOKENS = 4_096
 
 
 class Answering:
     """A request that is made once."""
 
-    def __init__(self, candidate: Candidate, stream: Stream) -> None:
+    def __init__(
+        self,
+        candidate: Candidate,
+        stream: Stream,
+        messages: list[ModelMessage],
+        parameters: ModelRequestParameters,
+    ) -> None:
         self._candidate = candidate
         self._stream = stream
+        self._messages = messages
+        self._parameters = parameters
         self._began = time.monotonic()
         self._started_at = clock.timestamp(clock.now())
         self._first_delta_ms: float | None = None
         self._response: StreamedResponse | None = None
-        self._sent_bytes = 0
+        self._sent_bytes = _length_bytes(messages, parameters)
         self._received_bytes = 0
         self.unmeasured = False
         """The answer broke off before the provider said how long the prompt was."""
 
-    async def run(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
+    def estimate(self) -> Estimate:
+        """What it may come to: the prompt as if none of it were cached, and a long answer."""
+        usage = RequestUsage(input_tokens=_tokens(self._sent_bytes), output_tokens=_ANSWER_TOKENS)
+        return Estimate(tokens=usage.total_tokens, cost_microusd=self._cost(usage) or 0)
+
+    async def run(self) -> ModelResponse:
         """The complete answer. Its deltas are published as they come."""
-        model, config = self._candidate.model, self._candidate.config
-        prepared = model.prepare_messages(messages, parameters)
-        self._sent_bytes = _length_bytes(prepared, parameters)
+        self._began = time.monotonic()
+        self._started_at = clock.timestamp(clock.now())
+        model, config, parameters = self._candidate.model, self._candidate.config, self._parameters
+        prepared = model.prepare_messages(self._messages, parameters)
         loop = asyncio.get_running_loop()
         limit = asyncio.timeout(config.timeout_ms / 1000)
         try:

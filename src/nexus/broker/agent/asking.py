@@ -74,10 +74,10 @@ class Asking:
         unmeasured: list[tuple[Answering, Attempt]] = []
         for attempt in range(candidate.config.max_retries + 1):
             self.limits.check(await self.journal.asked())
-            await self.journal.afford()
-            answering = Answering(candidate, self.stream)
+            answering = Answering(candidate, self.stream, messages, parameters)
+            await self.journal.afford(answering.estimate())
             try:
-                response = await answering.run(messages, parameters)
+                response = await answering.run()
             except LimitError:
                 raise
             except asyncio.CancelledError:

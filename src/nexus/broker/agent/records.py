@@ -68,6 +68,16 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What a request to a model may come to, before it is made."""
+
+    tokens: int
+    """In and out."""
+    cost_microusd: int
+    """0 where the price is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """What one run may do, and its whole lineage may ask. Zero: no limit."""
 
@@ -105,15 +115,21 @@ class Journal(Protocol):
         ...
 
     async def spend(self, attempt: Attempt) -> None:
-        """Record a request to a model and what it used; again under its id, where more is known later."""
+        """Record a request to a model and what it used; again under its id, where more is known later.
+
+        What was reserved for it is free again.
+        """
         ...
 
     async def asked(self) -> int:
         """How many requests to models the message at the root and all that it led to have made."""
         ...
 
-    async def afford(self) -> None:
-        """Refuse a further request, with a BudgetError, where a budget is used up."""
+    async def afford(self, estimate: Estimate) -> None:
+        """Reserve what a request may come to; BudgetError where a budget is used up.
+
+        It waits while requests that are under way may take what is left.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ import apsw
 
 from nexus.errors import UsageError
 from nexus.ledgers import sql
-from nexus.ledgers.runtime import steps
+from nexus.ledgers.runtime import reservations, steps
 from nexus.ledgers.text import storable
 
 Mode = Literal["followup", "collect", "steer", "interrupt"]
@@ -92,6 +92,7 @@ def of_request(connection: apsw.Connection, request_id: str, session_label: str)
 def begin(connection: apsw.Connection, execution_id: str) -> Execution | None:
     """Mark a run as running; one that has ended stays as it is. None where it was forgotten."""
     connection.execute(sql.queries("runtime")["begin_execution"], (execution_id,))
+    reservations.release(connection, execution_id)
     return get(connection, execution_id)
 
 
@@ -113,6 +114,7 @@ def end(
     ended = connection.changes() > 0
     if ended:
         steps.drop(connection, execution_id)
+        reservations.release(connection, execution_id)
     if ended and status in {"failed", "timeout"}:
         # What it had taken on was not answered: those runs answer for themselves.
         connection.execute(queries["release_taken"], (execution_id,))

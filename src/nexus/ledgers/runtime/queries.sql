@@ -226,6 +226,24 @@ ON CONFLICT (id) DO NOTHING
 SELECT id, budget, unit, automation, most, used, request_id, root_request_id, execution_id, created_at
 FROM budget_hits WHERE created_at >= ? ORDER BY created_at DESC, id DESC LIMIT ?
 
+-- name: reserve
+INSERT INTO reservations (execution_id, root_request_id, automation, tokens, cost_microusd)
+VALUES (:execution_id, :root_request_id, :automation, :tokens, :cost_microusd)
+ON CONFLICT (execution_id) DO UPDATE
+SET tokens = excluded.tokens, cost_microusd = excluded.cost_microusd, created_at = excluded.created_at
+
+-- name: release_reservation
+DELETE FROM reservations WHERE execution_id = ?
+
+-- name: reserved
+-- By others than the one who asks: for the same message, for the same automation, for all.
+SELECT coalesce(sum(tokens) FILTER (WHERE root_request_id = :root_request_id), 0),
+       coalesce(sum(cost_microusd) FILTER (WHERE root_request_id = :root_request_id), 0),
+       coalesce(sum(tokens) FILTER (WHERE automation = :automation), 0),
+       coalesce(sum(cost_microusd) FILTER (WHERE automation = :automation), 0),
+       coalesce(sum(tokens), 0), coalesce(sum(cost_microusd), 0)
+FROM reservations WHERE execution_id <> :execution_id
+
 -- name: usage_of_session
 SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),

@@ -304,6 +304,16 @@ CREATE TABLE budget_hits (
 CREATE INDEX budget_hits_created ON budget_hits (created_at);
 CREATE INDEX budget_hits_root ON budget_hits (root_request_id);
 
+CREATE TABLE reservations (
+  -- What requests to models that are under way may cost, so that runs side by side do not spend it twice.
+  execution_id     TEXT PRIMARY KEY,   -- executions: a run asks one model at a time
+  root_request_id  TEXT NOT NULL,
+  automation       TEXT,               -- on whose account, where an automation caused it
+  tokens           INTEGER NOT NULL,
+  cost_microusd    INTEGER NOT NULL,   -- 0 where the price is not known
+  created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT;
+
 CREATE TABLE spans (
   -- The trace: stages, hooks, executions, model and tool calls, each with when and how long.
   id               TEXT PRIMARY KEY,   -- spn_…

@@ -186,3 +186,15 @@ async def test_a_cancelled_run_stops_and_lets_go(made: Callable[..., Run], serve
     with pytest.raises(asyncio.CancelledError):
         await task
     await server.until(lambda: server.exchanges[0].answer.outcome == "hung_up")
+
+
+async def test_what_is_reserved_for_a_request_is_what_it_uses_or_more(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    server.script("Snow.")
+    run = made()
+    await run("How is the weather in Bern? " * 50)
+    (estimate,) = run.journal.estimates
+    bill = run.journal.bill
+    used = bill.input_tokens + bill.cache_read_tokens + bill.cache_write_tokens + bill.output_tokens
+    assert used <= estimate.tokens < used + 5_000
