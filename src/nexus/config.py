@@ -134,6 +134,18 @@ class ProviderConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PriceConfig:
+    """What a model costs, in US dollars for a million tokens: in a section such as `[prices."ollama/qwen3"]`.
+
+    It is for models that the public list of prices does not have, and wins over that list. 0: free.
+    """
+
+    fresh_usd: float = _setting(0.0, "What is read and is in no cache, and what is written to one.")
+    cached_usd: float = _setting(0.0, "What is read from a cache.")
+    output_usd: float = _setting(0.0, "What the model answers.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class AgentsConfig:
     """Limits of agents. What they may spend is in [budgets]."""
 
@@ -153,7 +165,8 @@ class AgentsConfig:
 class BudgetsConfig:
     """What may be spent, in US dollars and in tokens, looked at before each request to a model. 0: no limit.
 
-    Money counts where the price of a model is known, tokens always. Days and months are those of UTC.
+    Money counts where the price of a model is known, by the public list or by [prices.NAME], tokens always.
+    Days and months are those of UTC.
     """
 
     request_usd: float = _setting(10.0, "The most money for one message and all work that it leads to.")
@@ -250,6 +263,7 @@ class Config:
     memory: MemoryConfig = MemoryConfig()
     models: ModelsConfig = ModelsConfig()
     providers: dict[str, ProviderConfig] = field(default_factory=_providers)
+    prices: dict[str, PriceConfig] = field(default_factory=dict[str, PriceConfig])
     agents: AgentsConfig = AgentsConfig()
     budgets: BudgetsConfig = BudgetsConfig()
     tools: ToolsConfig = ToolsConfig()

@@ -59,8 +59,14 @@ def test_what_is_off_is_said_with_why_and_a_killed_one_leaves_nothing_in_the_way
     assert first.told["warnings"] == []
     first.kill()
     assert who_serves(home) is None
-    with serving(home, environment(None), "--host", "0.0.0.0") as again:
-        assert "unencrypted" in again.told["warnings"][0]
+    unpriced = {
+        "NEXUS_MODELS_MANAGER": "far/large",
+        "NEXUS_PROVIDERS_FAR_BASE_URL": "https://models.example/v1",
+    }
+    with serving(home, {**environment(None), **unpriced}, "--host", "0.0.0.0") as again:
+        reachable, unlimited = again.told["warnings"]
+        assert "unencrypted" in reachable
+        assert '[prices."far/large"]' in unlimited
         assert again.url.startswith("http://127.0.0.1:")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nexus import config
-from nexus.config import Config, McpConfig, ProviderConfig
+from nexus.config import Config, McpConfig, PriceConfig, ProviderConfig
 from nexus.errors import ConfigError
 
 
@@ -38,6 +38,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "memory": asdict(Config().memory),
         "models": {role: [] for role in asdict(Config().models)},
         "providers": {"NAME": asdict(ProviderConfig())},
+        "prices": {"NAME": asdict(PriceConfig())},
         "agents": asdict(Config().agents),
         "budgets": asdict(Config().budgets),
         "tools": {**asdict(Config().tools), "directories": []},
@@ -51,7 +52,8 @@ def test_every_setting_is_described() -> None:
     described = {
         (section, entry.key) for section, about, entries in config.settings() for entry in entries if about
     }
-    named = {"providers": {"NAME": asdict(ProviderConfig())}, "mcp": {"NAME": asdict(McpConfig())}}
+    kinds = {"providers": ProviderConfig, "prices": PriceConfig, "mcp": McpConfig}
+    named = {name: {"NAME": asdict(kind())} for name, kind in kinds.items()}
     plain = {name: section for name, section in asdict(Config()).items() if name not in named}
     wanted = {**plain, **{f"{name}.NAME": tables["NAME"] for name, tables in named.items()}}
     assert described == {(name, key) for name, section in wanted.items() for key in section}
@@ -142,6 +144,8 @@ worker = "local/qwen"
 base_url = "http://localhost:8080/v1"
 [providers.anthropic]
 max_retries = 1
+[prices."local/qwen"]
+output_usd = 2
 [mcp.notes]
 command = "notes-server"
 args = ["--read-only"]
@@ -154,6 +158,7 @@ def test_providers_and_servers_have_names_that_the_owner_chooses(tmp_path: Path)
     assert loaded.models.manager == ("anthropic/claude-opus-5", "local/qwen")
     assert loaded.models.worker == ("local/qwen",)
     assert loaded.providers["local"] == ProviderConfig(base_url="http://localhost:8080/v1")
+    assert loaded.prices == {"local/qwen": PriceConfig(output_usd=2.0)}
     assert loaded.mcp["notes"].args == ("--read-only",)
     assert loaded.mcp["notes"].env == {"TOKEN": "env:NOTES_TOKEN"}
 

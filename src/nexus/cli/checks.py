@@ -142,6 +142,8 @@ def _configuration(home: Home) -> Iterator[Finding]:
 
 
 def _models(loaded: config.Config) -> Iterator[Finding]:
+    for problem in model_checks.unlimited(loaded):
+        yield Finding(check="budgets", level="warning", message=problem.message, remedy=problem.hint)
     missing = list(model_checks.problems(loaded))
     for problem in missing:
         yield Finding(check="models", level="warning", message=problem.message, remedy=problem.hint)

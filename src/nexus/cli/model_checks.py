@@ -1,4 +1,4 @@
-"""What `nexus doctor` says about models: whether one is set, and whether its key is where it should be."""
+"""What is said about models: whether one is set, where its key is, and whether its price is known."""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -23,6 +23,31 @@ def problems(config: Config) -> Iterator[ConfigError]:
                 secrets.read(source)
             except ConfigError as error:
                 yield ConfigError(f"{name}: {error.message}", hint=error.hint)
+
+    for name in config.prices:
+        if name.partition("/")[0] not in config.providers:
+            yield ConfigError(
+                f"[prices.{name}] names no model", hint='Write `[prices."provider/model"]`, with the quotes.'
+            )
+
+
+def unlimited(config: Config) -> Iterator[ConfigError]:
+    """The models that no budget in money limits, because their price is not known."""
+    # Imported here, because the list of prices is long.
+    from nexus.broker.agent import prices
+
+    budgets = ", ".join(f"`{name}`" for name in prices.budgets_in_money(config.budgets))
+    for name in prices.unpriced(config):
+        yield ConfigError(
+            f"{budgets} in [budgets] cannot limit {name}: its price is not known",
+            hint=f'Write `[prices."{name}"]` with `fresh_usd`, `cached_usd` and `output_usd`, in US dollars '
+            "for a million tokens, into config.toml (0: it is free), or set a budget in tokens.",
+        )
+
+
+def warnings(config: Config) -> list[str]:
+    """The same in a sentence each, with what to do."""
+    return [f"{problem.message}. {problem.hint}" for problem in unlimited(config)]
 
 
 def chosen(config: Config) -> str:

@@ -15,6 +15,7 @@ from nexus import __version__, secrets
 from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
+from nexus.cli import model_checks
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.config import Config
@@ -83,7 +84,7 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "embedding_model": waiting.model_id,
         "waiting_to_be_embedded": waiting.depth,
         "off": await _off(app, [each.name for each in found if each.status == "disabled"]),
-        "warnings": _warnings(app.config.gateway.host),
+        "warnings": [*_warnings(app.config.gateway.host), *model_checks.warnings(app.config)],
     }
 
 

@@ -9,6 +9,7 @@ import click
 
 from nexus import config
 from nexus.answer import MICRO
+from nexus.cli import model_checks
 from nexus.cli.place import counted, opened_home
 from nexus.cli.tables import print_table
 from nexus.home import Home
@@ -50,6 +51,8 @@ def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
     _messages(picture["messages"])
     _standing(picture["budgets"])
     _hits(picture["hits"])
+    for warning in picture["warnings"]:
+        click.secho(f"\nWarning: {warning}", fg="yellow", err=True)
 
 
 async def _picture(home: Home, settings: config.Config, days: int, limit: int) -> dict[str, Any]:
@@ -62,6 +65,7 @@ async def _picture(home: Home, settings: config.Config, days: int, limit: int) -
             "messages": await views.messages(ledgers, days=days, limit=limit),
             "budgets": await views.standing(ledgers, settings.budgets),
             "hits": await views.hits(ledgers, days=days),
+            "warnings": model_checks.warnings(settings),
         }
 
 
@@ -71,6 +75,7 @@ def _plain(picture: dict[str, Any]) -> dict[str, Any]:
         "messages": [asdict(each) for each in picture["messages"]],
         "budgets": [{**asdict(each), "setting": each.setting} for each in picture["budgets"]],
         "hits": [asdict(each) for each in picture["hits"]],
+        "warnings": picture["warnings"],
     }
 
 

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from nexus.cli.checks import examine
 from nexus.cli.findings import Finding
+from nexus.cli.usage import usage
 from nexus.home import Home
 
 
@@ -44,3 +46,30 @@ def test_with_a_key_the_order_of_the_managers_models_is_shown(
 def test_a_name_that_is_no_model_is_a_warning(home: Home, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("NEXUS_MODELS_WORKER", name)
     assert [finding.level for finding in _found(home)] == ["warning", "ok"]
+
+
+def test_a_model_that_no_budget_in_money_can_limit_is_a_warning_that_says_what_to_write(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEXUS_MODELS_MANAGER", "far/large")
+    monkeypatch.setenv("NEXUS_PROVIDERS_FAR_BASE_URL", "https://models.example/v1")
+    found = [each for each in examine(home, thorough=False) if each.check == "budgets"]
+    assert [each.level for each in found] == ["warning"]
+    assert found[0].message == "`request_usd` in [budgets] cannot limit far/large: its price is not known"
+    assert '[prices."far/large"]' in found[0].remedy
+    home.config_file.write_text('[prices."far/large"]\nfresh_usd = 1\n', encoding="utf-8")
+    assert [each for each in examine(home, thorough=False) if each.check == "budgets"] == []
+
+
+def test_a_price_of_no_model_is_a_warning(home: Home) -> None:
+    home.config_file.write_text("[prices.large]\nfresh_usd = 1\n", encoding="utf-8")
+    messages = [each.message for each in _found(home)]
+    assert "[prices.large] names no model" in messages
+
+
+def test_usage_warns_of_it_in_a_sentence(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXUS_MODELS_MANAGER", "far/large")
+    monkeypatch.setenv("NEXUS_PROVIDERS_FAR_BASE_URL", "https://models.example/v1")
+    shown = CliRunner().invoke(usage, obj=str(home.root))
+    assert shown.exit_code == 0
+    assert "Warning: `request_usd` in [budgets] cannot limit far/large" in shown.stderr

@@ -158,8 +158,8 @@ class Answering:
         return f"the answer paused for more than {config.stall_ms} ms"
 
     def _cost(self, usage: RequestUsage) -> int | None:
-        model = self._candidate.model
-        return prices.cost_microusd(usage, model=model.model_name, base_url=model.base_url or "")
+        model, price = self._candidate.model, self._candidate.price
+        return prices.cost_microusd(usage, model=model.model_name, base_url=model.base_url or "", price=price)
 
 
 def _tokens(length_bytes: int) -> int:

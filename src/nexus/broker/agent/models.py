@@ -16,7 +16,7 @@ from pydantic_ai.settings import ModelSettings
 from nexus import secrets
 from nexus.broker.agent.clients.client import Client, Connect, Opening
 from nexus.broker.agent.roles import models_of
-from nexus.config import Config, ProviderConfig
+from nexus.config import Config, PriceConfig, ProviderConfig
 from nexus.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ class Candidate:
     model: Model[Any]
     settings: ModelSettings
     config: ProviderConfig
+    price: PriceConfig | None = None
+    """The owner's own, where the settings have one."""
 
 
 @dataclass
@@ -105,6 +107,7 @@ class Models:
             model=client.model(model),
             settings=client.settings,
             config=config,
+            price=self.config.prices.get(name),
         )
 
     async def _connected(self, config: ProviderConfig) -> Client:

@@ -1,27 +1,82 @@
-"""What a request cost, by the public list of prices."""
+"""What a request cost: by the owner's own price of the model, else by the public list of prices."""
 
+import ipaddress
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields
 from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from genai_prices import Usage, calc_price
-from pydantic_ai.usage import RequestUsage
 
-_MICRO = Decimal(1_000_000)
+from nexus.config import BudgetsConfig, Config, ModelsConfig, PriceConfig, ProviderConfig
+
+if TYPE_CHECKING:
+    from pydantic_ai.usage import RequestUsage
+
+_MICRO: Final = Decimal(1_000_000)
+_ADDRESSES: Final = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
+"""Where a provider is that has no address in the settings."""
 
 
-def cost_microusd(usage: RequestUsage, *, model: str, base_url: str) -> int | None:
-    """The price in millionths of a dollar, rounded; None where the list does not have the model.
+def cost_microusd(
+    usage: "RequestUsage", *, model: str, base_url: str, price: PriceConfig | None = None
+) -> int | None:
+    """The price in millionths of a dollar, rounded; None where nobody knows it.
 
     The address tells who sends the bill. What the settings call the provider does not: a server of one's own
     may go by any name.
     """
-    used = Usage(
+    if price is not None:
+        # So many dollars for a million are so many millionths for one.
+        fresh = usage.input_tokens - usage.cache_read_tokens
+        used = (fresh, usage.cache_read_tokens, usage.output_tokens)
+        prices = (price.fresh_usd, price.cached_usd, price.output_usd)
+        return round(sum(tokens * each for tokens, each in zip(used, prices, strict=True)))
+    listed = Usage(
         input_tokens=usage.input_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
         output_tokens=usage.output_tokens,
     )
     try:
-        price = calc_price(used, model, provider_api_url=base_url)
+        return round(calc_price(listed, model, provider_api_url=base_url).total_price * _MICRO)
     except LookupError:
         return None
-    return round(price.total_price * _MICRO)
+
+
+def budgets_in_money(limits: BudgetsConfig) -> list[str]:
+    """The budgets in US dollars that are set, by their names in [budgets]."""
+    return [each.name for each in fields(limits) if each.name.endswith("_usd") and getattr(limits, each.name)]
+
+
+def unpriced(config: Config) -> Iterator[str]:
+    """The models that the settings name, that a budget in money is set for, and whose price nobody knows.
+
+    A model on this machine is taken to be free, unless the owner has set a budget of their own.
+    """
+    if not budgets_in_money(config.budgets):
+        return
+    own = config.budgets != BudgetsConfig()
+    named = {name for role in fields(ModelsConfig) for name in getattr(config.models, role.name)}
+    for name in sorted(named - config.prices.keys()):
+        provider, _, model = name.partition("/")
+        known = config.providers.get(provider)
+        if known is None or (_is_here(known) and not own):
+            continue
+        try:
+            calc_price(Usage(input_tokens=1), model, provider_api_url=_address(known))
+        except LookupError:
+            yield name
+
+
+def _address(provider: ProviderConfig) -> str:
+    return provider.base_url or _ADDRESSES[provider.kind]
+
+
+def _is_here(provider: ProviderConfig) -> bool:
+    host = urlsplit(_address(provider)).hostname or ""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
