@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import tomlkit
-from tomlkit.exceptions import ParseError
+from tomlkit.exceptions import TOMLKitError
 
 from nexus.cli.mcp_clients import NAME, Client, Launch
 from nexus.errors import UsageError
@@ -45,6 +45,16 @@ def alone(client: Client, launch: Launch) -> str:
 
 def write(file: Path, text: str) -> Path | None:
     """Replace the file, whole or not at all; returns where the old one was kept."""
+    try:
+        return _replace(file, text)
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be written, so it was left as it is: {error.strerror or error}",
+            hint="Check that the folder can be written and that its disk has room.",
+        ) from None
+
+
+def _replace(file: Path, text: str) -> Path | None:
     file.parent.mkdir(parents=True, exist_ok=True)
     # A list that is a link to somewhere (people keep their settings under version control) stays one.
     target = file.resolve()
@@ -71,16 +81,45 @@ def _keep(file: Path) -> Path:
 
 
 def _read(client: Client, file: Path) -> Document:
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
     try:
-        if client.form == "toml":
-            return tomlkit.parse(text)
-        found: object = json.loads(text) if text.strip() else {}
-    except (ValueError, ParseError) as error:
+        text = _content(file)
+        return tomlkit.parse(text) if client.form == "toml" else _parsed(text)
+    except OSError as error:
+        raise _unreadable(client, file, error.strerror or str(error)) from None
+    except UnicodeError:
+        raise _unreadable(client, file, "it is not text in UTF-8") from None
+    except RecursionError:
+        raise _unreadable(client, file, "it is nested too deeply") from None
+    except (ValueError, TOMLKitError) as error:
         raise _unreadable(client, file, str(error)) from None
+
+
+def _content(file: Path) -> str:
+    if file.is_symlink() and not file.exists():
+        raise ValueError(f"it is a link to {file.readlink()}, which is not there")
+    if not file.exists():
+        return ""
+    if not file.is_file():
+        raise ValueError("it is no file")
+    return file.read_text(encoding="utf-8")
+
+
+def _parsed(text: str) -> Document:
+    found: object = json.loads(text, object_pairs_hook=_once) if text.strip() else {}
     if not isinstance(found, dict):
-        raise _unreadable(client, file, "it holds no object")
+        raise ValueError("it holds no object")
+    # An escape may stand for half a character, which no file can be written with.
+    json.dumps(found, ensure_ascii=False).encode()
     return cast("Document", found)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. Of a key that is there twice one value would be lost when the file is written again."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key in found if sum(key == other for other, _ in pairs) > 1)
+        raise ValueError(f"{twice!r} is there twice")
+    return found
 
 
 def _servers(client: Client, file: Path, document: Document) -> Document:

@@ -1,7 +1,9 @@
 """Writing the memory into the settings of other programs."""
 
 import json
+import os
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -88,14 +90,65 @@ def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
     assert real.read_text() == '{"a": 1}'
 
 
-@pytest.mark.parametrize("text", ["{ // mine\n}", "[]", '{"mcpServers": []}'])
-def test_a_file_that_cannot_be_understood_is_left_alone(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "mcp.json"
-    file.write_text(text)
-    with pytest.raises(UsageError, match="left as it is") as caught:
-        listed(client("cursor"), file, _LAUNCH)
-    assert "--print" in caught.value.hint
-    assert file.read_text() == text
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("cursor", b"{ // mine\n}", "line 1"),
+        ("cursor", b"[]", "no object"),
+        ("cursor", b'{"mcpServers": []}', "no object"),
+        ("cursor", b'{"theme": "d\xe4rk"}', "UTF-8"),
+        ("cursor", '{"theme": "dark"}'.encode("utf-16"), "UTF-8"),
+        ("cursor", b'{"mcpServers": {"a": {}, "b": {}, "a": {}}}', "'a' is there twice"),
+        ("cursor", b'{"theme": "\\ud800"}', "UTF-8"),
+        ("cursor", b"[" * 100_000, "nested too deeply"),
+        ("cursor", b'{"n": ' + b"9" * 5_000 + b"}", "digits"),
+        ("codex", b"model = ", "line 1"),
+        ("codex", b"model = 1\nmodel = 2\n", "model"),
+        ("codex", b"[mcp_servers.a]\n[mcp_servers.a]\n", "a"),
+        ("codex", b'model = "l\xe4rge"', "UTF-8"),
+        ("codex", b"mcp_servers = 3", "no object"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_left_alone(
+    name: str, content: bytes, why: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "settings"
+    file.write_bytes(content)
+    for act in (partial(listed, launch=_LAUNCH), unlisted):
+        with pytest.raises(UsageError, match="left as it is: ") as caught:
+            act(client(name), file)
+        assert why in caught.value.message.partition("left as it is: ")[2]
+        assert "--print" in caught.value.hint
+    assert file.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_link_to_nothing_is_told_and_stays(tmp_path: Path) -> None:
+    link, around = tmp_path / "mcp.json", tmp_path / "around.json"
+    link.symlink_to(tmp_path / "dotfiles" / "mcp.json")
+    around.symlink_to(around)
+    for file in (link, around):
+        with pytest.raises(UsageError, match="which is not there"):
+            listed(client("cursor"), file, _LAUNCH)
+        assert file.is_symlink()
+    assert not (tmp_path / "dotfiles").exists()
+
+
+def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+    folder, pipe = tmp_path / "folder", tmp_path / "pipe"
+    folder.mkdir()
+    os.mkfifo(pipe)
+    for file in (folder, pipe):
+        with pytest.raises(UsageError, match="it is no file"):
+            listed(client("cursor"), file, _LAUNCH)
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(UsageError, match="cannot be written") as caught:
+        write(tmp_path / "taken" / "mcp.json", "{}")
+    assert "folder" in caught.value.hint
+    assert (tmp_path / "taken").read_text() == "mine"
 
 
 def test_an_unknown_client_is_told_which_are_known() -> None:
