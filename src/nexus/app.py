@@ -119,8 +119,8 @@ class App:
             await self.engine.open(serve=self._serve)
             opening.push_async_callback(self.automations.settle)
             await self.automations.start(serve=self._serve)
+            opening.push_async_callback(self.embedding.stop)
             if self._serve:
-                opening.push_async_callback(self.embedding.stop)
                 self.embedding.start()
                 await self._upkeep.schedule()
                 await self.conclusions.schedule()

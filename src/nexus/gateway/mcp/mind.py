@@ -1,8 +1,7 @@
 """A home's memory as programs elsewhere use it: what each tool does, without the protocol."""
 
 from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -10,7 +9,7 @@ import apsw
 
 from nexus.app import App
 from nexus.broker.agent.roles import models_of
-from nexus.errors import GatewayError, ModelFileError
+from nexus.errors import GatewayError
 from nexus.gateway.mcp.answers import (
     Episode,
     Episodes,
@@ -26,7 +25,6 @@ from nexus.ledgers import events
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.runtime import requests
 from nexus.memory import views
-from nexus.memory.embedding import embed_new
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall import Query, Result
 from nexus.memory.references import meant
@@ -35,6 +33,8 @@ from nexus.roles.reflection import Asking
 from nexus.serving import serving
 
 CHANNEL = "mcp"
+# Enough to embed what was remembered a moment ago; a large backlog is not waited for.
+_CATCH_UP_SHARE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Mind:
     """The memory of an open home.
 
     Where this process does not serve the home, another one may, or none: then what was written is embedded
-    here before a search, and a question that needs a model cannot be answered.
+    here, and a question that needs a model cannot be answered.
     """
 
     def __init__(self, app: App, *, serves: bool) -> None:
@@ -63,10 +63,11 @@ class Mind:
         self._serves = serves
 
     async def recall(self, query: Query) -> Recalled:
-        """What is remembered about a question."""
-        if not self._serves:
-            with suppress(ModelFileError):
-                await embed_new(self.app.ledgers, await self.app.embedding.vectors())
+        """What is remembered about a question, within its deadline."""
+        if not self._serves and query.deadline_ms:
+            catch_up_ms = round(query.deadline_ms * _CATCH_UP_SHARE)
+            await self.app.embedding.catch_up(catch_up_ms / 1000)
+            query = replace(query, deadline_ms=query.deadline_ms - catch_up_ms)
         found = await (await self.app.recall()).find(query)
         return Recalled(
             memories=[_memory(result) for result in found.results], left_out=list(found.late_arms)

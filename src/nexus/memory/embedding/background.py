@@ -15,7 +15,7 @@ from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.backlog import Backlog, backlog
 from nexus.memory.embedding.embedder import Embedder
-from nexus.memory.embedding.job import Pass
+from nexus.memory.embedding.job import Pass, Thread
 from nexus.memory.embedding.vectors import Vectors, serving_model
 
 WORK: Final = "embedding"
@@ -44,6 +44,7 @@ class Background:
         self._careful = True
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._catching_up: asyncio.Task[None] | None = None
         jobs.register(WORK, self._run, retry=_RETRY)
 
     def start(self) -> None:
@@ -52,16 +53,25 @@ class Background:
         self._task = asyncio.create_task(self._ask())
 
     async def stop(self) -> None:
-        """Ask no more. A job that runs is the engine's to stop."""
-        if self._task is not None:
-            self._task.cancel()
+        """Ask no more, and embed no more here. A job that runs is the engine's to stop."""
+        for task in filter(None, (self._task, self._catching_up)):
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+                await task
+        self._task = self._catching_up = None
 
     def wake(self) -> None:
         """Something was written."""
         self._wanted.set()
+
+    async def catch_up(self, wait_s: float) -> None:
+        """Embed what is missing without the engine, for a process that does not serve the home.
+
+        It is waited for so long at most; what is left then is embedded meanwhile.
+        """
+        if self._catching_up is None or self._catching_up.done():
+            self._catching_up = asyncio.create_task(self._embed_here())
+        await asyncio.wait({self._catching_up}, timeout=wait_s)
 
     @property
     def embedder(self) -> Embedder | None:
@@ -87,15 +97,24 @@ class Background:
 
     async def _run(self, context: Context, payload: Any) -> dict[str, Any]:
         try:
-            vectors = await self._opened(None)
+            return {"embedded": await self._embed(context.thread)}
         except ModelFileError as error:
             return {"embedded": 0, "waits_for": error.message}
-        made = await Pass(
-            ledgers=self._ledgers, vectors=vectors, careful=self._careful, thread=context.thread
-        ).run()
+
+    async def _embed_here(self) -> None:
+        try:
+            with suppress(ModelFileError):
+                await self._embed(asyncio.to_thread)
+        except Exception:
+            # Searches go on with the vectors that are there, and the next one tries again.
+            _log.exception("What is new could not be embedded")
+
+    async def _embed(self, thread: Thread) -> int:
+        vectors = await self._opened(None)
+        made = await Pass(ledgers=self._ledgers, vectors=vectors, careful=self._careful, thread=thread).run()
         self._careful = False
         await vectors.serve()
-        return {"embedded": made}
+        return made
 
     async def _opened(self, model_id: str | None) -> Vectors:
         key = model_id or self.model_id

@@ -1,6 +1,7 @@
 """Embedding on a real engine: every write is embedded soon, and a new model takes over when complete."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -49,6 +50,44 @@ async def test_what_was_there_and_what_is_written_is_embedded(opened: Ledgers, t
         await drained(background)
 
     assert embedder.embedded == ["written before", "written meanwhile"]
+
+
+async def test_a_process_that_does_not_serve_catches_up_and_waits_no_longer_than_it_may(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    facts = [{"operation": "fact", "fact": f"fact {n}"} for n in range(600)]
+    await Memory(opened).run("batch", facts)
+    embedder = Hashes()
+    embedder.gate.clear()
+    engine = Engine(Settings(database=tmp_path / "engine.db"))
+    background = Background(opened, Jobs(engine), only(embedder), "hashes@1")
+    began = time.monotonic()
+    for _ in range(2):
+        await background.catch_up(0.1)
+    assert time.monotonic() - began < 25, "it waited for the gate"
+    assert embedder.embedded == []
+    embedder.gate.set()
+    await background.catch_up(60)
+    assert (await background.backlog()).depth == 0
+    assert len(embedder.embedded) == 600
+
+    await Memory(opened).run("fact", {"fact": "one more"})
+    await background.catch_up(60)
+    assert embedder.embedded[600:] == ["one more"]
+    await background.stop()
+
+
+async def test_what_is_being_embedded_is_left_when_the_process_ends(opened: Ledgers, tmp_path: Path) -> None:
+    await Memory(opened).run("fact", {"fact": "never"})
+    embedder = Hashes()
+    embedder.gate.clear()
+    background = Background(
+        opened, Jobs(Engine(Settings(database=tmp_path / "engine.db"))), only(embedder), "hashes@1"
+    )
+    await background.catch_up(0.1)
+    await background.stop()
+    embedder.gate.set()
+    assert (await background.backlog()).depth == 1
 
 
 async def test_a_burst_is_few_jobs(opened: Ledgers, tmp_path: Path) -> None:
