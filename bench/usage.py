@@ -103,7 +103,7 @@ async def measure(home: Home, rounds: int) -> list[Figure]:
             ),
             await _compared(
                 "the ten dearest messages of a year",
-                partial(views.messages, opened, days=_DAYS),
+                partial(views.dearest, opened, days=_DAYS),
                 partial(rows, _ROWS_BY_ROOT, year),
                 rounds,
             ),

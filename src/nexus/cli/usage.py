@@ -3,7 +3,7 @@
 import asyncio
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nexus.answer import Totals
-    from nexus.broker.budgets import Standing
-    from nexus.gateway.views.usage import Spent
+    from nexus.gateway.views.usage import Budget, Message, Report, Spent
     from nexus.ledgers.runtime.budgets import Hit
 
 _COLUMNS = ("calls#", "fresh#", "cached#", "written#", "out#", "cost#")
@@ -37,46 +36,28 @@ def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
     Budgets are set in the section [budgets] of config.toml. Days are those of UTC.
     """
     home, settings = opened_home(ctx)
-    picture = asyncio.run(_picture(home, settings, days, limit))
+    report = asyncio.run(_report(home, settings, days, limit))
     if as_json:
-        click.echo(json.dumps(_plain(picture), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(asdict(report), indent=2, ensure_ascii=False))
         return
-    spent = picture["spent"]
-    click.echo(
-        f"{counted(days, 'day')}: {counted(spent.total.calls, 'call')} of models, {_cost(spent.total)}"
-    )
-    _table("day", [each for each in spent.days if each.total.calls])
-    _table("model", spent.models)
-    _table("automation", spent.automations)
-    _messages(picture["messages"])
-    _standing(picture["budgets"])
-    _hits(picture["hits"])
-    for warning in picture["warnings"]:
+    total = report.total
+    click.echo(f"{counted(days, 'day')}: {counted(total.calls, 'call')} of models, {_cost(total)}")
+    _table("day", [each for each in report.days if each.total.calls])
+    _table("model", report.models)
+    _table("automation", report.automations)
+    _messages(report.messages)
+    _budgets(report.budgets)
+    _hits(report.hits)
+    for warning in model_checks.warnings(settings):
         click.secho(f"\nWarning: {warning}", fg="yellow", err=True)
 
 
-async def _picture(home: Home, settings: config.Config, days: int, limit: int) -> dict[str, Any]:
+async def _report(home: Home, settings: config.Config, days: int, messages: int) -> "Report":
     from nexus.gateway.views import usage as views
     from nexus.ledgers import Ledgers
 
     async with Ledgers(home, settings.ledgers) as ledgers:
-        return {
-            "spent": await views.spent(ledgers, days=days),
-            "messages": await views.messages(ledgers, days=days, limit=limit),
-            "budgets": await views.standing(ledgers, settings.budgets),
-            "hits": await views.hits(ledgers, days=days),
-            "warnings": model_checks.warnings(settings),
-        }
-
-
-def _plain(picture: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **asdict(picture["spent"]),
-        "messages": [asdict(each) for each in picture["messages"]],
-        "budgets": [{**asdict(each), "setting": each.setting} for each in picture["budgets"]],
-        "hits": [asdict(each) for each in picture["hits"]],
-        "warnings": picture["warnings"],
-    }
+        return await views.report(ledgers, settings, days=days, messages=messages)
 
 
 def _table(what: str, parts: "Iterable[Spent]") -> None:
@@ -86,17 +67,17 @@ def _table(what: str, parts: "Iterable[Spent]") -> None:
         print_table((what, *_COLUMNS), lines)
 
 
-def _messages(messages: "Iterable[Any]") -> None:
+def _messages(messages: "Iterable[Message]") -> None:
     lines = [(each.request_id, each.asked[:_ASKED_CHARACTERS], _cost(each.total)) for each in messages]
     if lines:
         click.echo()
         print_table(("dearest message", "", "cost#"), lines)
 
 
-def _standing(standing: "Iterable[Standing]") -> None:
+def _budgets(budgets: "Iterable[Budget]") -> None:
     lines = [
         (each.setting, each.automation or "", _amount(each.used, each.unit), _amount(each.most, each.unit))
-        for each in standing
+        for each in budgets
     ]
     if lines:
         click.echo()

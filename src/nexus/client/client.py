@@ -120,9 +120,9 @@ class Client:
         """Entities, those that changed last first: a page with `items` and `next`."""
         return await self._wire.get("/api/memory/entities", **which)
 
-    async def usage(self, days: int = 30) -> dict[str, Any]:
-        """What the last days cost."""
-        return await self._wire.get("/api/usage", days=days)
+    async def usage(self, days: int = 30, messages: int = 10) -> dict[str, Any]:
+        """What the last days cost, how far the `budgets` are used, and the `hits`: what they refused."""
+        return await self._wire.get("/api/usage", days=days, messages=messages)
 
     async def login_url(self) -> str:
         """A link that opens the dashboard once."""

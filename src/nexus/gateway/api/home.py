@@ -12,7 +12,7 @@ from nexus.gateway.errors import JSON_PROBLEMS
 from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.views import settings, usage
 from nexus.gateway.views.settings import Section
-from nexus.gateway.views.usage import Usage
+from nexus.gateway.views.usage import Report
 
 router = APIRouter(tags=["home"])
 
@@ -38,10 +38,12 @@ async def get_metrics(home: Home, metrics: HomeMetrics) -> Response:
 
 @router.get("/usage")
 async def get_usage(
-    home: Home, days: Annotated[int, Query(ge=1, le=366, description="How many, today among them.")] = 30
-) -> Usage:
-    """What the last days cost: by day, by model and by automation."""
-    return await usage.spent(home.ledgers, days=days)
+    home: Home,
+    days: Annotated[int, Query(ge=1, le=366, description="How many, today among them.")] = 30,
+    messages: Annotated[int, Query(ge=1, le=100, description="The most of the dearest messages.")] = 10,
+) -> Report:
+    """What the last days cost, by day, model, automation and message; the budgets, and what they refused."""
+    return await usage.report(home.ledgers, home.config, days=days, messages=messages)
 
 
 @router.get("/settings")

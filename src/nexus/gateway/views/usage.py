@@ -1,7 +1,7 @@
 """What was spent: by day, model, automation and message; what may be spent, and what was refused."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -11,8 +11,9 @@ import apsw
 from nexus import clock
 from nexus.answer import Totals
 from nexus.broker import budgets
+from nexus.broker.agent import prices
 from nexus.broker.budgets import Standing
-from nexus.config import BudgetsConfig
+from nexus.config import BudgetsConfig, Config
 from nexus.gateway.views.page import all_rows
 from nexus.gateway.views.requests import totals
 from nexus.ledgers import Ledgers, sql
@@ -55,6 +56,47 @@ class Message:
     total: Totals
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """How far a budget is used."""
+
+    setting: str
+    """Its name in the section [budgets]."""
+    budget: recorded.Budget
+    unit: recorded.Unit
+    automation: str | None
+    """Whose, where each automation has its own."""
+    most: float
+    used: float
+    is_used_up: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report(Usage):
+    """What was spent, what may be spent, and what was refused."""
+
+    messages: tuple[Message, ...]
+    """The dearest first."""
+    budgets: tuple[Budget, ...]
+    """Of the day, the month, and of each automation that ran today."""
+    hits: tuple[Hit, ...]
+    """What was refused because a budget was used up, the newest first."""
+    unlimited_models: tuple[str, ...]
+    """Those that no budget in money can limit, because their price is not known."""
+
+
+async def report(ledgers: Ledgers, config: Config, *, days: int = 30, messages: int = 10) -> Report:
+    """Everything about the money of the last days, today among them."""
+    found = await spent(ledgers, days=days)
+    return Report(
+        **{each.name: getattr(found, each.name) for each in fields(Usage)},
+        messages=await dearest(ledgers, days=days, limit=messages),
+        budgets=await standing(ledgers, config.budgets),
+        hits=await hits(ledgers, days=days),
+        unlimited_models=tuple(prices.unpriced(config)),
+    )
+
+
 async def spent(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.now) -> Usage:
     """What the last days cost, today among them."""
     today = now()
@@ -80,24 +122,24 @@ async def spent(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.no
     )
 
 
-async def messages(
+async def dearest(
     ledgers: Ledgers, *, days: int = 30, limit: int = 10, now: clock.Clock = clock.now
 ) -> tuple[Message, ...]:
     """The dearest of the messages whose work began in the last days."""
     query = sql.queries("runtime")["usage_by_root"]
     bindings = {"day": _since(now(), days), "limit": limit}
     found = await ledgers.runtime.read(lambda c: all_rows(c, query, bindings))
-    dearest: list[Message] = []
+    told: list[Message] = []
     for request_id, *sums in found:
         request = await requests.restore(ledgers, request_id)
         asked = "" if request is None else request.event.content[:_ASKED_CHARACTERS]
-        dearest.append(Message(request_id=request_id, asked=asked, total=totals(sums)))
-    return tuple(dearest)
+        told.append(Message(request_id=request_id, asked=asked, total=totals(sums)))
+    return tuple(told)
 
 
 async def standing(
     ledgers: Ledgers, limits: BudgetsConfig, *, now: clock.Clock = clock.now
-) -> tuple[Standing, ...]:
+) -> tuple[Budget, ...]:
     """How far the budgets of the day, the month and the automations that ran today are used.
 
     What one message may spend is looked at while it is worked on; `nexus trace` shows what it did.
@@ -111,7 +153,7 @@ async def standing(
             *(each for name, *_ in today for each in budgets.of_automation(connection, limits, name, moment)),
         )
 
-    return await ledgers.runtime.read(work)
+    return tuple(map(_budget, await ledgers.runtime.read(work)))
 
 
 async def hits(
@@ -120,6 +162,18 @@ async def hits(
     """What was refused in the last days because a budget was used up, the newest first."""
     since = _since(now(), days)
     return tuple(await ledgers.runtime.read(partial(recorded.hits, since=since, limit=limit)))
+
+
+def _budget(standing: Standing) -> Budget:
+    return Budget(
+        setting=standing.setting,
+        budget=standing.budget,
+        unit=standing.unit,
+        automation=standing.automation,
+        most=standing.most,
+        used=standing.used,
+        is_used_up=standing.is_used_up,
+    )
 
 
 def _since(today: datetime, days: int) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nexus.config import Config, EngineConfig, GatewayConfig, McpConfig, ProviderConfig
+from nexus.config import Config, EngineConfig, GatewayConfig, McpConfig, PriceConfig, ProviderConfig
 from nexus.gateway.views import settings
 
 
@@ -31,8 +31,12 @@ def test_a_changed_setting_is_told_from_a_default() -> None:
     assert (told["host_limit"].value, told["host_limit"].is_default) == ("3", False)
 
 
-_SECTIONS = {**{f.name: getattr(Config(), f.name) for f in fields(Config)}, "providers": ProviderConfig()}
-_SECTIONS["mcp"] = McpConfig()
+_SECTIONS = {
+    **{f.name: getattr(Config(), f.name) for f in fields(Config)},
+    "providers": ProviderConfig(),
+    "prices": PriceConfig(),
+    "mcp": McpConfig(),
+}
 _TEXTS = [
     (section, f.name)
     for section, made in _SECTIONS.items()

@@ -13,20 +13,17 @@ from nexus.gateway.views import usage
 async def shown(request: Request, app: App) -> Response:
     """The last days, by day, model and automation."""
     days = number(request, "days", 30, among=usage.RANGES_DAYS)
-    spent = await usage.spent(app.ledgers, days=days)
+    report = await usage.report(app.ledgers, app.config, days=days)
     return page(
         request,
         "usage.html",
         active="usage",
-        spent=spent,
+        report=report,
         days=days,
         ranges=usage.RANGES_DAYS,
-        plot=plots.stacked(spent),
-        models=plots.bars(spent.models),
-        automations=plots.bars(spent.automations),
-        messages=await usage.messages(app.ledgers, days=days),
-        standing=await usage.standing(app.ledgers, app.config.budgets),
-        hits=await usage.hits(app.ledgers, days=days),
+        plot=plots.stacked(report),
+        models=plots.bars(report.models),
+        automations=plots.bars(report.automations),
     )
 
 
