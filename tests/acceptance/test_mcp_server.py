@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import sqlite3
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,9 @@ from acceptance.running import serving
 from nexus.home import Home
 from nexus.testing import ModelServer, ToolCall, Turn
 
-_TOOLS = {"recall", "remember", "reflect", "entity_timeline", "recent_episodes"}
+_QUESTION = "Where does Clara live?"
+# On a busy machine the process that serves is not taken for dead.
+_PATIENT = {"NEXUS_ENGINE_LEASE_MS": "30000"}
 _INFO = Implementation(name="shelf-agent", version="3.1")
 
 
@@ -42,57 +44,105 @@ async def _http(url: str, token: str, mode: str = "auto") -> AsyncGenerator[Clie
             yield client
 
 
-async def test_every_tool_and_resource_over_standard_input(demo_home: Path) -> None:
-    async with _stdio(demo_home) as client:
-        await _use_everything(client, demo_home)
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    """A model that searches the facts, and then answers from the first that it was given."""
+    with ModelServer() as server:
+        server.script(
+            Turn("", [ToolCall("search_facts", {"query": _QUESTION})]),
+            lambda request: f"In Rotterdam [{re.findall(r'- .(fact_[A-Z0-9]+)', str(request.json))[0]}].",
+        )
+        yield server
 
 
-async def test_every_tool_and_resource_over_http(demo_home: Path) -> None:
-    with serving(Home(demo_home)) as served:
-        async with _http(served.told["url"], Home(demo_home).token()) as client:
-            await _use_everything(client, demo_home)
+class _Session:
+    """What a client does, and which tools and resources it has used."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.called: set[str] = set()
+        self.read_uris: set[str] = set()
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool answers, in both of its forms."""
+        result = await self.client.call_tool(tool, arguments)
+        assert not result.is_error, _text(result)
+        assert result.structured_content == json.loads(_text(result))
+        self.called.add(tool)
+        return result.structured_content
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        """What a tool says that cannot answer."""
+        result = await self.client.call_tool(tool, arguments)
+        assert result.is_error
+        return _text(result)
+
+    async def read(self, uri: str) -> str:
+        """The page of a resource."""
+        content = (await self.client.read_resource(uri)).contents[0]
+        assert isinstance(content, TextResourceContents)
+        assert content.mime_type == "text/markdown"
+        self.read_uris.add(uri)
+        return content.text
+
+    async def recalled(self, wanted: str, **question: Any) -> list[dict[str, Any]]:
+        """What is found, once it holds the wanted text: on a busy machine a way of searching may be late."""
+        found: dict[str, Any] = {}
+        for _ in range(10):
+            found = await self.call("recall", **question)
+            if any(wanted in memory["text"] for memory in found["memories"]):
+                return found["memories"]
+            await asyncio.sleep(1)
+        raise AssertionError(f"{wanted!r} is not in {found}")
+
+
+async def test_every_tool_and_resource_over_standard_input(demo_home: Path, model: ModelServer) -> None:
+    async with _stdio(demo_home, env=environment(model, **_PATIENT)) as client:
+        await _use_everything(_Session(client), demo_home)
+
+
+async def test_every_tool_and_resource_over_http(demo_home: Path, model: ModelServer) -> None:
+    token = Home(demo_home).token()
+    with serving(Home(demo_home), environment(model, **_PATIENT)) as served:
+        async with _http(served.url, token) as client:
+            await _use_everything(_Session(client), demo_home)
         # A client of the older protocol, which begins with a handshake.
-        async with _http(served.told["url"], Home(demo_home).token(), mode="legacy") as client:
-            await _recalled(client, "hazelnuts", query="what must Tomas not eat?")
+        async with _http(served.url, token, mode="legacy") as client:
+            await _Session(client).recalled("hazelnuts", query="what must Tomas not eat?")
         # The same memory for a program that starts its own server, beside the one that serves.
         async with _stdio(demo_home, mode="legacy") as client:
-            told = _json(await client.call_tool("entity_timeline", {"entity": "Bo Larsen"}))
+            beside = _Session(client)
+            told = await beside.call("entity_timeline", entity="Bo Larsen")
             assert told["observations"][0]["said_by"] == "shelf-agent"
-        for token in ("", "wrong"):
+            await beside.recalled("hazelnuts", query="what must Tomas not eat?")
+            assert "No model is set" in await beside.refused("reflect", question="What changed?")
+        for wrong in ("", "wrong"):
             with pytest.raises((MCPError, ExceptionGroup, httpx2.HTTPError)):
-                async with _http(served.told["url"], token) as client:
+                async with _http(served.url, wrong) as client:
                     await client.list_tools()
 
 
-async def test_reflect_asks_a_model_that_searches_the_memory(demo_home: Path) -> None:
-    with ModelServer() as server:
-        server.script(
-            Turn("", [ToolCall("search_facts", {"query": "Where does Clara live?"})]),
-            lambda request: f"In Rotterdam [{re.findall(r'- .(fact_[A-Z0-9]+)', str(request.json))[0]}].",
-        )
-        async with _stdio(demo_home, env=environment(server)) as client:
-            told = _json(await client.call_tool("reflect", {"question": "Where does Clara live?"}))
-    assert told["answer"].startswith("In Rotterdam [fact_")
-    assert "Clara" in told["sources"][0]["text"]
-    traced = nexus(demo_home, "trace", told["request_id"]).stdout
-    assert "Where does Clara live?" in traced
-    assert "search_facts" in traced
+async def _use_everything(session: _Session, home: Path) -> None:
+    tools = (await session.client.list_tools()).tools
+    assert all(tool.description and tool.output_schema for tool in tools)
+    await _search(session)
+    await _remember(session, home)
+    await _reflect(session, home)
+    assert session.called == {tool.name for tool in tools}
+    assert session.called == {"recall", "remember", "reflect", "entity_timeline", "recent_episodes"}
+    await _read_resources(session)
 
 
-async def _use_everything(client: Client, home: Path) -> None:
-    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert set(tools) == _TOOLS
-    for tool in tools.values():
-        assert tool.description
-        assert tool.output_schema
-    await _use_tools(client)
-    await _use_resources(client)
-    _check_provenance(home)
-
-
-async def _use_tools(client: Client) -> None:
-    found = await _recalled(client, "Rotterdam", query="where does Clara live now?", scope=["facts"])
+async def _search(session: _Session) -> None:
+    found = await session.recalled("Rotterdam", query="where does Clara live now?", scope=["facts"])
     assert all(memory["source_event_id"] for memory in found)
+    episodes = await session.call("recent_episodes", entity="Leo Holm", limit=3)
+    assert len(episodes["episodes"]) == 3
+    assert "No entity is called" in await session.refused("entity_timeline", entity="Nobody At All")
+    assert "2026-05-01" in await session.refused("recall", query="Clara", after="the day before")
+
+
+async def _remember(session: _Session, home: Path) -> None:
     fact = {
         "fact": "Bo Larsen repairs lighthouse lenses in Esbjerg",
         "about": "Bo Larsen",
@@ -103,48 +153,38 @@ async def _use_tools(client: Client) -> None:
         "as_of": "2026-05-01",
         "confidence": 0.8,
     }
-    written = _json(await client.call_tool("remember", fact))
+    written = await session.call("remember", **fact)
     assert written["new_entities"] == ["Bo Larsen", "Esbjerg"]
     # The message and the fact say the same: one of them stands for both.
-    await _recalled(client, str(fact["fact"]), query="who repairs lighthouse lenses?")
-    timeline = _json(await client.call_tool("entity_timeline", {"entity": "Bo Larsen"}))
+    await session.recalled(str(fact["fact"]), query="who repairs lighthouse lenses?")
+    timeline = await session.call("entity_timeline", entity="Bo Larsen")
     assert [each["fact"] for each in timeline["observations"]] == [fact["fact"]]
-    refused = await client.call_tool("reflect", {"question": "What changed this month?"})
-    assert refused.is_error
-    assert "No model is set" in _text(refused)
-    episodes = _json(await client.call_tool("recent_episodes", {"entity": "Leo Holm", "limit": 3}))
-    assert len(episodes["episodes"]) == 3
-    unknown = await client.call_tool("entity_timeline", {"entity": "Nobody At All"})
-    assert unknown.is_error
-    assert "No entity is called" in _text(unknown)
-    wrong = await client.call_tool("recall", {"query": "Clara", "after": "the day before"})
-    assert wrong.is_error
-    assert "2026-05-01" in _text(wrong)
+    _check_provenance(home)
 
 
-async def _recalled(client: Client, wanted: str, **question: Any) -> list[dict[str, Any]]:
-    """What is found, once it holds the wanted text: on a busy machine a way of searching may be left out."""
-    found: dict[str, Any] = {}
-    for _ in range(10):
-        found = _json(await client.call_tool("recall", question))
-        if any(wanted in memory["text"] for memory in found["memories"]):
-            return found["memories"]
-        await asyncio.sleep(1)
-    raise AssertionError(f"{wanted!r} is not in {found}")
+async def _reflect(session: _Session, home: Path) -> None:
+    """A model searches the memory, and its answer names what it rests on."""
+    told = await session.call("reflect", question=_QUESTION, save_as="Clara's home")
+    assert told["answer"].startswith("In Rotterdam [fact_")
+    assert "Clara" in told["sources"][0]["text"]
+    assert told["mental_model_id"]
+    traced = nexus(home, "trace", told["request_id"]).stdout
+    assert _QUESTION in traced
+    assert "search_facts" in traced
 
 
-async def _use_resources(client: Client) -> None:
-    listed = {str(resource.uri) for resource in (await client.list_resources()).resources}
-    assert listed == {"nexus://schema", "nexus://entities", "nexus://episodes/recent"}
-    templates = (await client.list_resource_templates()).resource_templates
+async def _read_resources(session: _Session) -> None:
+    listed = {str(resource.uri) for resource in (await session.client.list_resources()).resources}
+    templates = (await session.client.list_resource_templates()).resource_templates
     assert [template.uri_template for template in templates] == ["nexus://entities/{entity_id}"]
-    assert "CREATE TABLE facts" in await _read(client, "nexus://schema")
-    assert "Clara has moved" in await _read(client, "nexus://episodes/recent")
-    entities = await _read(client, "nexus://entities")
+    assert "CREATE TABLE facts" in await session.read("nexus://schema")
+    assert "Clara has moved" in await session.read("nexus://episodes/recent")
+    entities = await session.read("nexus://entities")
+    assert session.read_uris == listed
     id_ = entities.partition("[Clara Holm](nexus://entities/")[2].partition(")")[0]
-    assert "lives in Rotterdam now" in await _read(client, f"nexus://entities/{id_}")
+    assert "lives in Rotterdam now" in await session.read(f"nexus://entities/{id_}")
     with pytest.raises(MCPError):
-        await _read(client, "nexus://entities/ent_0")
+        await session.read("nexus://entities/ent_0")
 
 
 def _check_provenance(home: Path) -> None:
@@ -160,20 +200,7 @@ def _check_provenance(home: Path) -> None:
     assert said == ("mcp", "shelf-agent")
 
 
-async def _read(client: Client, uri: str) -> str:
-    content = (await client.read_resource(uri)).contents[0]
-    assert isinstance(content, TextResourceContents)
-    assert content.mime_type == "text/markdown"
-    return content.text
-
-
 def _text(result: CallToolResult) -> str:
     content = result.content[0]
     assert isinstance(content, TextContent)
     return content.text
-
-
-def _json(result: CallToolResult) -> dict[str, Any]:
-    assert not result.is_error, _text(result)
-    assert result.structured_content == json.loads(_text(result))
-    return result.structured_content
