@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 from weakref import WeakValueDictionary
 
-from nexus import ids
+from nexus import clock, ids
 from nexus.answer import Answer, Answered, Heard, Result
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
@@ -42,6 +42,7 @@ from nexus.pipeline import Incoming, Pipeline, access
 from nexus.pipeline.pipeline import refused
 from nexus.pipeline.repeated import heard_before
 from nexus.pipeline.stages import Stages
+from nexus.pipeline.timetable import Timetable
 from nexus.request import Agent, Event, Request, check_label
 from nexus.roles.bundled import bundled
 from nexus.roles.conclusions import Conclusions
@@ -59,7 +60,15 @@ class App:
     it also lets the memory's scripts in; one process of a home can.
     """
 
-    def __init__(self, home: Home, config: Config, *, serve: bool = True, door: bool = False) -> None:
+    def __init__(
+        self,
+        home: Home,
+        config: Config,
+        *,
+        serve: bool = True,
+        door: bool = False,
+        now: clock.Clock = clock.now,
+    ) -> None:
         self.home = home.require()
         self.config = config
         self._serve = serve
@@ -95,11 +104,12 @@ class App:
             ),
         )
         services = BrokerServices(self.ledgers, self.broker, self.recall)
-        self.automations = Automations(self.ledgers, config.automations, self.engine, services)
+        self.automations = Automations(self.ledgers, config.automations, self.engine, services, now)
         self.stages = Stages(
             ledgers=self.ledgers, config=config, broker=self.broker, runner=self.automations.runner
         )
         self.pipeline = Pipeline(self.stages)
+        self.timetable = Timetable(self.stages, self.engine, now)
         self.conclusions = Conclusions(self._parts())
         self.missed_turns = Sweep(self._parts(), self.automations.runner)
 
@@ -125,6 +135,8 @@ class App:
                 await self._upkeep.schedule()
                 await self.conclusions.schedule()
                 await self.missed_turns.schedule()
+                opening.push_async_callback(self.timetable.stop)
+                await self.timetable.start()
                 await self.broker.recover()
             self._stack = opening.pop_all()
         return self

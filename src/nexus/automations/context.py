@@ -1,13 +1,14 @@
 """What an automation is handed. It is the same for code in this process and for a script in its own."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from nexus import clock
 from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
+from nexus.context.wrapping import wrapped
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import Automation
 from nexus.request import Access, Request
@@ -114,6 +115,13 @@ class AutomationContext:
         """The automation's own settings."""
         return self.automation.config
 
+    @property
+    def files(self) -> Workspace:
+        """Its workspace; an error that says what to do, where it has none."""
+        if self.workspace is None:
+            raise AutomationError("It has no workspace", hint="Register it with `--workspace`.")
+        return self.workspace
+
     async def assemble_context(self, *, session_label: str, task: str) -> AssembledContext:
         """The context of a run in a session of its own, on this request's account."""
         return await self.services.assemble_context(self.request, session_label, task)
@@ -122,6 +130,28 @@ class AutomationContext:
         """Queue a run and return its handle at once; `await run.result()` waits for it."""
         assembled.session_label = session_label or assembled.session_label
         return await self.services.start_execution(self.request, assembled)
+
+    async def ask(
+        self,
+        task: str,
+        *,
+        about: Mapping[str, str] | None = None,
+        session: str = "",
+        model: str = "",
+        tools: Sequence[str] = (),
+    ) -> str:
+        """What an agent answers, in the role of the workspace and a session of its own.
+
+        `about` holds what others wrote, by a name for each: it is shown as data, and not as part of the task.
+        The agent has no tools but those that are named, so what it reads cannot make it do anything.
+        """
+        label = f"meeseeks:{self.automation.name}:{session or self.request.request_id}"
+        shown = [wrapped(name, text) for name, text in (about or {}).items()]
+        assembled = await self.assemble_context(session_label=label, task="\n\n".join((task, *shown)))
+        assembled.role_context = "\n\n".join((self.files.role, self.files.skills))
+        assembled.model, assembled.tools = model, tuple(tools)
+        run = await self.start_execution(assembled)
+        return (await run.result()).response.content.strip()
 
     async def recall(self, question: str, **options: Any) -> list[dict[str, Any]]:
         """What the memory holds about a question."""

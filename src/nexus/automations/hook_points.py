@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from nexus.errors import UnknownHookPointError
 
+SCHEDULE = "schedule"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HookPoint:
@@ -87,6 +89,12 @@ HOOK_POINTS: tuple[HookPoint, ...] = (
         receives="a request of the runtime itself, without a sender",
         budget_ms=30_000,
     ),
+    HookPoint(
+        name=SCHEDULE,
+        when="When the automation's own schedule says so, in a process that serves the home.",
+        receives="a request with the owner's rights, whose message is the moment that was due",
+        returns=("enrich", "response"),
+    ),
 )
 
 RETURNS: dict[str, str] = {
@@ -96,7 +104,7 @@ RETURNS: dict[str, str] = {
     "deny": "a reason; the request goes no further",
     "route": "`session_label` and `role`: who answers, and in which session",
     "handled": "true: no agent runs, and automations behind this one do not run either",
-    "response": "the answer to give where it was handled",
+    "response": "the answer to give where it was handled; by the clock, a message to the owner",
     "flag": "at every point: why what came of it is no success, for `nexus automations logs`",
 }
 

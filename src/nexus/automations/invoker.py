@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from nexus import clock
 from nexus.automations.context import AutomationContext, Handler, Services
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement.reflection import Reflected, reflect
@@ -57,8 +58,16 @@ class _Ready:
 class Invoker:
     """Runs automations of one home. Whatever one does, this ends with an `Ended`."""
 
-    def __init__(self, home: Home, settings: AutomationsConfig, host: Host, services: Services) -> None:
+    def __init__(
+        self,
+        home: Home,
+        settings: AutomationsConfig,
+        host: Host,
+        services: Services,
+        now: clock.Clock = clock.now,
+    ) -> None:
         self._home = home
+        self._now = now
         self._settings = settings
         self._host = host
         self._services = services
@@ -76,6 +85,7 @@ class Invoker:
             if entry.handler is None or entry.automation.workspace_dir:
                 ready = await asyncio.to_thread(self._prepare, entry.automation, entry.handler is None)
             context = _context(entry.automation, point, occasion, invocation_id, ready.workspace, services)
+            context.now = self._now
             if entry.handler is not None:
                 ended = await _in_process(entry.handler, context, timeout_ms)
             else:
@@ -114,6 +124,7 @@ class Invoker:
             "automation": context.automation.to_json(),
             "hook_point": context.hook_point,
             "invocation_id": context.invocation_id,
+            "now": clock.timestamp(context.now()),
             "workspace": workspace_dir and str(workspace_dir),
             "peers": {name: str(peer.dir) for name, peer in ready.workspace.peers.items()}
             if ready.workspace

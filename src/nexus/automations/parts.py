@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager, suppress
 
+from nexus import clock
 from nexus.automations import registration
 from nexus.automations.context import Handler, Services
 from nexus.automations.invoker import Invoker
@@ -24,12 +25,17 @@ class Automations:
     """Loaded before the engine serves, started after that; settled before it ends, closed after that."""
 
     def __init__(
-        self, ledgers: Ledgers, settings: AutomationsConfig, engine: Engine, services: Services
+        self,
+        ledgers: Ledgers,
+        settings: AutomationsConfig,
+        engine: Engine,
+        services: Services,
+        now: clock.Clock = clock.now,
     ) -> None:
         self._ledgers = ledgers
         self._handlers: dict[str, Handler] = {}
         self._host = Host()
-        self._invoker = Invoker(ledgers.home, settings, self._host, services)
+        self._invoker = Invoker(ledgers.home, settings, self._host, services, now)
         self.queue = InvocationQueue(engine)
         self.runner = Runner(
             ledgers=ledgers,
@@ -37,6 +43,7 @@ class Automations:
             invoker=self._invoker,
             settings=settings,
             queue=self.queue,
+            now=now,
         )
         self.problems: list[str] = []
         self._starting: asyncio.Task[None] | None = None

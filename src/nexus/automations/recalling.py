@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, get_args
+from datetime import datetime
+from typing import Any, cast, get_args
 
+from nexus import clock
 from nexus.config import MemoryConfig
 from nexus.errors import AutomationError, ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Vectors, opened
-from nexus.memory.recall import Budget, Query, Recall, Result
+from nexus.memory.recall import Budget, Kind, Query, Recall, Result
 from nexus.request import Request
 
-_OPTIONS = ("budget", "channel", "limit", "max_tokens")
+_OPTIONS = ("about", "budget", "channel", "judged", "kinds", "limit", "max_tokens", "since", "until")
 
 
 Opened = Callable[[], Awaitable[Recall]]
@@ -65,12 +67,31 @@ def _query(request: Request, question: str, options: dict[str, Any]) -> Query:
     own = frozenset(filter(None, [request.event.thread_id]))
     return Query(
         text=question,
+        kinds=_kinds(options.get("kinds")),
+        entity_id=options.get("about"),
+        time_after=_moment(options.get("since")),
+        time_before=_moment(options.get("until")),
+        unjudged=not options.get("judged", True),
         thread_ids=None if request.access.memory == "all" else own,
         channel=options.get("channel"),
         max_results=int(options.get("limit", 10)),
         max_tokens=int(options.get("max_tokens", 2_000)),
         budget=budget,
     )
+
+
+def _kinds(given: list[str] | None) -> frozenset[Kind]:
+    known = get_args(Kind)
+    if unknown := set(given or ()) - set(known):
+        raise AutomationError(f"{', '.join(sorted(unknown))} is no kind", hint=f"Known: {', '.join(known)}.")
+    return cast("frozenset[Kind]", frozenset(given or known))
+
+
+def _moment(given: str | None) -> datetime | None:
+    try:
+        return None if given is None else clock.parse(given)
+    except (TypeError, ValueError):
+        raise AutomationError(f"{given!r} is not a moment", hint="Such as 2026-05-01T08:00Z.") from None
 
 
 def _told(result: Result) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import apsw
 
 from nexus import ids
-from nexus.automations import hook_points, registry, triggers
+from nexus.automations import hook_points, registry, timing, triggers
 from nexus.automations.scripts import checked, script
 from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.automations.scripts.script import Script
@@ -65,6 +65,7 @@ def check(new: NewAutomation) -> None:
         )
     hook_points.get(new.hook_point)
     triggers.check(new.triggers)
+    timing.check(new)
     if new.self_improvement and new.workspace_dir is None:
         raise AutomationError(
             "An automation improves itself in its workspace, and this one has none", hint="Add `--workspace`."

@@ -71,7 +71,7 @@ class Registry:
     def at(self, hook_point: str) -> tuple[Entry, ...] | None:
         """What runs at a hook point; None where it must be read first, with `load`."""
         entries = self._entries
-        if entries is None or _touched_ns(self._marker) != self._touched_ns:
+        if entries is None or touched_ns(self._marker) != self._touched_ns:
             return None
         if time.monotonic() - self._read_at_s > _LOOK_AGAIN_S and self._reading is None:
             self._reading = asyncio.create_task(self._read_quietly())
@@ -85,7 +85,7 @@ class Registry:
 
     async def read(self) -> None:
         """Read what is active."""
-        touched_ns = _touched_ns(self._marker)
+        touched = touched_ns(self._marker)
         found = await self.ledgers.runtime.read(automations.listed)
         entries: dict[str, list[Entry]] = {}
         before, self._by_id = self._by_id, {}
@@ -98,7 +98,7 @@ class Registry:
             self._by_id[automation.id] = entry
             entries.setdefault(automation.hook_point, []).append(entry)
         self._entries = {name: tuple(each) for name, each in entries.items()}
-        self._touched_ns, self._read_at_s = touched_ns, time.monotonic()
+        self._touched_ns, self._read_at_s = touched, time.monotonic()
 
     async def version(self, automation_id: str) -> Entry | None:
         """What runs for an async invocation that was asked of a version: that, or the one that replaced it.
@@ -157,7 +157,8 @@ def touch(home: Home) -> None:
     os.utime(path, ns=(time.time_ns(), time.time_ns()))
 
 
-def _touched_ns(path: str) -> int:
+def touched_ns(path: str) -> int:
+    """When a registration last changed, by the time of that file."""
     try:
         return os.stat(path).st_mtime_ns  # noqa: PTH116 - at every hook point: Path costs more than the call
     except FileNotFoundError:

@@ -7,6 +7,7 @@ for them. Nothing that an automation does fails the request.
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,9 +26,17 @@ from nexus.errors import LedgerError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.invocations import Invocation, Status
+from nexus.request import Request
 
 _NOTHING = Returned()
 _TAG = "memory_context"
+
+AfterDue = Callable[[Request, Ended], Awaitable[None]]
+"""Sees to what came of an automation that ran by the clock."""
+
+
+async def _leave(request: Request, ended: Ended) -> None:
+    """Where nothing can be delivered."""
 
 
 @dataclass(kw_only=True)
@@ -41,6 +50,7 @@ class Runner:
     queue: InvocationQueue | None = None
     """Where async automations wait for their turn; without it they are written down and wait."""
     now: clock.Clock = clock.now
+    after_due: AfterDue = _leave
 
     def __post_init__(self) -> None:
         self._recording: set[asyncio.Task[None]] = set()
@@ -109,6 +119,9 @@ class Runner:
         else:
             timeout_ms = entry.automation.timeout_ms or self.settings.async_timeout_ms
             ended = await self.invoker.invoke(entry, point, occasion, invocation_id, timeout_ms)
+        if point.name == hook_points.SCHEDULE:
+            # Before the end is written: what a crash cuts off here is done again, and arrives once.
+            await self.after_due(occasion.request, ended)
         final = _final(begun, ended, begun.started_at or begun.created_at, self.now)
         limit = self.settings.circuit_errors
         self.registry.heed(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from nexus import ids
+from nexus import clock, ids
 from nexus.automations import hook_points, returned
 from nexus.automations.context import AutomationContext, NoServices, Run, Services
 from nexus.automations.hook_points import HookPoint
@@ -164,6 +164,7 @@ async def _shut_in(code: Script, context: AutomationContext, folder: Path, timeo
         "automation": context.automation.to_json(),
         "hook_point": context.hook_point,
         "invocation_id": context.invocation_id,
+        "now": clock.timestamp(context.now()),
         "workspace": found and str(found.home),
         "peers": {name: str(peer.dir) for name, peer in found.peers.items()} if found else {},
     }

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any, cast
 
+from nexus.automations import timing
 from nexus.errors import AutomationError
 from nexus.request import Request
 
@@ -31,7 +32,7 @@ def met(triggers: dict[str, Any], request: Request) -> bool:
 def check(triggers: dict[str, Any]) -> None:
     """Refuse a registration with a condition that would never be looked at."""
     for name in triggers:
-        if name not in CONDITIONS:
+        if name not in CONDITIONS and name not in timing.KEYS:
             raise AutomationError(
                 f"`{name}` is not a condition for firing", hint=f"Known: {', '.join(CONDITIONS)}."
             )

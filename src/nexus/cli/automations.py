@@ -52,6 +52,8 @@ def automations() -> None:
 )
 @click.option("--priority", type=int, help="Lower runs earlier. Default: 100.")
 @click.option("--description", help="What it is for.")
+@click.option("--schedule", "cron", metavar="CRON", help="When it runs by the clock, such as `0 8 * * *`.")
+@click.option("--zone", help="The time zone of the schedule. Default: UTC.")
 @click.option("--once", "mode", flag_value="once", help="Run it once, then never again.")
 @click.option("--trigger", "trigger", multiple=True, metavar="KEY=VALUE", help="A condition: see the docs.")
 @click.option(
@@ -337,7 +339,7 @@ def _register(place: Place, given: str, options: dict[str, Any]) -> registration
     if path != Path():
         brought = registration.bring_in(place.home, name, path)
         new = replace(new, script_path=str(brought.path), script_hash=brought.hash)
-    changes = _changes(place, name, options)
+    changes = _changes(place, name, options) | _timing(new, options)
     if "config" in changes:
         changes["config"] = {**new.config, **changes["config"]}
     new = replace(new, name=name, **changes)
@@ -376,6 +378,15 @@ def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]
     if options["config_json"] is not None:
         changes["config"] = _config(options["config_json"])
     return changes
+
+
+def _timing(standing: NewAutomation, options: dict[str, Any]) -> dict[str, Any]:
+    """What `--schedule` and `--zone` change; a schedule that stands keeps what is not said."""
+    said = {key: options[key] for key in ("cron", "zone") if options[key] is not None}
+    if not said:
+        return {}
+    triggers = _triggers(options["trigger"]) if options["trigger"] else standing.triggers
+    return {"hook_point": hook_points.SCHEDULE, "blocking": False, "triggers": {**triggers, **said}}
 
 
 def _triggers(given: tuple[str, ...]) -> dict[str, list[str]]:

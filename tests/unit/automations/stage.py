@@ -101,7 +101,7 @@ async def staged(
 ) -> AsyncGenerator[Stage]:
     handlers: dict[str, Handler] = {}
     host = Host()
-    invoker = Invoker(ledgers.home, settings, host, services or NoServices())
+    invoker = Invoker(ledgers.home, settings, host, services or NoServices(), now)
     registry = Registry(ledgers=ledgers, handlers=handlers)
     runner = Runner(ledgers=ledgers, registry=registry, invoker=invoker, settings=settings, now=now)
     stage = Stage(ledgers=ledgers, runner=runner, handlers=handlers, folder=folder)

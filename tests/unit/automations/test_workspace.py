@@ -38,6 +38,38 @@ def test_a_workspace_is_found_by_the_last_part_of_its_path(tmp_path: Path) -> No
             workspace.place(tmp_path, recorded)
 
 
+def test_what_is_stored_is_loaded_and_what_is_missing_or_spoilt_is_empty(place: Path) -> None:
+    own = Workspace.at(place, {})
+    assert own.load("seen.json") == {}
+    own.store("seen.json", {"ü": [1]})
+    assert own.load("seen.json") == {"ü": [1]}
+    for spoilt in ("[1]", "{", ""):
+        own.write_file("seen.json", spoilt)
+        assert own.load("seen.json") == {}
+
+
+def test_a_file_that_is_missing_is_the_default_and_one_that_may_not_be_read_is_not(place: Path) -> None:
+    own = Workspace.at(place, {})
+    assert own.read_file("notes/today.md", "none") == "none"
+    with pytest.raises(WorkspaceError):
+        own.read_file("notes/today.md")
+    (place / "link").symlink_to(place / "ROLE.md")
+    for name in ("link", "../reader/ROLE.md"):
+        with pytest.raises(WorkspaceError):
+            own.read_file(name, "none")
+
+
+def test_files_are_listed_and_removed_by_name(place: Path) -> None:
+    own = Workspace.at(place, {})
+    own.write_file("held/b.json", "{}")
+    own.write_file("held/a.json", "{}")
+    own.write_file("held.md", "")
+    assert own.list_files("held") == ["held/a.json", "held/b.json"]
+    own.remove_file("held/a.json")
+    assert own.list_files("held/") == ["held/b.json"]
+    assert {"ROLE.md", "held.md", "held/b.json"} <= set(own.list_files())
+
+
 def test_peers_read_and_write_each_others_files(place: Path) -> None:
     peer = place.with_name("writer")
     workspace.bootstrap(peer, "# writer\n")

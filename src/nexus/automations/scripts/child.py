@@ -11,11 +11,14 @@ import linecache
 import logging
 import os
 import sys
+import time
 import traceback
 import types
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+from nexus import clock
 from nexus.automations.context import AutomationContext, Handler, Result
 from nexus.automations.wire import request_from_json
 from nexus.automations.workspace import Workspace
@@ -167,7 +170,14 @@ def context(given: dict[str, Any], services: Any) -> AutomationContext:
         result=result and Result.from_json(result),
         services=services,
         log=logging.getLogger(given["automation"]["name"]),
+        now=_clock_from(given["now"]),
     )
+
+
+def _clock_from(told: str) -> clock.Clock:
+    """The runtime's clock, which goes on from what it showed when the script was started."""
+    begun, begun_s = clock.parse(told), time.monotonic()
+    return lambda: begun + timedelta(seconds=time.monotonic() - begun_s)
 
 
 def _told(error: BaseException) -> str:

@@ -126,6 +126,9 @@ class _Zygote:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+        except BaseException:
+            ours.close()
+            raise
         finally:
             theirs.close()
         made = cls(process, ours)
@@ -134,6 +137,10 @@ class _Zygote:
                 ready = await asyncio.get_running_loop().sock_recv(ours, 64)
         except TimeoutError:
             ready = b""
+        except asyncio.CancelledError:  # the home is closed before it is there, and has forked nothing
+            process.kill()
+            await made.close()
+            raise
         if not ready:
             await made.close()
             raise ScriptError("The process that runs scripts does not start", hint="Run `nexus doctor`.")

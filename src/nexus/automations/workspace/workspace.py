@@ -1,8 +1,10 @@
 """The workspace of an automation as its code sees it: its own files, and those of its peers."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import Any, cast
 
 from nexus.automations.workspace.folder import Folder
 from nexus.errors import WorkspaceError
@@ -19,8 +21,46 @@ _SEEDS = {
 }
 
 
+class Files:
+    """The files of a workspace. Names are relative, and none leads out of it."""
+
+    folder: Folder
+
+    def read_file(self, filename: str, default: str | None = None) -> str:
+        """The text of a file; where there is none, the default, if one is given."""
+        try:
+            return self.folder.read(filename)
+        except WorkspaceError as error:
+            if default is None or not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            return default
+
+    def write_file(self, filename: str, content: str) -> None:
+        self.folder.write(filename, content)
+
+    def remove_file(self, filename: str) -> None:
+        self.folder.remove(filename)
+
+    def list_files(self, below: str = "") -> list[str]:
+        """The names of its files, in order; with `below`, those in one directory and all under it."""
+        start = f"{below.rstrip('/')}/" if below else ""
+        return sorted(name for name in self.folder.files() if name.startswith(start))
+
+    def load(self, filename: str) -> dict[str, Any]:
+        """What `store` put there; an empty object where there is none, or none that can be read."""
+        try:
+            value: object = json.loads(self.read_file(filename, "{}"))
+        except ValueError:
+            return {}
+        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+    def store(self, filename: str, value: dict[str, Any]) -> None:
+        """Keep an object as JSON, for the next invocation."""
+        self.write_file(filename, json.dumps(value, indent=1, ensure_ascii=False))
+
+
 @dataclass(frozen=True)
-class Peer:
+class Peer(Files):
     """The workspace of another automation, which this one may read and write."""
 
     name: str
@@ -30,15 +70,9 @@ class Peer:
     def dir(self) -> Path:
         return self.folder.path
 
-    def read_file(self, filename: str) -> str:
-        return self.folder.read(filename)
-
-    def write_file(self, filename: str, content: str) -> None:
-        self.folder.write(filename, content)
-
 
 @dataclass(frozen=True)
-class Workspace:
+class Workspace(Files):
     """One automation's workspace. `peers` are found by their names."""
 
     folder: Folder
@@ -64,12 +98,6 @@ class Workspace:
     @property
     def errors(self) -> str:
         return self.folder.read(ERRORS)
-
-    def read_file(self, filename: str) -> str:
-        return self.folder.read(filename)
-
-    def write_file(self, filename: str, content: str) -> None:
-        self.folder.write(filename, content)
 
     @classmethod
     def at(cls, path: Path, peers: Mapping[str, Path]) -> "Workspace":

@@ -1,0 +1,122 @@
+"""Automations that run by the clock: what is due becomes a request, and what it answers is delivered.
+
+A moment is started once, however many processes serve the home. Its invocation is durable, and its message
+is recorded under an id that follows from the moment, so that after a crash it arrives once.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from nexus import clock, ids
+from nexus.automations import registry, timing
+from nexus.automations.hook_points import SCHEDULE
+from nexus.automations.invoker import Ended
+from nexus.automations.occasion import Occasion
+from nexus.engine import Context, Engine, Schedule, Schedules, schedules
+from nexus.errors import NexusError
+from nexus.ledgers import events
+from nexus.ledgers.runtime import automations, requests
+from nexus.ledgers.runtime.automations import Automation
+from nexus.pipeline import access
+from nexus.pipeline.stages import Stages
+from nexus.request import Agent, Event, Request
+
+CHANNEL: Final = "cli"
+SESSION: Final = "main"
+"""Where messages to the owner go, unless the automation's settings name another `session`."""
+_LOOK_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+class Timetable:
+    """The schedules of one home's automations. Make it before the engine opens; `start` it afterwards."""
+
+    def __init__(self, stages: Stages, engine: Engine, now: clock.Clock = clock.now) -> None:
+        self._stages = stages
+        self._engine = engine
+        self._now = now
+        self._marker = str(registry.marker(stages.ledgers.home))
+        self._keeping: asyncio.Task[None] | None = None
+        stages.runner.after_due = self._deliver
+        engine.register(timing.WORK, self._begin)
+
+    async def start(self) -> None:
+        """Keep the engine's schedules as the table of automations says, whoever changes it."""
+        touched_ns = registry.touched_ns(self._marker)
+        await self.keep()
+        self._keeping = asyncio.create_task(self._keep_on(touched_ns), name="timetable")
+
+    async def stop(self) -> None:
+        if self._keeping is not None:
+            self._keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeping
+
+    async def keep(self) -> None:
+        """Put what is registered on the engine, and take off what is not any more."""
+        found = await self._stages.ledgers.runtime.read(automations.listed)
+        wanted = [schedule for each in found if (schedule := _schedule(each)) is not None]
+        engine = Schedules(self._engine.database, self._engine.settings.version)
+        names = {schedule.name for schedule in wanted}
+        for row in await asyncio.to_thread(schedules.listed, self._engine.database):
+            if row["name"].startswith(timing.PREFIX) and row["name"] not in names:
+                await engine.remove(row["name"])
+        for schedule in wanted:
+            await engine.put(schedule, after=self._now())
+
+    async def _keep_on(self, seen_ns: int) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            touched_ns = registry.touched_ns(self._marker)
+            if touched_ns != seen_ns:
+                with suppress(NexusError):  # a busy ledger is looked at again
+                    await self.keep()
+                    seen_ns = touched_ns
+
+    async def _begin(self, context: Context, payload: Any) -> None:
+        """A moment has come: write the request down, and queue the invocation."""
+        runner = self._stages.runner
+        entry = await runner.active(payload["automation"], SCHEDULE)
+        if entry is None:
+            return
+        request = await self._request(entry.automation, context.id, payload["scheduled_at"])
+        if not await runner.again(entry, SCHEDULE, Occasion(request=request, key=request.request_id)):
+            await self._end(request, "its circuit is open")
+
+    async def _request(self, automation: Automation, execution_id: str, due: str) -> Request:
+        session = str(automation.config.get("session") or SESSION)
+        thread = partial(events.ensure_thread, channel=CHANNEL, external_id=session)
+        thread_id = await self._stages.ledgers.events.write(thread)
+        request = Request(
+            request_id=ids.derived("req", execution_id, SCHEDULE),
+            event=Event(content=due, channel=CHANNEL, thread_id=thread_id),
+            agent=Agent(session_label=f"{SCHEDULE}:{automation.name}"),
+            access=access.owner(self._stages.config.tools, self._stages.ledgers.home),
+        )
+        await self._stages.ledgers.runtime.write(partial(requests.create, request=request))
+        return request
+
+    async def _deliver(self, request: Request, ended: Ended) -> None:
+        if text := (ended.returned.response or "").strip():
+            answer_id = ids.derived("evt", request.request_id, "answer")
+            await self._stages.deliver_response(request, text, answer_id)
+        await self._end(request, None if ended.status == "flagged" else ended.error)
+
+    async def _end(self, request: Request, error: str | None) -> None:
+        status = "done" if error is None else "failed"
+        end = partial(requests.end, request_id=request.request_id, status=status, error=error)
+        await self._stages.ledgers.runtime.write(end)
+
+
+def _schedule(automation: Automation) -> Schedule | None:
+    if automation.status != "active" or automation.hook_point != SCHEDULE:
+        return None
+    try:
+        return timing.schedule(automation.name, automation.triggers)
+    except (NexusError, KeyError) as error:
+        # A row that was written with plain SQL: it must not keep the home from being served.
+        _log.warning("%s has no schedule that can be read: %s", automation.name, error)
+        return None
