@@ -5,7 +5,8 @@ from pages import markdown
 
 _ABOUT = """\
 Every place where [automations](../concepts/automations.md) run, in the order in which a message reaches
-them; the last four lie outside of that way. All of them run blocking and async automations."""
+them; the last five lie outside of that way. All but `schedule`, which keeps nobody waiting, run blocking and
+async automations."""
 
 
 def page() -> str:
