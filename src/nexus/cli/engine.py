@@ -20,6 +20,7 @@ from nexus.engine.errors import UnknownExecutionError
 from nexus.engine.failures import translated
 from nexus.engine.records import FINAL, Execution
 from nexus.errors import UsageError
+from nexus.home import Home
 from nexus.ledgers import Ledgers
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
@@ -181,16 +182,22 @@ def _opened(ctx: click.Context) -> Generator[Database]:
     home, config = opened_home(ctx)
     settings = Settings.of_home(home, config.engine)
     if not settings.is_postgres and not Path(settings.database).is_file():
-        raise UsageError(
-            f"No work has been started in the home at {home.root} yet",
-            hint="The engine's database is made when a process first serves the home.",
-        )
+        raise _nothing_yet(home)
     database = Database(settings)
     try:
         with translated(settings):
+            if not tables.made(database):
+                raise _nothing_yet(home)
             yield database
     finally:
         database.close()
+
+
+def _nothing_yet(home: Home) -> UsageError:
+    return UsageError(
+        f"No work has been started in the home at {home.root} yet",
+        hint="The engine's tables are made when a process first serves the home: `nexus up`.",
+    )
 
 
 def _found(database: Database, execution_id: str) -> Execution:

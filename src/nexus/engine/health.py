@@ -33,7 +33,7 @@ def examine(settings: Settings, *, thorough: bool = False) -> Health:
         database = Database(settings)
         try:
             damage = _damage(database, settings, thorough=thorough)
-            if damage:
+            if damage or not tables.made(database):
                 return Health(damage=damage, exclusive=True, unfinished={}, interrupted=0, dead_letters=0)
             return Health(
                 damage=[],

@@ -125,6 +125,13 @@ def create_own(database: Database) -> None:
             connection.execute(database.sql(statement))
 
 
+def made(database: Database) -> bool:
+    """Whether the tables are there. A new Postgres database is empty until a home is first served."""
+    schema = SCHEMA if database.is_postgres else None
+    found = set(sa.inspect(database.engine).get_table_names(schema=schema))
+    return {"workflow_status", "nexus_leases", "nexus_jobs", "nexus_schedules"} <= found
+
+
 def insert(database: Database, connection: sa.Connection, executions: Sequence[NewExecution]) -> None:
     """Record executions in the given order; one whose id is known already is left as it is."""
     # Under the write lock of SQLite the highest moment so far keeps the order when the clock is set back.
