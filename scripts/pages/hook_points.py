@@ -1,16 +1,25 @@
 """The page of hook points, from nexus.automations.hook_points."""
 
 from nexus.automations.hook_points import HOOK_POINTS, RETURNS
-from pages import markdown
+from pages import hook_picture, markdown
 
 _ABOUT = """\
 Every place where [automations](../concepts/automations.md) run, in the order in which a message reaches
 them; the last five lie outside of that way. All but `schedule`, which keeps nobody waiting, run blocking and
 async automations."""
 
+# The markers let other pages show the same picture.
+_FIGURE = """\
+<!-- --8<-- [start:picture] -->
+<figure class="diagram" markdown="0">
+{picture}
+</figure>
+<!-- --8<-- [end:picture] -->"""
+
 
 def page() -> str:
     parts = markdown.front("Hook points", "src/nexus/automations/hook_points.py", _ABOUT)
+    parts.append(_FIGURE.format(picture=hook_picture.picture()))
     for point in HOOK_POINTS:
         returns = ", ".join(markdown.code(each) for each in point.returns)
         parts += [

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from markdown.extensions.toc import slugify
 
 from nexus.home import LEDGERS
 from nexus.ledgers import migrate
@@ -109,11 +110,64 @@ def test_every_word_of_the_glossary_is_defined_by_one_sentence() -> None:
         assert re.fullmatch(r"[A-Z][^.]*(\.[^ ][^.]*)*\.", sentence), word
 
 
-def test_links_of_the_files_beside_the_docs_lead_somewhere() -> None:
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
-        text = (_ROOT / name).read_text(encoding="utf-8")
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", text):
-            assert (_ROOT / target).exists(), f"{name}: {target}"
+def _beside() -> list[Path]:
+    """Documents that the site does not hold: those at the root, and of examples."""
+    return [*_ROOT.glob("*.md"), *(_ROOT / "examples").rglob("*.md")]
+
+
+def _anchors(page: Path) -> set[str]:
+    """What a link into a page may name: its headings as GitHub and the site spell them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    given = set(re.findall(r"{ #([\w-]+) }", text))
+    return given | {
+        slugify(words.replace("`", ""), "-") for words in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("file", _beside(), ids=lambda file: str(file.relative_to(_ROOT)))
+def test_links_of_the_files_beside_the_docs_lead_somewhere(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", text):
+        place = (file.parent / target) if target else file
+        assert place.exists(), f"{file.name}: {target}"
+        assert not anchor or anchor in _anchors(place), f"{file.name}: {target}#{anchor}"
+
+
+_EVERY_PAGE = [*_beside(), *_DOCS.rglob("*.md")]
+_LANGUAGES = {"console", "text", "python", "py", "sql", "toml", "yaml", "json", "sh", "bash", "markdown"}
+
+
+@pytest.mark.parametrize("page", _EVERY_PAGE, ids=lambda page: str(page.relative_to(_ROOT)))
+def test_every_block_of_code_says_what_it_is(page: Path) -> None:
+    fences = re.findall(r"^ *```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(fences) % 2 == 0
+    for opening in fences[::2]:
+        assert opening.split(" ")[0] in _LANGUAGES, opening
+
+
+@pytest.mark.parametrize("page", _EVERY_PAGE, ids=lambda page: str(page.relative_to(_ROOT)))
+def test_every_image_is_told_in_words(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "![](" not in text
+    assert all("alt=" in tag for tag in re.findall(r"<img[^>]*>", text))
+    for name in re.findall(r'^--8<-- "docs/(diagrams/[^"]+)"$', text, re.MULTILINE):
+        assert (_DOCS / name).is_file(), name
+
+
+def test_every_diagram_is_shown_told_and_drawn_in_the_colours_of_the_page() -> None:
+    shown = "".join(page.read_text(encoding="utf-8") for page in _DOCS.rglob("*.md"))
+    known = set(
+        re.findall(r"figure\.diagram [^{]*?\.([a-z]+)", (_DOCS / "assets/extra.css").read_text("utf-8"))
+    )
+    diagrams = list((_DOCS / "diagrams").glob("*.svg"))
+    assert len(diagrams) > 5
+    for file in diagrams:
+        drawn = file.read_text(encoding="utf-8")
+        assert f'--8<-- "docs/diagrams/{file.name}"' in shown, file.name
+        assert re.search(r'role="img" aria-label="[^"]{40,}"', drawn), file.name
+        used = {name for names in re.findall(r'class="([^"]+)"', drawn) for name in names.split()}
+        assert used <= known, f"{file.name}: {used - known}"
+        assert not re.search(r"(?:fill|stroke)=", drawn), f"{file.name} has a colour of its own"
 
 
 def test_the_site_asks_nothing_of_other_hosts(site: Path) -> None:
