@@ -190,7 +190,7 @@ async def test_a_session_can_be_opened_whatever_its_label_holds(
         assert shown.status_code == 200
         assert f"<h1>{label}</h1>" in shown.text
         assert "Answer to: Where is the tea?" in shown.text
-    polled = re.findall(r'hx-get="(/chat-later/[^"?]+)', shown.text)
+    polled = re.findall(r'data-later="(/chat-later/[^"?]+)', shown.text)
     assert polled
     assert (await client.get(polled[0], headers={"hx-request": "true"})).status_code == 200
 
