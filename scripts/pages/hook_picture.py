@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from nexus.automations.hook_points import HOOK_POINTS, HookPoint
+from nexus.automations.hook_points import HOOK_POINTS, SCHEDULE, HookPoint
 
 _WIDTH = 660
 _ROW = 42
@@ -34,7 +34,7 @@ def picture() -> str:
 def _stage(point: HookPoint) -> str:
     """The stage that a hook point belongs to, or nothing where it lies outside of the way."""
     name = point.name.removeprefix(_AFTER)
-    return "" if ":" in name else name
+    return "" if ":" in name or name == SCHEDULE else name
 
 
 def _way(points: list[HookPoint]) -> Iterator[str]:
