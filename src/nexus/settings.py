@@ -5,6 +5,7 @@ yes or no, one of some words, a list of texts, or a table of texts.
 """
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, cast, get_args, get_origin
@@ -149,6 +150,8 @@ def _checked(f: Field[Any], value: Any, where: str) -> Value:
         value = float(value)
     if type(value) is not f.type:
         raise ConfigError(f"{where} must be of type {_kind(f)}, not {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where} must be a finite number, not {value}")
     if isinstance(value, int | float) and not isinstance(value, bool) and value < f.metadata["least"]:
         raise ConfigError(f"{where} must be at least {f.metadata['least']}, and is {value}")
     return value

@@ -199,6 +199,8 @@ def test_a_whole_number_is_a_number(tmp_path: Path) -> None:
         ("[models]\nmanager = [3]", "[models] manager must be a list of texts"),
         ("[mcp.notes]\nenv = { A = 3 }", "[mcp.notes] env must be a table of texts"),
         ("[budgets]\nday_usd = -1", "day_usd must be at least 0"),
+        ("[budgets]\nday_usd = nan", "day_usd must be a finite number, not nan"),
+        ('[prices."a/b"]\nfresh_usd = inf', "fresh_usd must be a finite number, not inf"),
     ],
 )
 def test_a_mistake_in_a_list_or_a_named_section_is_named(tmp_path: Path, text: str, message: str) -> None:
