@@ -32,7 +32,7 @@ async def converse(
     """Talk until the person leaves or the pipe ends."""
     check_label(label)
     async with talking(home, settings, model) as talk:
-        conversation = Conversation(talk, Screen(), label, model, costs=interactive)
+        conversation = Conversation(talk, Screen(), label, model, interactive=interactive)
         await conversation.catch_up()
         typed: Typed
         if interactive:
@@ -76,14 +76,15 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
 class Conversation:
     """One session, on a screen. Also what the agent says unasked, because a worker has ended, is shown."""
 
-    def __init__(self, talk: Talk, screen: Screen, label: str, model: str, *, costs: bool) -> None:
+    def __init__(self, talk: Talk, screen: Screen, label: str, model: str, *, interactive: bool) -> None:
         self._talk = talk
         self._screen = screen
         self._label = label
         self._model = model
-        self._costs = costs
+        self._interactive = interactive
         self._shown: set[str] = set()
         self._last = ""
+        self._sent: int | None = None
         self._said = ""
         self._request_id = ""
         self._speaking = asyncio.Lock()
@@ -91,11 +92,13 @@ class Conversation:
     async def begin(self, label: str) -> None:
         """Go over to another session."""
         await self._talk.leave(self._label)
-        self._label, self._last = label, ""
+        self._label, self._last, self._sent = label, "", None
         self._screen.note(f"Session {label}.")
 
     async def say(self, text: str) -> None:
         """Say something, and show the answer."""
+        with suppress(NexusError):
+            await self._show_sent()  # what came before it is not asked for once something is said
         async with self._speaking:
             try:
                 heard = await self._talk.hear(text, session_label=self._label, model=self._model)
@@ -148,14 +151,24 @@ class Conversation:
     async def watch(self) -> None:
         """Show what the agent says unasked."""
         while True:
-            await asyncio.sleep(_LOOK_S)
-            if not self._last:
-                continue
             # What is wrong may pass, as a busy ledger does. If it stays, who says something is told.
             with suppress(NexusError):
                 await self._show_new()
+                await self._show_sent()
+            await asyncio.sleep(_LOOK_S)
+
+    async def _show_sent(self) -> None:
+        """What automations sent: since the person last said something, then as it comes."""
+        if self._interactive:
+            for message in await self._talk.unasked(self._label, self._sent):
+                async with self._speaking:
+                    self._screen.note(message.occurred_at)
+                    self._screen.line(message.content)
+                self._sent = message.seq
 
     async def _show_new(self) -> None:
+        if not self._last:
+            return
         for run in await self._talk.runs_after(self._label, self._last):
             async with self._speaking:
                 if run.id not in self._shown:
@@ -169,7 +182,7 @@ class Conversation:
         loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))
         try:
             result = await self._screen.follow(run)
-            if self._costs:
+            if self._interactive:
                 self._screen.note(cost_line(result.usage))
         except StoppedError:
             self._screen.note("Stopped.")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from nexus.answer import Answer, Heard, Totals
+from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime.trace import Node
 
 CHANNEL: Final = "cli"
@@ -36,6 +37,8 @@ class Talk(Protocol):
     async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Answer]: ...
 
     async def said(self, session_label: str, limit: int) -> list[str]: ...
+
+    async def unasked(self, session_label: str, after: int | None) -> list[Unasked]: ...
 
     async def workers_at_work(self, execution_id: str) -> int: ...
 

@@ -10,6 +10,7 @@ from nexus.cli.talk import CHANNEL, MOST_RECALLED, Recalled
 from nexus.config import Config
 from nexus.home import Home
 from nexus.ledgers import events
+from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime import usage
 from nexus.ledgers.runtime.trace import Node
@@ -47,6 +48,10 @@ class Here:
     async def said(self, session_label: str, limit: int) -> list[str]:
         said = partial(events.said, channel=CHANNEL, external_id=session_label, limit=limit)
         return await self._app.ledgers.events.read(said)
+
+    async def unasked(self, session_label: str, after: int | None) -> list[Unasked]:
+        sent = partial(events.unasked, channel=CHANNEL, external_id=session_label, after=after)
+        return await self._app.ledgers.events.read(sent)
 
     async def workers_at_work(self, execution_id: str) -> int:
         return await self._app.broker.workers_at_work(execution_id)

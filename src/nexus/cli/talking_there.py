@@ -6,6 +6,7 @@ from typing import Any, Final
 from nexus.answer import Answer, Heard, Totals
 from nexus.cli.talk import CHANNEL, MOST_RECALLED, Recalled
 from nexus.client import Client
+from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime.trace import Node
 
 
@@ -30,6 +31,10 @@ class There:
 
     async def said(self, session_label: str, limit: int) -> list[str]:
         return await self._client.said(session_label, channel=CHANNEL, limit=limit)
+
+    async def unasked(self, session_label: str, after: int | None) -> list[Unasked]:
+        sent = await self._client.unasked(session_label, channel=CHANNEL, after=after)
+        return [Unasked(**each) for each in sent]
 
     async def workers_at_work(self, execution_id: str) -> int:
         return (await self._client.execution(execution_id))["workers_at_work"]

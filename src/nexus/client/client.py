@@ -88,6 +88,14 @@ class Client:
         )
         return told["texts"]
 
+    async def unasked(
+        self, session_label: str, *, channel: str, after: int | None = None
+    ) -> list[dict[str, Any]]:
+        """What automations sent into a session: after one of them, or since anything was last said."""
+        given = {} if after is None else {"after": after}
+        path = f"/api/sessions/{quote(session_label)}/unasked"
+        return (await self._wire.get(path, channel=channel, **given))["messages"]
+
     async def cost(self, session_label: str) -> Totals:
         """What the messages of a session cost so far."""
         return Totals(**await self._wire.get(f"/api/sessions/{quote(session_label)}/usage"))

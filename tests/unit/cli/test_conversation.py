@@ -2,11 +2,14 @@
 
 import asyncio
 import io
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import apsw
 import pytest
 
 from apps import app_on
+from nexus.app import App
 from nexus.cli import conversation as module
 from nexus.cli.conversation import Conversation
 from nexus.cli.screen import Screen
@@ -16,6 +19,7 @@ from nexus.client import Client
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError
 from nexus.home import Home
+from nexus.ledgers import events
 from nexus.ledgers.database import Database
 from nexus.testing import ModelServer
 
@@ -27,7 +31,7 @@ async def test_an_error_while_looking_for_news_does_not_end_the_looking(
     shown = io.StringIO()
     async with ModelServer() as server, app_on(home, server) as app:
         server.script("Hello.", "One more thing.")
-        conversation = Conversation(Here(app), Screen(shown), "main", "", costs=False)
+        conversation = Conversation(Here(app), Screen(shown), "main", "", interactive=False)
         await conversation.say("Hi")
         watching = asyncio.create_task(conversation.watch())
         sound, app.ledgers.runtime = app.ledgers.runtime, await _closed(home)
@@ -43,11 +47,54 @@ async def test_an_error_while_looking_for_news_does_not_end_the_looking(
         watching.cancel()
 
 
+async def test_what_automations_sent_since_one_last_spoke_is_shown_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    shown = io.StringIO()
+    async with ModelServer() as server, app_on(home, server) as app:
+        server.always("Hello.")
+        await _send(app, "Before anything was said")
+        await (await app.say("Hi", session_label="main")).result()
+        await _send(app, "While nobody looked")
+        await _send(app, "Elsewhere", session_label="family")
+        conversation = Conversation(Here(app), Screen(shown), "main", "", interactive=True)
+        watching = asyncio.create_task(conversation.watch())
+        await _until(lambda: "While nobody looked" in shown.getvalue())
+        await conversation.say("And now?")
+        await _send(app, "While one looked")
+        await _until(lambda: "While one looked" in shown.getvalue())
+        watching.cancel()
+        quiet = io.StringIO()
+        await Conversation(Here(app), Screen(quiet), "main", "", interactive=False).say("Not at a terminal")
+    assert [shown.getvalue().count(f"While {who} looked") for who in ("nobody", "one")] == [1, 1]
+    assert "Before" not in shown.getvalue()
+    assert "Elsewhere" not in shown.getvalue()
+    assert "looked" not in quiet.getvalue()
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+async def _send(app: App, text: str, session_label: str = "main") -> None:
+    """As an automation that runs by the clock does."""
+
+    def send(connection: apsw.Connection) -> None:
+        thread_id = events.ensure_thread(connection, channel="cli", external_id=session_label)
+        sent = events.NewEvent(channel="cli", content=text, direction="outbound", thread_id=thread_id)
+        events.append(connection, [sent])
+
+    await app.ledgers.events.write(send)
+
+
 async def test_a_gateway_that_is_gone_for_a_new_session_does_not_end_the_conversation(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     async with Client("http://127.0.0.1:9", "t" * 43) as client:
-        conversation = Conversation(There(client), Screen(io.StringIO()), "main", "", costs=False)
+        conversation = Conversation(There(client), Screen(io.StringIO()), "main", "", interactive=False)
         await module._talk(conversation, _Typed(["/new", "/help"]), "Still here")  # pyright: ignore[reportPrivateUsage]
     told = capsys.readouterr()
     assert "Nobody answers" in told.err

@@ -32,6 +32,12 @@ class Texts(BaseModel):
     texts: list[str]
 
 
+class Sent(BaseModel):
+    """Messages that answer nothing, such as those of automations that run by the clock."""
+
+    messages: list[events.Unasked]
+
+
 class Leaving(BaseModel):
     """Where somebody starts afresh."""
 
@@ -84,6 +90,20 @@ async def list_said(
     """What was said into a session on a channel."""
     said = partial(events.said, channel=channel, external_id=label, limit=limit)
     return Texts(texts=await home.ledgers.events.read(said))
+
+
+@router.get("/{label:path}/unasked")
+async def list_unasked(
+    home: Home,
+    label: Label,
+    channel: Channel = "api",
+    after: Annotated[
+        int | None, Query(ge=0, le=2**63 - 1, description="Only those after the one with this `seq`.")
+    ] = None,
+) -> Sent:
+    """What automations sent into a session, in order; without `after`, since anything was last said."""
+    sent = partial(events.unasked, channel=channel, external_id=label, after=after)
+    return Sent(messages=await home.ledgers.events.read(sent))
 
 
 @router.get("/{label:path}/usage")

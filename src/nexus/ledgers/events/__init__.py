@@ -138,6 +138,24 @@ def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: 
     return [cast("str", row[0]) for row in rows]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unasked:
+    """A message that answers nothing, as an automation that runs by the clock sends it."""
+
+    seq: int
+    occurred_at: str
+    content: str
+
+
+def unasked(
+    connection: apsw.Connection, *, channel: str, external_id: str, after: int | None = None, limit: int = 20
+) -> list[Unasked]:
+    """What was sent into a thread unasked, in order: after one of them, or since anything was last said."""
+    values: dict[str, Any] = {"channel": channel, "external_id": external_id, "after": after, "limit": limit}
+    rows = connection.execute(sql.queries("events")["unasked_in_thread"], values)
+    return [Unasked(seq=seq, occurred_at=at, content=text) for seq, at, text in cast("Any", rows)]
+
+
 def publish(
     connection: apsw.Connection, type_: str, subject: tuple[str, str] | None, payload: dict[str, Any]
 ) -> None:

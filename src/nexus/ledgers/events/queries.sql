@@ -29,6 +29,15 @@ SELECT e.content FROM events AS e JOIN threads AS t ON t.id = e.thread_id
 WHERE t.channel = :channel AND t.external_id = :external_id AND e.direction = 'inbound'
 ORDER BY e.seq DESC LIMIT :limit
 
+-- name: unasked_in_thread
+-- What answers nothing: messages that automations sent. Without :after, those since anything was last said.
+WITH thread AS (SELECT id FROM threads WHERE channel = :channel AND external_id = :external_id)
+SELECT seq, occurred_at, content FROM events
+WHERE thread_id = (SELECT id FROM thread) AND direction = 'outbound' AND reply_to_event_id IS NULL
+  AND seq > coalesce(:after, (
+    SELECT max(seq) FROM events WHERE thread_id = (SELECT id FROM thread) AND direction = 'inbound'), 0)
+ORDER BY seq LIMIT :limit
+
 -- name: search
 -- bm25() in ORDER BY with LIMIT keeps only the best rows; `ORDER BY rank` would sort all of them.
 SELECT e.id, e.thread_id, e.channel, e.sender, e.content, e.occurred_at, -hits.score

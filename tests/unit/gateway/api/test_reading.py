@@ -42,6 +42,7 @@ async def test_a_conversation_and_the_memory_can_be_looked_into(
         assert result.response.content == "It is in the blue tin."
         assert (await client.cost("tea/time")).calls == 1
         assert await client.said("tea/time", channel="api", limit=5) == [f"Where is the tea? {SECRET_WORDS}"]
+        assert await client.unasked("tea/time", channel="api") == []
         assert (await client.runs_after("tea/time"))[0].id == heard.execution_id
         assert [line["label"] for line in (await client.sessions())["items"]] == ["tea/time"]
         roles = [message["role"] for message in (await client.transcript("tea/time"))["items"]]
