@@ -1,13 +1,18 @@
 """What the pages must hold, and that they hold together."""
 
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import apsw
 import pytest
 from markdown.extensions.toc import slugify
+from playwright.sync_api import Browser, sync_playwright
 
 from nexus.home import LEDGERS
 from nexus.ledgers import migrate
@@ -23,6 +28,7 @@ import pathlib, sys
 from pages import tables
 tables.describe(pathlib.Path(sys.argv[1]), sys.argv[2])
 """
+ColorScheme = Literal["light", "dark"]
 _REMOTE = re.compile(r"<(?:script|img|iframe|link|source)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 
 
@@ -185,3 +191,48 @@ def test_every_page_can_be_searched_and_reached(site: Path) -> None:
         address = str(page.relative_to(_DOCS).with_suffix(".html"))
         assert (site / address).is_file(), address
         assert f'"location":"{address}' in index, address
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_pages_fit_a_narrow_screen_and_pictures_follow_the_palette(site: Path, scheme: ColorScheme) -> None:
+    """In a real browser, from the folder: nothing sticks out, text can be read, and nobody is asked."""
+    pages = ["index", "comparison", "quickstart", "architecture", "reference/hook-points", "reference/schema"]
+    pages += [f"concepts/{name}" for name in ("recall", "security", "requests", "crashes")]
+    pages += [f"how-to/{name}" for name in ("write-an-automation", "look-behind-an-answer")]
+    with _browser() as browser:
+        page = browser.new_page(viewport={"width": 380, "height": 800}, color_scheme=scheme)
+        page.set_default_timeout(60_000)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        for name in pages:
+            page.goto((site / f"{name}.html").as_uri())
+            width = page.evaluate("document.documentElement.scrollWidth")
+            assert width <= 380, f"{name} is {width} pixels wide"
+            for ink, paper in page.evaluate(_COLOURS):
+                assert (
+                    _light(ink) > 150 > _light(paper)
+                    if scheme == "dark"
+                    else _light(ink) < 150 < _light(paper)
+                )
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+_COLOURS = """[...document.querySelectorAll("figure.diagram text:not(.small)")].map(text =>
+  [getComputedStyle(text).fill, getComputedStyle(document.body).backgroundColor])"""
+
+
+def _light(colour: str) -> float:
+    """How light a colour is, from 0 to 255."""
+    channels = [float(part) for part in re.findall(r"[\d.]+", colour)[:3]]
+    return sum(channels) / 3
+
+
+@contextmanager
+def _browser() -> Generator[Browser]:
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("there is no chromium on this machine: install it to run this part")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
