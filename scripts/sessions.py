@@ -112,7 +112,7 @@ def _steps(block: Block) -> list[tuple[str, list[str]]]:
     for line in block.body.splitlines():
         if line.startswith("$ "):
             steps.append((line[2:], []))
-        elif line.startswith("> ") and not steps[-1][1]:
+        elif (line == ">" or line.startswith("> ")) and not steps[-1][1]:
             steps[-1] = (f"{steps[-1][0]}\n{line[2:]}", [])
         else:
             steps[-1][1].append(line)

@@ -40,7 +40,7 @@ class EngineConfig:
     """The durable engine: queues, jobs and schedules."""
 
     database: str = _setting(
-        "", "The url of a Postgres database that several hosts share. Empty: `data/engine.db` in the home."
+        "", "The url of a Postgres database for this home alone. Empty: `data/engine.db` in the home."
     )
     host_limit: int = _setting(256, "The most executions that one process runs at a time.", least=1)
     lease_ms: int = _setting(
