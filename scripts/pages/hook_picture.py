@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 
-from nexus.automations.hook_points import HOOK_POINTS, SCHEDULE, HookPoint
+from nexus.automations.hook_points import HOOK_POINTS, HookPoint
 
 _WIDTH = 660
 _ROW = 42
 _TOP = 34
 _AFTER = "after:"
+# The hook point of the last stage: those behind it lie outside of a message's way.
+_LAST = "finalize"
 _LABEL = (
     "The stages of a message from top to bottom. Behind each stage stands its hook point, with what "
     "automations there may return. Below stand the hook points that lie outside of that way."
@@ -16,8 +18,8 @@ _LABEL = (
 
 def picture() -> str:
     """The drawing, in the colours of whatever page it stands on."""
-    way = [point for point in HOOK_POINTS if _stage(point)]
-    outside = [point for point in HOOK_POINTS if not _stage(point)]
+    last = [point.name for point in HOOK_POINTS].index(_LAST) + 1
+    way, outside = list(HOOK_POINTS[:last]), list(HOOK_POINTS[last:])
     height = _TOP + _ROW * len(way) + 34 + 30 * len(outside)
     lines = [
         f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_LABEL}">',
@@ -31,16 +33,10 @@ def picture() -> str:
     return "\n".join(lines)
 
 
-def _stage(point: HookPoint) -> str:
-    """The stage that a hook point belongs to, or nothing where it lies outside of the way."""
-    name = point.name.removeprefix(_AFTER)
-    return "" if ":" in name or name == SCHEDULE else name
-
-
 def _way(points: list[HookPoint]) -> Iterator[str]:
     for number, point in enumerate(points):
         top = _TOP + _ROW * number
-        yield _box("strong", 20, top, 160, _stage(point), "mono")
+        yield _box("strong", 20, top, 160, point.name.removeprefix(_AFTER), "mono")
         yield f'  <path class="line" d="M180 {top + 15}h40"/>'
         yield _box("box", 220, top, 190, point.name, "mono")
         yield _text(424, top + 19, ", ".join(point.returns), "small")
