@@ -1,11 +1,13 @@
 """What a person does in the dashboard."""
 
 import re
+from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
 from apps import dispatching
 from browser.conftest import Served
+from browser.pictures import script
 from nexus.testing import ModelRequest, Turn, failures
 
 TASK = "Plan Tyler's birthday dinner"
@@ -120,3 +122,18 @@ def test_no_page_is_wider_than_a_small_telephone(served: Served, page: Page) -> 
     for path in ("/chat", "/requests", "/memory?q=nuts", "/memory/entities/sarah", "/automations", "/usage"):
         page.goto(f"{served.url}{path}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
+
+
+def test_pictures_are_taken_in_light_and_dark_wide_and_narrow(
+    served: Served, page: Page, tmp_path: Path
+) -> None:
+    page.context.clear_cookies(name="theme")
+    shots = script()
+    wanted = [shot for shot in shots.DEMO if shot.name in {"entities", "recall-nothing"}]
+    unknown = shots.Shot(name="none", route="/requests", follow="a.nowhere")
+    assert shots.take(page, served.url, [*wanted, unknown], tmp_path) == ["none"]
+    found = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(found) == 8
+    widths = {name: int.from_bytes(png[16:20], "big") for name, png in found.items()}
+    assert (widths["entities-dark.png"], widths["entities-narrow.png"]) == (1280, 380)
+    assert found["entities-light.png"] != found["entities-dark.png"]

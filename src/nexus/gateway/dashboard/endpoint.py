@@ -69,6 +69,6 @@ def _told(show: Show) -> Callable[[Request], Awaitable[Response]]:
             return await show(request, cast("App", request.app.state.nexus))
         except NexusError as error:
             template = "part_error.html" if is_part(request) else "error.html"
-            return page(request, template, status_of(error), error=error, active="")
+            return await page(request, template, status_of(error), error=error, active="")
 
     return shown

@@ -11,6 +11,8 @@ from nexus.gateway.views.entities import Neighbour
 WIDTH: Final = 480
 HEIGHT: Final = 320
 _CENTRE: Final = (WIDTH / 2, HEIGHT / 2)
+_REACH: Final = (120, 140)
+_ROUNDNESS: Final = 0.85
 _MOST: Final = 14
 _THICKEST: Final = 5.0
 _LABEL_CHARACTERS: Final = 18
@@ -43,7 +45,7 @@ class Picture:
 
 
 def drawn(name: str, neighbours: Sequence[Neighbour]) -> Picture | None:
-    """The nearest neighbours on an ellipse; None where there are none."""
+    """The nearest neighbours around it; None where there are none."""
     shown = list(neighbours[:_MOST])
     if not shown:
         return None
@@ -55,24 +57,22 @@ def drawn(name: str, neighbours: Sequence[Neighbour]) -> Picture | None:
 
 
 def _spot(neighbour: Neighbour, place: int, count: int, most: int) -> Spot:
-    angle = 2 * math.pi * place / count - math.pi / 2
-    # Two rings where there are many, so that labels do not lie on each other.
-    reach = 0.78 if count > 8 and place % 2 else 1.0
-    x = _CENTRE[0] + math.cos(angle) * 122 * reach
-    y = _CENTRE[1] + math.sin(angle) * 122 * reach
+    """Half of them to the right and half to the left, each at a height of its own for its label."""
+    right = place % 2 == 0
+    row, rows = place // 2, (count + 1) // 2 if right else count // 2
+    height = (2 * row + 1) / rows - 1
+    x = _CENTRE[0] + _REACH[0] * math.sqrt(1 - (height * _ROUNDNESS) ** 2) * (1 if right else -1)
+    y = _CENTRE[1] + _REACH[1] * height
     share = (neighbour.facts + neighbour.episodes) / most
     radius = 4 + 6 * math.sqrt(share)
-    right, upright = math.cos(angle) > 0.2, abs(math.cos(angle)) <= 0.2
-    shift = 0 if upright else (radius + 5) * (1 if right else -1)
-    lift = (-radius - 6 if math.sin(angle) < 0 else radius + 14) if upright else 4
     return Spot(
         neighbour=neighbour,
         label=short(neighbour.name, _LABEL_CHARACTERS),
         x=round(x, 1),
         y=round(y, 1),
-        label_x=round(x + shift, 1),
-        label_y=round(y + lift, 1),
-        anchor="middle" if upright else "start" if right else "end",
+        label_x=round(x + (radius + 5) * (1 if right else -1), 1),
+        label_y=round(y + 4, 1),
+        anchor="start" if right else "end",
         radius=round(radius, 1),
         edge=round(max(1.0, _THICKEST * share), 1),
     )

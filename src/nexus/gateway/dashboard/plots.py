@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nexus.answer import Totals, money
+from nexus.answer import Totals
 from nexus.gateway.views.usage import Spent, Usage
 
 WIDTH: Final = 900
@@ -84,7 +84,11 @@ def stacked(usage: Usage) -> Plot | None:
         blocks=tuple(_blocks(usage, named, top, step, by_money=by_money)),
         days=_day_labels(usage, step),
         grid=tuple(
-            Label(x=_LEFT - 6, y=HEIGHT - _BOTTOM - tall * n / _GRID, text=_said(top * n / _GRID, by_money))
+            Label(
+                x=_LEFT - 6,
+                y=HEIGHT - _BOTTOM - tall * n / _GRID,
+                text=_said(top * n / _GRID, top / _GRID, by_money=by_money),
+            )
             for n in range(_GRID + 1)
         ),
         legend=tuple(enumerate([*named, *others])),
@@ -155,11 +159,12 @@ def _size(total: Totals, *, by_money: bool) -> int:
     return total.cost_microusd if by_money else total.tokens
 
 
-def _said(value: float, by_money: bool) -> str:
+def _said(value: float, step: float, *, by_money: bool) -> str:
+    """A place on the axis, with as many digits as all of them need."""
     if not by_money:
         return f"{value:,.0f}"
-    said = money(round(value))
-    return said.rstrip("0").rstrip(".") if "." in said and value < 1_000_000 else said
+    digits = next(digits for digits in range(8) if round(step / 1e6, digits) == step / 1e6 or digits == 7)
+    return f"${value / 1e6:,.{digits}f}" if value else "$0"
 
 
 def _round_up(value: float) -> float:

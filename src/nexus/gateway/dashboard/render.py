@@ -1,9 +1,14 @@
-"""Pages from templates. Whatever comes from a ledger is escaped: it is other people's text."""
+"""Pages from templates. Whatever comes from a ledger is escaped: it is other people's text.
 
+A page is made on a thread, because Markdown takes its time; few at once, so that what waits for the ledgers
+finds a thread too.
+"""
+
+import asyncio
 import json
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -21,10 +26,13 @@ POLICY: Final = (
 )
 _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FILTERS: Final = (
-    "age", "amount", "cited", "count", "day", "markdown", "plural", "short", "size", "ticked", "tone", "took",
-    "uncited", "when",
+    "age", "amount", "cited", "count", "dated", "day", "markdown", "plural", "short", "size", "ticked",
+    "tone", "took", "uncited", "unit", "when",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
+MOST_AT_ONCE: Final = 2
+"""How many pages are made at the same moment; further ones wait."""
+_PRETTIER: Final = 2
 
 
 @cache
@@ -44,21 +52,20 @@ def environment() -> Environment:
     return made
 
 
-def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+async def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A whole page, or the part of one that a template holds."""
     theme = request.cookies.get("theme", "")
-    text = (
-        environment()
-        .get_template(template)
-        .render(
-            path=request.url.path,
-            query=dict(request.query_params),
-            link=partial(_link, request),
-            theme=theme if theme in _THEMES else "",
-            version=__version__,
-            **values,
-        )
+    render = partial(
+        environment().get_template(template).render,
+        path=request.url.path,
+        query=dict(request.query_params),
+        link=partial(_link, request),
+        theme=theme if theme in _THEMES else "",
+        version=__version__,
+        **values,
     )
+    async with cast("asyncio.Semaphore", request.app.state.making):
+        text = await asyncio.to_thread(render)
     return HTMLResponse(text, status, headers=_HEADERS)
 
 
@@ -73,13 +80,14 @@ def segment(text: str) -> str:
 
 
 def pretty(value: Any) -> str:
-    """A value as people read JSON."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return value
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    """A value as people read JSON; as it came where indenting would make much more of it."""
+    given = value if isinstance(value, str) else ""
+    try:
+        read = json.loads(value) if given else value
+    except (ValueError, RecursionError):
+        return given
+    text = json.dumps(read, indent=2, ensure_ascii=False, default=str)
+    return given if given and len(text) > _PRETTIER * len(given) + 200 else text
 
 
 def _link(request: Request, **changed: object) -> str:

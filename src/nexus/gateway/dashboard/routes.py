@@ -1,5 +1,6 @@
 """Every page of the dashboard and its address."""
 
+import asyncio
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from nexus.gateway.dashboard.pages import (
     settings,
     usage,
 )
-from nexus.gateway.dashboard.render import page
+from nexus.gateway.dashboard.render import MOST_AT_ONCE, page
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -43,6 +44,7 @@ class _Files(StaticFiles):
 
 async def join(server: Starlette, app: App, stack: AsyncExitStack) -> None:
     """Add the dashboard to the gateway."""
+    server.state.making = asyncio.Semaphore(MOST_AT_ONCE)
     server.router.routes.extend(routes())
     server.add_exception_handler(
         HTTPException, partial(_lost, otherwise=server.exception_handlers[HTTPException])
@@ -74,8 +76,8 @@ async def _lost(request: Request, error: Exception, otherwise: Any) -> Response:
     asks = "text/html" in request.headers.get("accept", "")
     if not asks or request.url.path.startswith(("/api/", "/mcp")):
         return await otherwise(request, error)
-    lost = MissingError("There is no page at this address", hint="The links above lead to those there are.")
-    return page(request, "error.html", told.status_code, error=lost, active="")
+    lost = MissingError("There is no page at this address", hint="The menu leads to those there are.")
+    return await page(request, "error.html", told.status_code, error=lost, active="")
 
 
 async def _icon(request: Request, app: App) -> Response:

@@ -16,6 +16,7 @@ _GOOD: Final = frozenset({"ok", "done", "active", "closed", "accepted"})
 _BAD: Final = frozenset({"error", "failed", "timeout", "denied", "open", "refused", "rejected"})
 _BUSY: Final = frozenset({"running", "queued", "pending", "half_open", "half-open"})
 _TICKED: Final = re.compile(r"`([^`]+)`")
+_MOMENT: Final = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?Z")
 _CITED: Final = re.compile(r"\s*\[((?:fact|obs|mod|epi|evt|ent)_\w+)\]")
 _AGES: Final = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -33,6 +34,11 @@ def tone(status: str) -> str:
 def when(timestamp: str | None) -> str:
     """A moment to the second, in UTC."""
     return (timestamp or "")[:19].replace("T", " ")
+
+
+def dated(text: str) -> str:
+    """A sentence whose timestamps are to the minute, as people write them."""
+    return _MOMENT.sub(r"\1 \2", text)
 
 
 def day(timestamp: str | None) -> str:
@@ -76,9 +82,14 @@ def short(text: str | None, length: int = 120) -> str:
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
+def unit(number: int, what: str) -> str:
+    """`fact` of one, `facts` of more."""
+    return f"{what}{'s' * (number != 1)}"
+
+
 def plural(number: int, what: str) -> str:
     """`1 fact`, `1,200 facts`."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{number:,} {unit(number, what)}"
 
 
 def amount(value: float, unit: str) -> str:

@@ -15,6 +15,8 @@ from nexus.ledgers import Ledgers, sql
 
 Kind = Literal["observation", "mental_model"]
 _MOST_SOURCES = 100
+# How the ledger writes why a conclusion is stale: a fact's id follows.
+_NEWER = "newer: "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +57,8 @@ class ConclusionView:
     sources: tuple[Source, ...]
     versions: tuple[Conclusion, ...]
     """The newest first; itself among them."""
+    newer: Source | None
+    """What was learned since and made it stale, where that was not forgotten."""
 
 
 _STORED = columns(Conclusion, before="kind")
@@ -93,7 +97,7 @@ async def about(
 
 async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
     """One version of a conclusion."""
-    versions, sources = await ledgers.memory.read(partial(_whole, kind=kind, id_=id_))
+    versions, sources, newer = await ledgers.memory.read(partial(_whole, kind=kind, id_=id_))
     told = await _told(ledgers, kind, versions)
     wanted = next((each for each in told if each.id == id_), None)
     if wanted is None:
@@ -103,6 +107,7 @@ async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
         conclusion=wanted,
         sources=tuple(Source(kind=row[0], id=row[1], text=row[2], event_id=row[3]) for row in sources),
         versions=tuple(told),
+        newer=Source(kind="fact", id=newer[0], text=newer[1], event_id=newer[2]) if newer else None,
     )
 
 
@@ -110,7 +115,10 @@ def _whole(connection: apsw.Connection, kind: Kind, id_: str) -> Any:
     queries = sql.queries("memory")
     values = {"id": id_, "limit": _MOST_SOURCES}
     sources = all_rows(connection, queries[f"sources_of_{kind}"], values)
-    return all_rows(connection, queries[_QUERIES[kind][1]], {"id": id_}), sources
+    versions = all_rows(connection, queries[_QUERIES[kind][1]], {"id": id_})
+    reasons = [row[_STORED.index("stale_reason")] for row in versions if row[0] == id_]
+    newer = json.dumps([(reasons[0] or "").removeprefix(_NEWER)] if reasons else [])
+    return versions, sources, next(iter(all_rows(connection, queries["texts_of_items"], (newer,))), None)
 
 
 async def _told(ledgers: Ledgers, kind: Kind, rows: list[tuple[Any, ...]]) -> list[Conclusion]:

@@ -17,6 +17,7 @@ from nexus.ledgers.agents.sessions import Session
 # A transcript is read, not downloaded: what is longer is cut, and says so.
 MOST_CHARACTERS = 6_000
 _MOST_OF_A_CALL = 1_500
+_LINE_CHARACTERS = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +88,9 @@ async def listed(
     values = {"role": role, "at": at, "id": id_, "limit": limit + 1}
     query = sql.queries("agents")["listed_sessions"]
     found = await ledgers.agents.read(lambda c: all_rows(c, query, values))
-    lines = [loaded(SessionLine, row) for row in found]
+    # A message that carries what somebody said is stored as the model was shown it.
+    said = await names.messages(ledgers, [row[-1] for row in found], _LINE_CHARACTERS)
+    lines = [loaded(SessionLine, (*row[:-2], said.get(row[-1] or "", row[-2]))) for row in found]
     return page(lines, limit, lambda line: (line.updated_at, line.id))
 
 

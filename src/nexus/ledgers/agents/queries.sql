@@ -15,6 +15,9 @@ SELECT session.id, session.label, session.role, session.model, parent.label, ses
        (SELECT coalesce(max(position) + 1, 0) FROM agent_turns WHERE session_id = session.id),
        (SELECT substr(content, 1, 200) FROM agent_messages
         WHERE session_id = session.id AND role IN ('user', 'assistant') AND content <> ''
+        ORDER BY position DESC LIMIT 1),
+       (SELECT event_id FROM agent_messages
+        WHERE session_id = session.id AND role IN ('user', 'assistant') AND content <> ''
         ORDER BY position DESC LIMIT 1)
 FROM agent_sessions AS session LEFT JOIN agent_sessions AS parent ON parent.id = session.parent_session_id
 WHERE (session.updated_at, session.id) < (:at, :id) AND (:role IS NULL OR session.role = :role)

@@ -80,6 +80,20 @@ def test_a_year_has_a_bar_for_each_week() -> None:
     assert plot.blocks[0].title == "day 000 m: $0.0070, 70 tokens"
 
 
+def test_the_places_on_the_axis_have_as_many_digits_as_each_other() -> None:
+    spent = Totals(calls=1, input_tokens=10, cost_microusd=170_000)
+    usage = Usage(
+        days=(Spent(name="2026-05-01", total=spent),),
+        models=(Spent(name="m", total=spent),),
+        automations=(),
+        by_day_and_model={"2026-05-01": {"m": spent}},
+        total=spent,
+    )
+    plot = plots.stacked(usage)
+    assert plot is not None
+    assert [label.text for label in plot.grid] == ["$0", "$0.05", "$0.10", "$0.15", "$0.20"]
+
+
 def test_where_nothing_was_spent_there_is_no_plot() -> None:
     nothing = Usage(
         days=(Spent(name="2026-05-01", total=Totals()),),
@@ -97,4 +111,6 @@ def test_neighbours_are_drawn_inside_of_the_picture(count: int) -> None:
     picture = graph.drawn("Tom", company)
     assert picture is not None
     assert all(0 < spot.x < picture.width and 0 < spot.y < picture.height for spot in picture.spots)
+    heights = [(spot.anchor, spot.y) for spot in picture.spots]
+    assert len(set(heights)) == len(heights), "labels would lie on each other"
     assert graph.drawn("Tom", []) is None

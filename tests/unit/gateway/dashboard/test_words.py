@@ -58,3 +58,7 @@ def test_citations_lead_to_what_a_conclusion_rests_on() -> None:
     shown = str(words.cited(said))
     assert shown.count('<a href="#fact_01A">1</a>') == 2
     assert '<a href="#obs_02B">2</a>' in shown
+
+
+def test_timestamps_in_a_sentence_are_to_the_minute() -> None:
+    assert words.dated("open since 2026-11-12T07:39:17.765Z") == "open since 2026-11-12 07:39"

@@ -103,6 +103,22 @@ async def test_a_conclusion_tells_its_versions_its_sources_and_since_when_it_is_
     assert not (await conclusions.listed(scene.ledgers, "mental_model", stale=True)).items
 
 
+async def test_a_stale_conclusion_tells_what_was_learned_since(scene: Scene) -> None:
+    newer = await scene.remember("fact", fact="Tom likes coffee again")
+    await scene.ledgers.memory.write(
+        lambda c: c.execute(
+            """
+            INSERT INTO analysis_runs (id, type_id, content, stale_at, stale_reason)
+            VALUES ('obs_1', 'observation', 'Tom likes tea', '2026-05-01T00:00:00.000Z', 'newer: ' || ?)
+            """,
+            (newer["id"],),
+        ).fetchall()
+    )
+    view = await conclusions.get(scene.ledgers, "observation", "obs_1")
+    assert view.newer is not None
+    assert (view.newer.id, view.newer.text) == (newer["id"], "Tom likes coffee again")
+
+
 async def test_what_is_not_there_is_said_to_be_missing(scene: Scene) -> None:
     for looking in (
         events.get(scene.ledgers, "evt_none"),

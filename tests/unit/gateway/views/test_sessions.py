@@ -1,6 +1,10 @@
 """Sessions and their transcripts."""
 
+import apsw
+
 from nexus.gateway.views import sessions
+from nexus.ledgers.agents import messages, turns
+from nexus.ledgers.agents.messages import NewMessage
 from unit.gateway.scene import Scene
 
 
@@ -13,6 +17,22 @@ async def test_sessions_are_listed_with_what_was_last_said(scene: Scene) -> None
         ("second", 1, "Answer to: Other"),
     }
     assert await sessions.roles(scene.ledgers) == ("manager",)
+
+
+async def test_a_line_tells_what_somebody_said_and_not_how_the_model_was_shown_it(scene: Scene) -> None:
+    (event_id,) = await scene.say("Is there tea?")
+
+    def work(connection: apsw.Connection) -> None:
+        turn = turns.begin(
+            connection, session_label="main", execution_id="exe_1", request_id="req_1", role="manager"
+        )
+        shown = "<situation>It is Monday</situation> Is there tea?"
+        said = [NewMessage(role="user", content=shown, parts_json=None, event_id=event_id)]
+        messages.append(connection, turn, 0, said)
+
+    await scene.ledgers.agents.write(work)
+    (line,) = (await sessions.listed(scene.ledgers)).items
+    assert line.last_said == "Is there tea?"
 
 
 async def test_a_transcript_begins_with_the_newest_page_and_goes_back(scene: Scene) -> None:

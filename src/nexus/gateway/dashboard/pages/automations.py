@@ -21,7 +21,7 @@ from nexus.ledgers.runtime.automations import Automation
 async def listed(request: Request, app: App) -> Response:
     """Every hook point with what runs there."""
     places = await automations.by_hook_point(app.ledgers)
-    return page(
+    return await page(
         request,
         "automations.html",
         active="automations",
@@ -36,9 +36,9 @@ async def shown(request: Request, app: App) -> Response:
     name, cursor = request.path_params["name"], request.query_params.get("cursor")
     runs = await automations.runs(app.ledgers, name, cursor=cursor)
     if is_part(request) and cursor:
-        return page(request, "part_runs.html", runs=runs)
+        return await page(request, "part_runs.html", runs=runs)
     view = await automations.get(app.ledgers, name)
-    return page(request, "automation.html", active="automations", view=view, runs=runs)
+    return await page(request, "automation.html", active="automations", view=view, runs=runs)
 
 
 async def difference(request: Request, app: App) -> Response:
@@ -46,21 +46,21 @@ async def difference(request: Request, app: App) -> Response:
     name, params = request.path_params["name"], request.path_params
     text = await automations.difference(app.ledgers, name, params["older"], params["newer"])
     title = f"{name}, version {params['older']} to {params['newer']}"
-    return _text(request, title, text, name, is_diff=True)
+    return await _text(request, title, text, name, is_diff=True)
 
 
 async def file(request: Request, app: App) -> Response:
     """A file of the workspace."""
     name, filename = request.path_params["name"], request.path_params["file"]
     text = await automations.file(app.ledgers, name, filename)
-    return _text(request, filename, text, name)
+    return await _text(request, filename, text, name)
 
 
 async def change(request: Request, app: App) -> Response:
     """One commit of the workspace's history."""
     name, commit = request.path_params["name"], request.path_params["commit"]
     text = await automations.change(app.ledgers, name, commit)
-    return _text(request, f"Commit {commit}", text, name, is_diff=True)
+    return await _text(request, f"Commit {commit}", text, name, is_diff=True)
 
 
 async def enable(request: Request, app: App) -> Response:
@@ -113,7 +113,7 @@ async def create(request: Request, app: App) -> Response:
 
 async def _form(request: Request, app: App, wish: Wish | None, error: NexusError | None) -> Response:
     found = await app.ledgers.runtime.read(rows.listed)
-    return page(
+    return await page(
         request,
         "automation_new.html",
         status_of(error) if error else 200,
@@ -137,9 +137,9 @@ def _changed(app: App, name: str) -> Response:
     return back(f"/automations/{segment(name)}")
 
 
-def _text(request: Request, title: str, text: str, name: str, *, is_diff: bool = False) -> Response:
+async def _text(request: Request, title: str, text: str, name: str, *, is_diff: bool = False) -> Response:
     template = "part_text.html" if is_part(request) else "text.html"
-    return page(
+    return await page(
         request,
         template,
         active="automations",

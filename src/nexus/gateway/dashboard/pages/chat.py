@@ -48,10 +48,10 @@ async def shown(request: Request, app: App) -> Response:
     given = await injections.of_requests(app.ledgers, [each.request_id for each in said])
     values: dict[str, Any] = {"label": label, "said": said, "older": found.next, "given": given}
     if is_part(request) and cursor:
-        return page(request, "part_chat.html", **values)
+        return await page(request, "part_chat.html", **values)
     others = await sessions.listed(app.ledgers, role="manager", limit=_SHOWN_SESSIONS)
     last = await _last(app, label)
-    return page(
+    return await page(
         request, "chat.html", active="chat", under_way=under_way, others=others.items, last=last, **values
     )
 
@@ -66,7 +66,9 @@ async def say(request: Request, app: App) -> Response:
     if not is_part(request):
         return back(f"/chat/{segment(label)}")
     told = await _told(answer) if isinstance(answer, Answered) else None
-    return page(request, "part_said.html", text=text, run_id=answer.id, label=label, told=told, offered=())
+    return await page(
+        request, "part_said.html", text=text, run_id=answer.id, label=label, told=told, offered=()
+    )
 
 
 async def later(request: Request, app: App) -> Response:
@@ -74,7 +76,7 @@ async def later(request: Request, app: App) -> Response:
     label, after = request.path_params["label"], request.query_params.get("after", "")
     runs = [run.id for run in await app.runs_after(label, after)] if after else []
     last = runs[-1] if runs else after or await _last(app, label)
-    return page(request, "part_later.html", runs=runs, label=label, last=last)
+    return await page(request, "part_later.html", runs=runs, label=label, last=last)
 
 
 async def answered(request: Request, app: App) -> Response:
@@ -82,7 +84,7 @@ async def answered(request: Request, app: App) -> Response:
     run = app.broker.run(request.path_params["id"])
     told = await _told(run)
     given = await injections.of_requests(app.ledgers, [told.request_id])
-    return page(request, "part_answer.html", told=told, offered=given.get(told.request_id, ()))
+    return await page(request, "part_answer.html", told=told, offered=given.get(told.request_id, ()))
 
 
 async def begin(request: Request, app: App) -> Response:

@@ -17,8 +17,8 @@ def _listed(kind: Kind) -> Show:
             app.ledgers, kind, stale=bool(query.get("stale")), cursor=query.get("cursor")
         )
         if is_part(request) and query.get("cursor"):
-            return page(request, "part_conclusions.html", found=found, kind=kind)
-        return page(request, "conclusions.html", active="memory", found=found, kind=kind)
+            return await page(request, "part_conclusions.html", found=found, kind=kind)
+        return await page(request, "conclusions.html", active="memory", found=found, kind=kind)
 
     return listed
 
@@ -26,7 +26,7 @@ def _listed(kind: Kind) -> Show:
 def _shown(kind: Kind) -> Show:
     async def shown(request: Request, app: App) -> Response:
         view = await conclusions.get(app.ledgers, kind, request.path_params["id"])
-        return page(request, "conclusion.html", active="memory", view=view, kind=kind)
+        return await page(request, "conclusion.html", active="memory", view=view, kind=kind)
 
     return shown
 

@@ -23,9 +23,9 @@ async def listed(request: Request, app: App) -> Response:
         cursor=query.get("cursor"),
     )
     if is_part(request) and query.get("cursor"):
-        return page(request, "part_entities.html", found=found)
+        return await page(request, "part_entities.html", found=found)
     types = await entities.types(app.ledgers)
-    return page(request, "entities.html", active="memory", found=found, types=types)
+    return await page(request, "entities.html", active="memory", found=found, types=types)
 
 
 async def shown(request: Request, app: App) -> Response:
@@ -34,8 +34,8 @@ async def shown(request: Request, app: App) -> Response:
     cursor = request.query_params.get("cursor")
     timeline = await entities.timeline(app.ledgers, entity.same, cursor=cursor)
     if is_part(request) and cursor:
-        return page(request, "part_facts.html", found=timeline, own=entity.same)
-    return page(
+        return await page(request, "part_facts.html", found=timeline, own=entity.same)
+    return await page(
         request,
         "entity.html",
         active="memory",
@@ -52,7 +52,7 @@ async def merges(request: Request, app: App) -> Response:
     """Pairs that may be one."""
     status = request.query_params.get("status", "pending")
     found = await entities.candidates(app.ledgers, status=status if status != "all" else None)
-    return page(request, "merges.html", active="memory", found=found, wanted=status)
+    return await page(request, "merges.html", active="memory", found=found, wanted=status)
 
 
 async def accept(request: Request, app: App) -> Response:

@@ -12,7 +12,7 @@ from nexus.gateway.views import events
 async def shown(request: Request, app: App) -> Response:
     """A message with what was said around it."""
     view = await events.get(app.ledgers, request.path_params["id"])
-    return page(request, "event.html", active="memory", view=view)
+    return await page(request, "event.html", active="memory", view=view)
 
 
 ROUTES = (get("/events/{id}", shown),)

@@ -31,7 +31,7 @@ async def recall(request: Request, app: App) -> Response:
         )
         answer = await (await app.recall()).find(asked)
     template = "part_recall.html" if is_part(request) else "recall.html"
-    return page(
+    return await page(
         request,
         template,
         active="memory",
@@ -48,8 +48,8 @@ async def fact_list(request: Request, app: App) -> Response:
     query = request.query_params
     found = await facts.listed(app.ledgers, matching=query.get("q"), cursor=query.get("cursor"))
     if is_part(request) and query.get("cursor"):
-        return page(request, "part_facts.html", found=found, own=())
-    return page(request, "facts.html", active="memory", found=found, own=())
+        return await page(request, "part_facts.html", found=found, own=())
+    return await page(request, "facts.html", active="memory", found=found, own=())
 
 
 async def episode_list(request: Request, app: App) -> Response:
@@ -57,14 +57,14 @@ async def episode_list(request: Request, app: App) -> Response:
     cursor = request.query_params.get("cursor")
     found = await episodes.listed(app.ledgers, cursor=cursor)
     if is_part(request) and cursor:
-        return page(request, "part_episodes.html", found=found)
-    return page(request, "episodes.html", active="memory", found=found)
+        return await page(request, "part_episodes.html", found=found)
+    return await page(request, "episodes.html", active="memory", found=found)
 
 
 async def episode(request: Request, app: App) -> Response:
     """One episode."""
     view = await episodes.get(app.ledgers, request.path_params["id"])
-    return page(request, "episode.html", active="memory", view=view)
+    return await page(request, "episode.html", active="memory", view=view)
 
 
 def _budget(text: str | None) -> Budget:

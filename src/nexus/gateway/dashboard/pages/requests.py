@@ -25,8 +25,8 @@ async def listed(request: Request, app: App) -> Response:
         cursor=query.get("cursor"),
     )
     if is_part(request) and query.get("cursor"):
-        return page(request, "part_requests.html", found=found)
-    return page(
+        return await page(request, "part_requests.html", found=found)
+    return await page(
         request,
         "requests.html",
         active="requests",
@@ -42,9 +42,9 @@ async def shown(request: Request, app: App) -> Response:
     start = request.query_params.get("from") or "0"
     rows, rest = waterfall.rows(trace.node, start=position(start))
     if is_part(request):
-        return page(request, "part_trace.html", rows=rows, rest=rest)
+        return await page(request, "part_trace.html", rows=rows, rest=rest)
     root = trace.request.root_request_id if trace.request else trace.node.id
-    return page(
+    return await page(
         request,
         "request.html",
         active="requests",

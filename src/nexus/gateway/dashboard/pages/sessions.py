@@ -14,9 +14,9 @@ async def listed(request: Request, app: App) -> Response:
     query = request.query_params
     found = await sessions.listed(app.ledgers, role=query.get("role") or None, cursor=query.get("cursor"))
     if is_part(request) and query.get("cursor"):
-        return page(request, "part_sessions.html", found=found)
+        return await page(request, "part_sessions.html", found=found)
     roles = await sessions.roles(app.ledgers)
-    return page(request, "sessions.html", active="sessions", found=found, roles=roles)
+    return await page(request, "sessions.html", active="sessions", found=found, roles=roles)
 
 
 async def shown(request: Request, app: App) -> Response:
@@ -25,14 +25,14 @@ async def shown(request: Request, app: App) -> Response:
     cursor = request.query_params.get("cursor")
     found = await sessions.transcript(app.ledgers, session.id, cursor=cursor)
     if is_part(request) and cursor:
-        return page(request, "part_transcript.html", found=found, session=session)
-    return page(request, "session.html", active="sessions", found=found, session=session)
+        return await page(request, "part_transcript.html", found=found, session=session)
+    return await page(request, "session.html", active="sessions", found=found, session=session)
 
 
 async def message(request: Request, app: App) -> Response:
     """One message in its full length."""
     found = await sessions.message(app.ledgers, request.path_params["id"])
-    return page(request, "message.html", active="sessions", message=found)
+    return await page(request, "message.html", active="sessions", message=found)
 
 
 ROUTES = (

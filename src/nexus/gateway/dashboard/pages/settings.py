@@ -11,7 +11,7 @@ from nexus.gateway.views import settings
 
 async def shown(request: Request, app: App) -> Response:
     """Every setting. Secrets are not told."""
-    return page(
+    return await page(
         request,
         "settings.html",
         active="settings",

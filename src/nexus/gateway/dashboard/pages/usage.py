@@ -14,7 +14,7 @@ async def shown(request: Request, app: App) -> Response:
     """The last days, by day, model and automation."""
     days = number(request, "days", 30, among=usage.RANGES_DAYS)
     report = await usage.report(app.ledgers, app.config, days=days)
-    return page(
+    return await page(
         request,
         "usage.html",
         active="usage",

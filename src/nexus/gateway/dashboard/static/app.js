@@ -185,5 +185,6 @@ document.addEventListener("DOMContentLoaded", () => {
   setTimeout(poll, POLL_MS);
   document.querySelectorAll("[data-say]").forEach(say);
   document.querySelectorAll("nav [aria-current]").forEach((link) => link.scrollIntoView({ block: "nearest", inline: "center" }));
+  document.querySelectorAll("[data-newest]").forEach((plot) => { plot.scrollLeft = plot.scrollWidth; });
   toEnd();
 });

@@ -1,0 +1,320 @@
+"""Take a picture of every page of the dashboard: light, dark, and as wide as a telephone.
+
+    python scripts/screenshots.py FOLDER [--only NAME …]
+
+A home with the month of `nexus demo` and an empty one are made and really served, with a model server of
+`nexus.testing` behind them, and looked at with the machine's Chromium.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+from nexus.testing import ModelServer, Turn, failures
+
+_NEXUS: Final = Path(sys.executable).with_name("nexus")
+_PATIENCE_MS: Final = 60_000
+_SWITCHES: Final = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
+_WIDE: Final[ViewportSize] = {"width": 1280, "height": 860}
+_NARROW: Final[ViewportSize] = {"width": 380, "height": 800}
+_VARIANTS: Final[dict[str, tuple[Literal["light", "dark"], ViewportSize]]] = {
+    "light": ("light", _WIDE),
+    "dark": ("dark", _WIDE),
+    "narrow": ("light", _NARROW),
+    "narrow-dark": ("dark", _NARROW),
+}
+_ANSWER: Final = (
+    "The Tidal Room opens on **28 June**. " + "The floor has to dry before the piano comes. " * 12
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shot:
+    """One page in one state."""
+
+    name: str
+    route: str
+    """The address as the dashboard's routes have it."""
+    start: str = ""
+    """Where to begin; the route itself where that is an address."""
+    follow: str = ""
+    """A link on that page that leads to the one of the picture."""
+    act: Callable[[Page], None] | None = None
+    """What is done there first."""
+
+
+def _unfold(page: Page) -> None:
+    """Open what is folded, but for most rows of a long list."""
+    page.evaluate("[...document.querySelectorAll('main details')].slice(0, 4).forEach(d => d.open = true)")
+
+
+def _unfold_last(page: Page) -> None:
+    page.evaluate("[...document.querySelectorAll('main details')].slice(-3).forEach(d => d.open = true)")
+
+
+def _say(text: str) -> Callable[[Page], None]:
+    def said(page: Page) -> None:
+        page.get_by_label("Message").fill(text)
+        page.keyboard.press("Enter")
+        expect(page.locator(".mine").last).to_contain_text(text[:80].strip())
+
+    return said
+
+
+def _say_and_wait(page: Page) -> None:
+    _say("When does it open?")(page)
+    expect(page.locator(".pending .live").last).to_contain_text("The Tidal Room")
+
+
+def _refused(page: Page, text: str = "And the piano?") -> None:
+    _say(text)(page)
+    expect(page.locator(".notice.bad").last).to_be_visible()
+
+
+def _say_much(page: Page) -> None:
+    _refused(page, "A long letter, line by line.\n" * 400)
+
+
+def _mistyped(page: Page) -> None:
+    page.locator("form.sheet").evaluate("form => { form.noValidate = true; }")
+    page.get_by_label("Name").fill("no good name")
+    page.get_by_role("button", name="Make it").click()
+    expect(page.locator(".notice.bad")).to_be_visible()
+
+
+def _tabbed(page: Page) -> None:
+    for _ in range(4):
+        page.keyboard.press("Tab")
+
+
+def _show_change(page: Page) -> None:
+    page.locator("a", has_text="What changed").first.click()
+    expect(page.locator("#shown pre")).to_be_visible()
+
+
+_ENTITY: Final = "/memory/entities/{id:path}"
+_AUTOMATION: Final = "/automations/evening-notes"
+_VERSIONED: Final = "/automations/tag-errands"
+_ASKED: Final = "/memory?q=why+does+the+Tidal+Room+open+later"
+DEMO: Final = (
+    Shot(name="chat", route="/chat"),
+    Shot(name="chat-session", route="/chat/{label:path}", start="/chat", follow=".talks nav a >> nth=1"),
+    Shot(name="chat-memories", route="/chat", act=_unfold_last),
+    Shot(name="chat-pending", route="/chat/{label:path}", start="/chat/tidal-room", act=_say_and_wait),
+    Shot(name="chat-refused", route="/chat/{label:path}", start="/chat/piano", act=_refused),
+    Shot(name="requests", route="/requests"),
+    Shot(name="requests-failed", route="/requests", start="/requests?status=failed"),
+    Shot(name="requests-none", route="/requests", start="/requests?status=denied&channel=web"),
+    Shot(name="requests-focus", route="/requests", act=_tabbed),
+    Shot(name="request", route="/requests/{id}", start="/requests", follow="td.main a"),
+    Shot(name="request-dear", route="/requests/{id}", start="/usage?days=90", follow="#dearest + table a"),
+    Shot(
+        name="request-unfolded",
+        route="/requests/{id}",
+        start="/usage",
+        follow="#dearest + table a",
+        act=_unfold,
+    ),
+    Shot(name="request-failed", route="/requests/{id}", start="/requests?status=failed", follow="td.main a"),
+    Shot(name="event", route="/events/{id}", start="/memory/facts", follow="a[href^='/events/']"),
+    Shot(name="recall", route="/memory"),
+    Shot(name="recall-found", route="/memory", start=_ASKED),
+    Shot(name="recall-why", route="/memory", start=_ASKED, act=_unfold),
+    Shot(name="recall-nothing", route="/memory", start="/memory?q=zzqx+vvkp"),
+    Shot(name="entities", route="/memory/entities"),
+    Shot(name="entities-none", route="/memory/entities", start="/memory/entities?q=zzqx"),
+    Shot(name="entity", route=_ENTITY, start="/memory/entities?q=Clara", follow="td.main a"),
+    Shot(
+        name="entity-owner",
+        route=_ENTITY,
+        start="/memory/entities?q=Mira",
+        follow="td.main a",
+    ),
+    Shot(name="facts", route="/memory/facts"),
+    Shot(name="facts-none", route="/memory/facts", start="/memory/facts?q=zzqx"),
+    Shot(name="episodes", route="/memory/episodes"),
+    Shot(name="episode", route="/memory/episodes/{id}", start="/memory/episodes", follow="td.main a"),
+    Shot(name="observations", route="/memory/observations"),
+    Shot(name="observations-stale", route="/memory/observations", start="/memory/observations?stale=1"),
+    Shot(
+        name="observation",
+        route="/memory/observations/{id}",
+        start="/memory/observations",
+        follow=".cards a[href^='/memory/observations/']",
+    ),
+    Shot(name="models", route="/memory/models"),
+    Shot(
+        name="model",
+        route="/memory/models/{id}",
+        start="/memory/models",
+        follow=".cards a[href^='/memory/models/']",
+    ),
+    Shot(name="merges", route="/memory/merges"),
+    Shot(name="merges-all", route="/memory/merges", start="/memory/merges?status=all"),
+    Shot(name="automations", route="/automations"),
+    Shot(name="automation", route="/automations/{name}", start=_AUTOMATION),
+    Shot(name="automation-change", route="/automations/{name}", start=_VERSIONED, act=_show_change),
+    Shot(name="automation-runs", route="/automations/{name}", start=_AUTOMATION, act=_unfold),
+    Shot(
+        name="version",
+        route="/automations/{name}/versions/{older:int}/{newer:int}",
+        start=_VERSIONED,
+        follow="a[href*='/versions/']",
+    ),
+    Shot(
+        name="file",
+        route="/automations/{name}/files/{file:path}",
+        start=_AUTOMATION,
+        follow="a[href*='/files/']",
+    ),
+    Shot(name="automation-new", route="/automations/new"),
+    Shot(name="automation-new-refused", route="/automations/new", act=_mistyped),
+    Shot(name="sessions", route="/sessions"),
+    Shot(name="session", route="/sessions/{label:path}", start="/sessions", follow="td.main a"),
+    Shot(
+        name="session-worker",
+        route="/sessions/{label:path}",
+        start="/sessions?role=worker",
+        follow="td.main a",
+        act=_unfold,
+    ),
+    Shot(name="chat-long", route="/chat/{label:path}", start="/chat/letter", act=_say_much),
+    Shot(name="message", route="/messages/{id}", start="/chat/letter", follow="a[href^='/messages/']"),
+    Shot(name="usage", route="/usage"),
+    Shot(name="usage-year", route="/usage", start="/usage?days=365"),
+    Shot(name="settings", route="/settings"),
+    Shot(name="nowhere", route="", start="/nowhere"),
+)
+EMPTY: Final = tuple(
+    Shot(name=f"empty{path.replace('/', '-')}", route=path)
+    for path in (
+        "/chat",
+        "/requests",
+        "/memory/entities",
+        "/memory/facts",
+        "/memory/episodes",
+        "/memory/observations",
+        "/memory/models",
+        "/memory/merges",
+        "/automations",
+        "/sessions",
+        "/usage",
+    )
+)
+
+
+def take(page: Page, url: str, shots: Iterable[Shot], folder: Path) -> list[str]:
+    """The pictures of some pages; the names of those that the home has no page for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    missing: list[str] = []
+    for shot in shots:
+        page.set_viewport_size(_WIDE)
+        page.goto(f"{url}{shot.start or shot.route}")
+        if shot.follow:
+            link = page.locator(shot.follow).first
+            if not link.count():
+                missing.append(shot.name)
+                continue
+            page.goto(f"{url}{link.get_attribute('href')}")
+        if shot.act:
+            shot.act(page)
+        _pictures(page, folder / shot.name)
+    return missing
+
+
+def _pictures(page: Page, stem: Path) -> None:
+    for variant, (scheme, size) in _VARIANTS.items():
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size(size)
+        page.evaluate("document.querySelector('[data-messages]')?.scrollTo(0, 1e9)")
+        page.screenshot(path=f"{stem}-{variant}.png", full_page=True)
+
+
+@contextmanager
+def served(home: Path, model: ModelServer) -> Generator[tuple[str, str]]:
+    """The address of a home that is served, and a link that logs in."""
+    env = {
+        **{name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))},
+        "NEXUS_MODELS_MANAGER": "test/large",
+        "NEXUS_PROVIDERS_TEST_KIND": "anthropic",
+        "NEXUS_PROVIDERS_TEST_BASE_URL": model.url,
+    }
+    command = [str(_NEXUS), "--home", str(home), "up", "--json", "--port", "0"]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        told = json.loads(process.stdout.readline())
+        yield told["url"], told["login_url"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        process.stdout.close()
+
+
+def _model() -> ModelServer:
+    """Writes half an answer, and then refuses."""
+    model = ModelServer()
+    model.when(lambda asked: asked.last_user.endswith("When does it open?")).always(
+        Turn(_ANSWER, faults=[failures.Hold(gate="never", after_deltas=20)])
+    )
+    model.always(failures.HttpError("invalid_request"))
+    return model
+
+
+def _look(browser: Browser, home: Path, model: ModelServer, shots: Iterable[Shot], folder: Path) -> list[str]:
+    with served(home, model) as (url, login_url):
+        context = browser.new_context(viewport=_WIDE)
+        context.set_default_timeout(_PATIENCE_MS)
+        page = context.new_page()
+        page.goto(login_url)
+        page.wait_for_url("**/chat")
+        missing = take(page, url, shots, folder)
+        context.close()
+    return missing
+
+
+def _made(home: Path, command: str) -> Path:
+    subprocess.run([str(_NEXUS), "--home", str(home), command], check=True, stdout=subprocess.DEVNULL)
+    return home
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the pictures go")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only these pages")
+    given = parser.parse_args()
+    executable = shutil.which("chromium") or shutil.which("google-chrome")
+    if executable is None:
+        print("This needs Chromium: apt-get install chromium", file=sys.stderr)
+        return 1
+    missing: list[str] = []
+    with (
+        tempfile.TemporaryDirectory() as place,
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=executable, args=list(_SWITCHES)) as browser,
+        _model() as model,
+    ):
+        for command, all_shots in (("demo", DEMO), ("init", EMPTY)):
+            shots = [shot for shot in all_shots if not given.only or shot.name in given.only]
+            if shots:
+                home = _made(Path(place) / command, command)
+                missing += _look(browser, home, model, shots, given.folder)
+    for name in missing:
+        print(f"{name}: the home has no such page", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""The script that takes pictures of the dashboard knows every page."""
+
+from starlette.routing import Route
+
+from browser.pictures import script
+from nexus.gateway.dashboard.routes import routes
+
+# Not pages: parts of one, files, and where `/` leads. A commit looks as a version does.
+_WITHOUT_PICTURE = {
+    "/",
+    "/favicon.ico",
+    "/chat-later/{label:path}",
+    "/chat-answers/{id}",
+    "/automations/{name}/changes/{commit}",
+}
+
+
+def test_every_page_has_its_picture() -> None:
+    pages = {each.path for each in routes() if isinstance(each, Route) and "GET" in (each.methods or ())}
+    shots = [*script().DEMO, *script().EMPTY]
+    assert {shot.route for shot in shots if shot.route} == pages - _WITHOUT_PICTURE
+    assert len({shot.name for shot in shots}) == len(shots)
