@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from nexus import __version__
-from nexus.gateway.dashboard import words
+from nexus.gateway.dashboard import parts, words
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 # No script or style inside of a page, nothing from elsewhere, no frame around it, no form to elsewhere.
@@ -47,6 +47,7 @@ def environment() -> Environment:
     )
     for name in _FILTERS:
         made.filters[name] = getattr(words, name)
+    made.globals.update(most_calls=parts.MOST_CALLS, call_characters=parts.CALL_CHARACTERS)
     made.filters["segment"] = segment
     made.filters["pretty"] = pretty
     return made

@@ -9,7 +9,7 @@ from nexus.answer import Totals
 from nexus.ledgers.runtime.trace import Node
 
 WIDTH: Final = 1000
-_ROWS_AT_ONCE: Final = 200
+_ROWS_AT_ONCE: Final = 100
 _NARROWEST: Final = 3.0
 _DEEPEST: Final = 12
 _TICKS: Final = 4

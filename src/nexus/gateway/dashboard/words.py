@@ -18,6 +18,9 @@ _BUSY: Final = frozenset({"running", "queued", "pending", "half_open", "half-ope
 _TICKED: Final = re.compile(r"`([^`]+)`")
 _MOMENT: Final = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?Z")
 _CITED: Final = re.compile(r"\s*\[((?:fact|obs|mod|epi|evt|ent)_\w+)\]")
+# A page is bounded by what is said, so what a text becomes must be bounded by the text.
+_LONGEST: Final = 20_000
+_LARGER: Final = 3
 _AGES: Final = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -139,5 +142,9 @@ _MARKDOWN: Final = _markdown()
 
 
 def markdown(text: str | None) -> Markup:
-    """A text that may be anybody's, as safe HTML."""
-    return Markup(_MARKDOWN.render(text or ""))  # noqa: S704 - raw HTML is off: all of it is escaped
+    """A text that may be anybody's, as safe HTML; as it was written where it is made to become very large."""
+    plain = Markup('<div class="said">{}</div>').format(text or "")
+    if len(text or "") > _LONGEST:
+        return plain
+    shown = Markup(_MARKDOWN.render(text or ""))  # noqa: S704 - raw HTML is off: all of it is escaped
+    return shown if len(shown) <= _LARGER * len(plain) + 1_000 else plain

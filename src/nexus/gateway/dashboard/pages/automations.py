@@ -10,12 +10,15 @@ from nexus.app import App
 from nexus.automations import creation, hook_points, registration, registry
 from nexus.automations.creation import Wish
 from nexus.errors import NexusError
+from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import automations
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
+
+_SCRIPT = 8_000
 
 
 async def listed(request: Request, app: App) -> Response:
@@ -38,7 +41,10 @@ async def shown(request: Request, app: App) -> Response:
     if is_part(request) and cursor:
         return await page(request, "part_runs.html", runs=runs)
     view = await automations.get(app.ledgers, name)
-    return await page(request, "automation.html", active="automations", view=view, runs=runs)
+    script = parts.part(view.script, parts.asked_for(request, "script"), _SCRIPT) if view.script else None
+    if is_part(request):
+        return await page(request, "part_script.html", part=script)
+    return await page(request, "automation.html", active="automations", view=view, runs=runs, script=script)
 
 
 async def difference(request: Request, app: App) -> Response:
@@ -138,13 +144,15 @@ def _changed(app: App, name: str) -> Response:
 
 
 async def _text(request: Request, title: str, text: str, name: str, *, is_diff: bool = False) -> Response:
+    part = parts.part(text, parts.asked_for(request))
     template = "part_text.html" if is_part(request) else "text.html"
     return await page(
         request,
         template,
         active="automations",
         title=title,
-        lines=text.splitlines(),
+        lines=part.text.splitlines(),
+        part=part,
         name=name,
         is_diff=is_diff,
     )

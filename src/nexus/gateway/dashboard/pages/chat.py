@@ -12,6 +12,7 @@ from nexus.answer import Answer, Answered, Totals
 from nexus.app import App
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError
+from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import injections, sessions
@@ -42,7 +43,7 @@ async def shown(request: Request, app: App) -> Response:
     found: Page[sessions.Message] = Page(items=())
     with suppress(MissingError):
         session = await sessions.get(app.ledgers, label)
-        found = await sessions.transcript(app.ledgers, session.id, cursor=cursor)
+        found = parts.fitting(await sessions.transcript(app.ledgers, session.id, cursor=cursor))
     # What is still being written is shown as it comes, and not also as it stands in the ledger.
     said = [each for each in found.items if each.execution_id not in under_way or each.role == "user"]
     given = await injections.of_requests(app.ledgers, [each.request_id for each in said])

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
+from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import get
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import episodes, facts
@@ -64,7 +65,7 @@ async def episode_list(request: Request, app: App) -> Response:
 async def episode(request: Request, app: App) -> Response:
     """One episode."""
     view = await episodes.get(app.ledgers, request.path_params["id"])
-    return await page(request, "episode.html", active="memory", view=view)
+    return await page(request, "episode.html", active="memory", view=view, shown=parts.beginning(view.said))
 
 
 def _budget(text: str | None) -> Budget:

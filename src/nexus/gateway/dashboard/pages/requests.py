@@ -1,16 +1,16 @@
 """Requests, and the trace of one as a waterfall."""
 
+import asyncio
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
-from nexus.gateway.dashboard import waterfall
+from nexus.gateway.dashboard import parts, waterfall
 from nexus.gateway.dashboard.endpoint import get
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import injections, requests
-from nexus.gateway.views.page import position
 
 STATUSES: Final = ("running", "done", "failed", "denied", "cancelled")
 
@@ -39,8 +39,10 @@ async def listed(request: Request, app: App) -> Response:
 async def shown(request: Request, app: App) -> Response:
     """One request with all that it led to."""
     trace = await requests.trace(app.ledgers, request.path_params["id"])
-    start = request.query_params.get("from") or "0"
-    rows, rest = waterfall.rows(trace.node, start=position(start))
+    part = parts.part(trace.answered or "", parts.asked_for(request, "answer"))
+    if is_part(request) and "answer" in request.query_params:
+        return await page(request, "part_answered.html", part=part)
+    rows, rest = await asyncio.to_thread(waterfall.rows, trace.node, parts.asked_for(request))
     if is_part(request):
         return await page(request, "part_trace.html", rows=rows, rest=rest)
     root = trace.request.root_request_id if trace.request else trace.node.id
@@ -49,9 +51,10 @@ async def shown(request: Request, app: App) -> Response:
         "request.html",
         active="requests",
         trace=trace,
+        part=part,
         rows=rows,
         rest=rest,
-        ticks=waterfall.ticks(trace.node),
+        ticks=await asyncio.to_thread(waterfall.ticks, trace.node),
         offered=await injections.of_root(app.ledgers, root),
     )
 
