@@ -196,6 +196,7 @@ DEMO: Final = (
     Shot(name="usage-year", route="/usage", start="/usage?days=365"),
     Shot(name="settings", route="/settings"),
     Shot(name="nowhere", route="", start="/nowhere"),
+    Shot(name="login-refused", route="", start="/login?code=used"),
 )
 EMPTY: Final = tuple(
     Shot(name=f"empty{path.replace('/', '-')}", route=path)

@@ -231,8 +231,13 @@ class GatewayConfig:
     port: int = _setting(0, "Its port. 0: 7807, or a free one where that is taken.")
     hosts: tuple[str, ...] = _setting(
         (),
-        "Further names under which it may be addressed, with the port, such as `nexus.example:443` behind a "
-        "proxy. A request for any other name is refused.",
+        "Further names under which it may be addressed, with the port where that is not 80 or 443, such as "
+        "`nexus.lan:7807`. A request for any other name is refused.",
+    )
+    public_url: str = _setting(
+        "",
+        "Where a proxy with TLS in front of it is reached, such as `https://nexus.example`. Login links lead "
+        "there, cookies are sent over TLS alone, and only its pages may act. Empty: there is none.",
     )
     max_body_bytes: int = _setting(1_048_576, "The most that one request may send.", least=1)
     body_timeout_ms: int = _setting(30_000, "How long a request may take to arrive.", least=1)

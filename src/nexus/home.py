@@ -53,7 +53,7 @@ class Home:
 
     @property
     def run(self) -> Path:
-        """What exists only while the home is served: the socket, and answers that are being streamed."""
+        """What serving needs and a backup does not: the socket, answers being streamed, who is logged in."""
         return self.root / "run"
 
     @property
@@ -64,6 +64,11 @@ class Home:
     def token_file(self) -> Path:
         """What proves to the gateway that a program speaks for the owner. No backup holds it."""
         return self.root / "token"
+
+    @property
+    def browsers_file(self) -> Path:
+        """Which browsers are logged in, as digests."""
+        return self.run / "browsers.json"
 
     @property
     def directories(self) -> tuple[Path, ...]:

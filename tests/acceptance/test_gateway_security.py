@@ -14,7 +14,11 @@ from acceptance.running import Served, serving
 from nexus.home import Home
 
 PATIENCE_S = 60
-_ENV = {"NEXUS_GATEWAY_MAX_BODY_BYTES": "100000", "NEXUS_GATEWAY_BODY_TIMEOUT_MS": "2000"}
+_ENV = {
+    "NEXUS_GATEWAY_MAX_BODY_BYTES": "100000",
+    "NEXUS_GATEWAY_BODY_TIMEOUT_MS": "2000",
+    "NEXUS_GATEWAY_PUBLIC_URL": "https://nexus.example",
+}
 
 
 @pytest.fixture(scope="module")
@@ -85,15 +89,42 @@ def test_a_name_that_was_made_to_point_here_is_refused(home: Home, served: Serve
     assert asked(served, home.token(), host=f"localhost:{port}").status_code == 200
 
 
-def test_a_login_link_works_once(served: Served) -> None:
-    link = served.told["login_url"]
+def test_a_proxy_in_front_is_known_by_its_address(home: Home, served: Served) -> None:
+    proxy = {"host": "nexus.example", "origin": "https://nexus.example"}
+    assert asked(served, home.token(), **proxy).status_code == 200
+    assert asked(served, home.token(), **{**proxy, "origin": "http://nexus.example"}).status_code == 403
+    assert asked(served, home.token(), host="nexus.example:8443").status_code == 421
+
+
+def test_a_login_link_leads_to_the_proxy_and_works_once(served: Served) -> None:
+    assert served.told["login_url"].startswith("https://nexus.example/login?code=")
+    link = served.told["login_url"].replace("https://nexus.example", served.url)
     with httpx.Client(timeout=PATIENCE_S) as browser:
         assert browser.get(link).status_code == 200
         assert browser.get(f"{served.url}/api/home").status_code == 200
         acting = f"{served.url}/api/login-links"
         assert browser.post(acting).status_code == 403, "a form of another page has no Origin of ours"
         assert browser.post(acting, headers={"origin": served.url}).status_code == 201
+        assert browser.post(f"{served.url}/logout", headers={"origin": served.url}).status_code == 200
+        assert browser.get(f"{served.url}/api/home").status_code == 401
     assert httpx.get(link, timeout=PATIENCE_S).status_code == 401
+
+
+def test_a_session_that_was_ended_is_worth_nothing_where_it_was_kept(home: Home, served: Served) -> None:
+    answer = httpx.post(
+        f"{served.url}/api/login-links",
+        headers={"authorization": f"Bearer {home.token()}"},
+        timeout=PATIENCE_S,
+    )
+    link = answer.json()["url"].replace("https://nexus.example", served.url)
+    with httpx.Client(timeout=PATIENCE_S) as browser:
+        browser.get(link)
+        ((name, secret),) = browser.cookies.items()
+        assert str(urlsplit(served.url).port) in name
+        assert home.token() not in (name, secret)
+        browser.post(f"{served.url}/logout", headers={"origin": served.url})
+    kept = {"cookie": f"{name}={secret}"}
+    assert httpx.get(f"{served.url}/api/home", headers=kept, timeout=PATIENCE_S).status_code == 401
 
 
 def test_an_oversized_body_is_refused(home: Home, served: Served) -> None:

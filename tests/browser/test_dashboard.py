@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import httpx
 from playwright.sync_api import Page, expect
 
 from apps import dispatching
@@ -122,6 +123,26 @@ def test_no_page_is_wider_than_a_small_telephone(served: Served, page: Page) -> 
     for path in ("/chat", "/requests", "/memory?q=nuts", "/memory/entities/sarah", "/automations", "/usage"):
         page.goto(f"{served.url}{path}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 380, path
+
+
+def test_a_person_logs_out(served: Served, page: Page) -> None:
+    browser = page.context.browser
+    assert browser is not None
+    token = {"authorization": f"Bearer {served.home.token()}"}
+    link = httpx.post(f"{served.url}/api/login-links", headers=token, timeout=60).json()["url"]
+    context = browser.new_context()
+    mine = context.new_page()
+    mine.goto(link)
+    mine.wait_for_url("**/chat")
+    mine.get_by_role("button", name="Log out").click()
+    expect(mine.get_by_role("heading")).to_have_text("You are logged out")
+    assert context.cookies() == []
+    answer = mine.goto(f"{served.url}/chat")
+    assert answer is not None
+    assert answer.status == 401
+    context.close()
+    page.goto(f"{served.url}/settings")
+    expect(page.get_by_role("button", name="Log out everywhere")).to_be_visible()
 
 
 def test_pictures_are_taken_in_light_and_dark_wide_and_narrow(

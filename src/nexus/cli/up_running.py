@@ -124,7 +124,7 @@ def _warnings(host: str) -> list[str]:
         return []
     return [
         f"Other machines can reach {host}. The token and all that is said travel unencrypted: put a proxy "
-        "with TLS in front, and name it in `[gateway] hosts`."
+        "with TLS in front, and tell its address in `[gateway] public_url`."
     ]
 
 

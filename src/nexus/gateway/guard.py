@@ -4,6 +4,7 @@ Only what the connection and the home's own secrets say counts. A request withou
 with 401 whatever it asks for, so that nothing can be learned about what there is.
 """
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +13,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nexus.gateway.keys import SESSION_S, Keys
+from nexus.gateway.addresses import PublicAddress, origins
+from nexus.gateway.browsers import SESSION_S
+from nexus.gateway.keys import Keys
 from nexus.gateway.limits import BURST_S, BodyLimits, BodyTooLargeError, Bucket, read_body, replayed
 from nexus.gateway.refusals import refusal
 
@@ -39,7 +42,9 @@ class Rules:
     """What is let in: the names under which the gateway may be addressed, and how much is taken."""
 
     hosts: frozenset[str]
-    """Values of `Host`, with the port, in lower case."""
+    """Values of `Host`, as browsers write them, in lower case."""
+    public: PublicAddress | None = None
+    """Where a proxy in front is reached."""
     rate_per_s: int
     body: BodyLimits
 
@@ -56,7 +61,7 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, send = Request(scope), _with_headers(send)
-        refused = self._foreign(request.headers) or self._login(request) or self._unproven(request)
+        refused = self._foreign(request.headers) or await self._login(request) or self._unproven(request)
         if refused is None and not self._requests.take():
             refused = refusal(429, "Too many requests at once", "Wait a moment, then try again.")
         if refused is not None:
@@ -85,23 +90,38 @@ class Guard:
             return refusal(
                 421, "This home does not answer to that name", "Use the address that `nexus up` tells."
             )
-        if origin is not None and origin.lower() not in {f"http://{host}", f"https://{host}"}:
+        if origin is not None and origin.lower() not in self._origins(host):
             return refusal(403, "Pages of other sites may not use this home", "Open its own dashboard.")
         return None
 
-    def _login(self, request: Request) -> Response | None:
+    def _origins(self, host: str) -> frozenset[str]:
+        """What a page of the dashboard sends as its own; a proxy may have changed the `Host`."""
+        public = self._rules.public
+        if public is None:
+            return origins(host)
+        return frozenset({public.origin}) if host == public.host else origins(host) | {public.origin}
+
+    async def _login(self, request: Request) -> Response | None:
         """A login link becomes a session. It is the one way in without a token, and works once."""
         if request.url.path != LOGIN or request.method != "GET":
             return None
-        session = self._keys.session(request.query_params.get("code", ""))
-        if session is None:
+        if not self._keys.is_code(request.query_params.get("code", "")):
             return self._refused(request.headers, "This login link was used already, or is too old")
         entered = HTMLResponse(_ENTER)
-        secure = request.url.scheme == "https"
         entered.set_cookie(
-            self._keys.cookie, session, max_age=SESSION_S, httponly=True, samesite="strict", secure=secure
+            self._keys.cookie,
+            await asyncio.to_thread(self._keys.browsers.add),
+            max_age=SESSION_S,
+            httponly=True,
+            samesite="strict",
+            secure=self._is_encrypted(request),
         )
         return entered
+
+    def _is_encrypted(self, request: Request) -> bool:
+        """Whether the browser is reached by TLS, which ends at the proxy."""
+        public, host = self._rules.public, request.headers.get("host", "").lower()
+        return public is not None and public.is_encrypted and host == public.host
 
     def _unproven(self, request: Request) -> Response | None:
         headers = request.headers
@@ -109,7 +129,7 @@ class Guard:
         if kind.lower() == "bearer":
             right = self._keys.is_token(token.strip())
             return None if right else self._refused(headers, "The token is wrong")
-        if not self._keys.is_session(request.cookies.get(self._keys.cookie, "")):
+        if not self._keys.browsers.knows(request.cookies.get(self._keys.cookie, "")):
             return self._refused(headers, "Nothing is told without the token of the home")
         return _forged(request)
 

@@ -1,30 +1,31 @@
-"""What proves that somebody speaks for the owner: the home's token, a login link, a browser's session.
-
-A session is signed with a key made from the token, so it survives a restart and ends when the token changes.
-"""
+"""What proves that somebody speaks for the owner: the home's token, a login link, a browser's session."""
 
 import hashlib
 import hmac
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
+from nexus.gateway.browsers import Browsers
+
 LINK_S: Final = 600
-SESSION_S: Final = 7 * 86_400
 _LINKS_KEPT: Final = 16
 
 
 class Keys:
     """Every comparison takes the same time for a right and a wrong secret."""
 
-    def __init__(self, token: str, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, token: str, now: Callable[[], float] = time.time, *, port: int = 0, file: Path | None = None
+    ) -> None:
         self._token = _digest(token)
-        self._signing = hmac.digest(token.encode(), b"nexus gateway session", "sha256")
         self._now = now
         self._links: dict[bytes, float] = {}
-        # Two homes on one machine share a browser's cookies, which know no port.
-        self.cookie: Final = f"nexus_{hashlib.sha256(self._token).hexdigest()[:12]}"
+        self.browsers: Final = Browsers(hmac.digest(token.encode(), b"nexus browser", "sha256"), file, now)
+        # Cookies know no port: each home and each place where it is served has one of its own.
+        self.cookie: Final = f"nexus_{port}_{hashlib.sha256(self._token).hexdigest()[:12]}"
 
     def is_token(self, given: str) -> bool:
         return hmac.compare_digest(_digest(given), self._token)
@@ -37,22 +38,9 @@ class Keys:
             del self._links[next(iter(self._links))]
         return code
 
-    def session(self, code: str) -> str | None:
-        """A session for a code that was not used before; None for any other."""
-        expires = self._links.pop(_digest(code), 0.0)
-        if expires < self._now():
-            return None
-        claim = f"{int(self._now()) + SESSION_S}.{secrets.token_urlsafe(16)}"
-        return f"{claim}.{self._signature(claim)}"
-
-    def is_session(self, given: str) -> bool:
-        claim, _, signature = given.rpartition(".")
-        if not hmac.compare_digest(self._signature(claim).encode(), signature.encode()):
-            return False
-        return int(claim.partition(".")[0]) >= self._now()
-
-    def _signature(self, claim: str) -> str:
-        return hmac.new(self._signing, claim.encode(), "sha256").hexdigest()
+    def is_code(self, code: str) -> bool:
+        """Whether a login link may be used; with that it has been."""
+        return self._links.pop(_digest(code), 0.0) >= self._now()
 
 
 def _digest(secret: str) -> bytes:

@@ -1,14 +1,29 @@
-"""Answers that say why nothing is done, in JSON or, for a person's browser, in a plain page."""
+"""Answers that say why nothing is done, in JSON or, for a person's browser, in a plain page.
 
+Whoever is not logged in gets no style sheet either, so the page brings the little that it needs.
+"""
+
+import hashlib
+import re
+from base64 import b64encode
 from html import escape
 from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+_STYLE: Final = (
+    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:34em;margin:18vh auto 0;"
+    "padding:0 20px}h1{font-size:19px;margin:0 0 6px}p{margin:0;opacity:.75}code{font-size:13px}"
+)
 _PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8">
-<meta name="viewport" content="width=device-width"><title>Nexus</title>
+<meta name="viewport" content="width=device-width"><title>Nexus</title><style>{style}</style>
 <h1>{message}</h1><p>{hint}</p></html>"""
+_POLICY: Final = (
+    f"default-src 'none'; style-src 'sha256-{b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_TICKED: Final = re.compile(r"`([^`]+)`")
 
 
 def refusal(status: int, message: str, hint: str, headers: Headers | None = None) -> Response:
@@ -17,6 +32,13 @@ def refusal(status: int, message: str, hint: str, headers: Headers | None = None
     if status == 401:
         closing["www-authenticate"] = 'Bearer realm="nexus"'
     if headers is not None and "text/html" in headers.get("accept", ""):
-        page = _PAGE.format(message=escape(message), hint=escape(hint))
-        return HTMLResponse(page, status_code=status, headers=closing)
+        return told(status, message, hint, closing)
     return JSONResponse({"message": message, "hint": hint}, status_code=status, headers=closing)
+
+
+def told(status: int, message: str, hint: str, headers: dict[str, str] | None = None) -> Response:
+    """A plain page that says one thing."""
+    page = _PAGE.format(
+        style=_STYLE, message=escape(message), hint=_TICKED.sub(r"<code>\1</code>", escape(hint))
+    )
+    return HTMLResponse(page, status, {**(headers or {}), "content-security-policy": _POLICY})

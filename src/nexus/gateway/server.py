@@ -25,6 +25,7 @@ from nexus import __version__
 from nexus.app import App
 from nexus.config import GatewayConfig
 from nexus.gateway import api, dashboard, errors, mcp
+from nexus.gateway.addresses import public_address, spellings
 from nexus.gateway.api.login import login_url
 from nexus.gateway.guard import Guard, Rules
 from nexus.gateway.keys import Keys
@@ -84,7 +85,7 @@ class Gateway:
         self._app = app
         self._socket = listening
         self._stack = AsyncExitStack()
-        self._keys = Keys(app.home.token())
+        self._keys = Keys(app.home.token(), port=listening.getsockname()[1], file=app.home.browsers_file)
         self.url = address(listening)
 
     async def __aenter__(self) -> Self:
@@ -105,7 +106,8 @@ class Gateway:
 
     def login_url(self) -> str:
         """A new link that opens the dashboard once."""
-        return login_url(self.url, self._keys.new_code())
+        public = public_address(self._app.config.gateway.public_url)
+        return login_url(public.origin if public else self.url, self._keys.new_code())
 
 
 def _export(app: App, url: str, stack: AsyncExitStack) -> None:
@@ -124,9 +126,11 @@ def rules(config: GatewayConfig, listening: socket.socket) -> Rules:
     """What the gateway lets in: its own names and those that the owner set."""
     host, port = listening.getsockname()[:2]
     named = f"[{host}]" if ":" in host else host
-    hosts = {f"{name}:{port}" for name in (*_LOOPBACK, named)} | set(config.hosts)
+    public = public_address(config.public_url)
+    own = {f"{name}:{port}" for name in (*_LOOPBACK, named)}
     return Rules(
-        hosts=frozenset(name.lower() for name in hosts),
+        hosts=spellings([*own, *config.hosts, *([public.host] if public else [])]),
+        public=public,
         rate_per_s=config.rate_per_s,
         body=BodyLimits(most_bytes=config.max_body_bytes, timeout_ms=config.body_timeout_ms),
     )

@@ -1,11 +1,16 @@
 """What every request passes first."""
 
+import base64
+import hashlib
+import re
+
 import httpx
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from nexus.gateway.addresses import public_address
 from nexus.gateway.guard import Guard, Rules
 from nexus.gateway.keys import Keys
 from nexus.gateway.limits import BodyLimits
@@ -34,9 +39,11 @@ def client(keys: Keys) -> httpx.AsyncClient:
     return asking(keys)
 
 
-def asking(keys: Keys, rate_per_s: int = 100) -> httpx.AsyncClient:
+def asking(keys: Keys, rate_per_s: int = 100, public_url: str = "") -> httpx.AsyncClient:
     body = BodyLimits(most_bytes=MOST_BYTES, timeout_ms=1_000)
-    rules = Rules(hosts=frozenset({HOST, "localhost:7807"}), rate_per_s=rate_per_s, body=body)
+    public = public_address(public_url)
+    hosts = {HOST, "localhost:7807", *([public.host] if public else [])}
+    rules = Rules(hosts=frozenset(hosts), public=public, rate_per_s=rate_per_s, body=body)
     transport = httpx.ASGITransport(Guard(echo, keys, rules))
     return httpx.AsyncClient(transport=transport, base_url=URL)
 
@@ -74,7 +81,11 @@ async def test_a_browser_is_told_in_a_page_how_to_get_in(client: httpx.AsyncClie
     answer = await client.get("/", headers={"accept": "text/html,*/*"})
     assert answer.status_code == 401
     assert answer.headers["content-type"].startswith("text/html")
-    assert "nexus login" in answer.text
+    assert "<code>nexus login</code>" in answer.text
+    style = re.search(r"<style>(.*)</style>", answer.text)
+    assert style is not None
+    allowed = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"style-src 'sha256-{allowed}'" in answer.headers["content-security-policy"]
 
 
 async def test_a_login_link_gives_a_session_that_scripts_cannot_read(
@@ -107,6 +118,52 @@ async def test_a_session_acts_only_from_its_own_pages(client: httpx.AsyncClient,
         headers = {"sec-fetch-site": site}
         assert (await client.get("/", headers=headers)).status_code == 403, site
         assert (await client.post("/", headers={**headers, "origin": URL})).status_code == 403, site
+
+
+PROXY = {"host": "nexus.example"}
+
+
+async def test_behind_a_proxy_with_tls_cookies_are_secure_and_only_its_pages_act(keys: Keys) -> None:
+    client = asking(keys, public_url="https://nexus.example")
+    entered = await client.get("/login", params={"code": keys.new_code()}, headers=PROXY)
+    assert "; Secure" in entered.headers["set-cookie"]
+    cookie = entered.headers["set-cookie"].partition(";")[0]
+    for origin, status in (
+        ("https://nexus.example", 200),
+        ("http://nexus.example", 403),
+        ("https://nexus.example:8443", 403),
+        ("https://evil.example", 403),
+        (URL, 403),
+    ):
+        headers = {**PROXY, "cookie": cookie, "origin": origin}
+        assert (await client.post("/", headers=headers)).status_code == status, origin
+    # A proxy that puts its own name in the place of the browser's.
+    headers = {"cookie": cookie, "origin": "https://nexus.example"}
+    assert (await client.post("/", headers=headers)).status_code == 200
+
+
+async def test_on_loopback_a_cookie_is_not_secure_even_with_a_proxy_elsewhere(keys: Keys) -> None:
+    client = asking(keys, public_url="https://nexus.example")
+    entered = await client.get("/login", params={"code": keys.new_code()})
+    assert "Secure" not in entered.headers["set-cookie"]
+    assert (await client.post("/", headers={"origin": URL})).status_code == 200
+
+
+async def test_a_browser_that_was_logged_out_is_a_stranger(client: httpx.AsyncClient, keys: Keys) -> None:
+    await logged_in(client, keys)
+    keys.browsers.end(client.cookies[keys.cookie])
+    assert (await client.get("/")).status_code == 401
+
+
+async def test_a_cookie_is_not_the_token_and_no_token(client: httpx.AsyncClient, keys: Keys) -> None:
+    await logged_in(client, keys)
+    secret = client.cookies[keys.cookie]
+    client.cookies.clear()
+    assert secret != TOKEN
+    assert (await client.get("/", headers={"authorization": f"Bearer {secret}"})).status_code == 401
+    for name in ("nexus", keys.cookie.replace("_0_", "_1_")):
+        assert (await client.get("/", headers={"cookie": f"{name}={secret}"})).status_code == 401
+    assert (await client.get("/", headers={"cookie": f"{keys.cookie}={TOKEN}"})).status_code == 401
 
 
 async def test_what_is_too_large_is_refused(client: httpx.AsyncClient) -> None:

@@ -1,6 +1,6 @@
 """What proves that somebody speaks for the owner."""
 
-from nexus.gateway.keys import LINK_S, SESSION_S, Keys
+from nexus.gateway.keys import LINK_S, Keys
 
 TOKEN = "t" * 43
 
@@ -22,10 +22,8 @@ def test_only_the_token_of_the_home_is_its_token() -> None:
 def test_a_code_works_once() -> None:
     keys = Keys(TOKEN)
     code = keys.new_code()
-    session = keys.session(code)
-    assert session is not None
-    assert keys.is_session(session)
-    assert keys.session(code) is None
+    assert keys.is_code(code)
+    assert not keys.is_code(code)
 
 
 def test_a_code_works_for_ten_minutes_only() -> None:
@@ -33,51 +31,27 @@ def test_a_code_works_for_ten_minutes_only() -> None:
     keys = Keys(TOKEN, time)
     code, late = keys.new_code(), keys.new_code()
     time.now += LINK_S - 1
-    assert keys.session(code) is not None
+    assert keys.is_code(code)
     time.now += 2
-    assert keys.session(late) is None
+    assert not keys.is_code(late)
 
 
 def test_a_code_that_was_never_given_opens_nothing() -> None:
     keys = Keys(TOKEN)
     keys.new_code()
-    assert keys.session("") is None
-    assert keys.session("guessed") is None
+    assert not keys.is_code("")
+    assert not keys.is_code("guessed")
 
 
-def test_a_session_ends_after_its_time() -> None:
-    time = Time()
-    keys = Keys(TOKEN, time)
-    session = keys.session(keys.new_code())
-    assert session is not None
-    time.now += SESSION_S - 1
-    assert keys.is_session(session)
-    time.now += 2
-    assert not keys.is_session(session)
-
-
-def test_a_session_outlives_a_restart_and_ends_with_the_token() -> None:
-    keys = Keys(TOKEN)
-    session = keys.session(keys.new_code())
-    assert session is not None
-    assert Keys(TOKEN).is_session(session)
-    assert not Keys("u" * 43).is_session(session)
-    assert Keys(TOKEN).cookie != Keys("u" * 43).cookie
-
-
-def test_a_session_that_was_changed_is_none() -> None:
-    keys = Keys(TOKEN)
-    session = keys.session(keys.new_code())
-    assert session is not None
-    expires, nonce, signature = session.split(".")
-    assert not keys.is_session(f"{int(expires) + 1}.{nonce}.{signature}")
-    assert not keys.is_session(f"{expires}.{nonce}.{signature[:-1]}é")
-    assert not any(keys.is_session(forged) for forged in ("", ".", "..", signature, f"x.{signature}"))
+def test_each_home_and_each_place_has_a_cookie_of_its_own() -> None:
+    names = {Keys(TOKEN, port=1).cookie, Keys(TOKEN, port=2).cookie, Keys("u" * 43, port=1).cookie}
+    assert len(names) == 3
+    assert not any(TOKEN in name for name in names)
 
 
 def test_only_the_last_codes_are_kept() -> None:
     keys = Keys(TOKEN)
     first = keys.new_code()
     later = [keys.new_code() for _ in range(16)]
-    assert keys.session(first) is None
-    assert keys.session(later[0]) is not None
+    assert not keys.is_code(first)
+    assert keys.is_code(later[0])

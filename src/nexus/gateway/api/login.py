@@ -3,7 +3,8 @@
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from nexus.gateway.dependencies import HomeKeys
+from nexus.gateway.addresses import public_address
+from nexus.gateway.dependencies import Home, HomeKeys
 from nexus.gateway.guard import LOGIN
 from nexus.gateway.keys import LINK_S
 
@@ -18,9 +19,11 @@ class Link(BaseModel):
 
 
 @router.post("/login-links", status_code=201)
-async def make_login_link(request: Request, keys: HomeKeys) -> Link:
+async def make_login_link(request: Request, home: Home, keys: HomeKeys) -> Link:
     """Make a login link, which opens the dashboard once and within ten minutes."""
-    return Link(url=login_url(str(request.base_url), keys.new_code()), valid_s=LINK_S)
+    public = public_address(home.config.gateway.public_url)
+    base = public.origin if public else str(request.base_url)
+    return Link(url=login_url(base, keys.new_code()), valid_s=LINK_S)
 
 
 def login_url(base: str, code: str) -> str:

@@ -13,6 +13,7 @@ from nexus.app import App
 from nexus.errors import NexusError
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
+from nexus.gateway.keys import Keys
 
 Show = Callable[[Request, App], Awaitable[Response]]
 
@@ -48,6 +49,11 @@ def get(path: str, show: Show) -> Route:
 
 def post(path: str, act: Show) -> Route:
     return Route(path, _told(act), methods=["POST"], include_in_schema=False)
+
+
+def keys_of(request: Request) -> Keys:
+    """What lets browsers in."""
+    return cast("Keys", request.app.state.keys)
 
 
 def back(path: str) -> Response:

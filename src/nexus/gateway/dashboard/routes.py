@@ -22,6 +22,7 @@ from nexus.gateway.dashboard.pages import (
     conclusions,
     entities,
     events,
+    leaving,
     memory,
     requests,
     sessions,
@@ -66,6 +67,7 @@ def routes() -> list[BaseRoute]:
         *sessions.ROUTES,
         *usage.ROUTES,
         *settings.ROUTES,
+        *leaving.ROUTES,
         Mount("/static", _Files(directory=_STATIC), name="static"),
     ]
 

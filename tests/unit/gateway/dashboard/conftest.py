@@ -24,10 +24,15 @@ async def app(home: Home) -> AsyncIterator[App]:
 
 
 @pytest.fixture
-async def client(app: App) -> AsyncIterator[httpx.AsyncClient]:
+def keys() -> Keys:
+    return Keys("t" * 43)
+
+
+@pytest.fixture
+async def client(app: App, keys: Keys) -> AsyncIterator[httpx.AsyncClient]:
     """Whoever came past the guard."""
     async with AsyncExitStack() as stack:
-        server = await build(app, Keys("t" * 43), stack)
+        server = await build(app, keys, stack)
         transport = httpx.ASGITransport(server)
         yield await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=URL))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 
 from nexus.app import App
+from nexus.gateway.keys import Keys
 from nexus.gateway.views import automations, entities
 from unit.gateway.scene import SCRIPT, Scene
 
@@ -85,3 +86,15 @@ async def test_a_form_that_cannot_be_used_is_shown_again_with_what_was_typed(
     assert "cannot be an automation" in answer.text
     assert "A long text" in answer.text
     assert re.search(r'value="finalize" required checked', answer.text)
+
+
+async def test_a_browser_logs_out_and_all_others_too(client: httpx.AsyncClient, keys: Keys) -> None:
+    mine, other = keys.browsers.add(), keys.browsers.add()
+    assert "2 browsers" in (await client.get("/settings")).text
+    done = await client.post("/logout", headers={"cookie": f"{keys.cookie}={mine}"})
+    assert "You are logged out" in done.text
+    assert f'{keys.cookie}=""' in done.headers["set-cookie"]
+    assert (keys.browsers.knows(mine), keys.browsers.knows(other)) == (False, True)
+    done = await client.post("/logout", data={"everywhere": "yes"})
+    assert "All browsers are logged out" in done.text
+    assert not keys.browsers.knows(other)

@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
-from nexus.gateway.dashboard.endpoint import get
+from nexus.gateway.dashboard.endpoint import get, keys_of
 from nexus.gateway.dashboard.render import page
 from nexus.gateway.views import settings
 
@@ -19,6 +19,7 @@ async def shown(request: Request, app: App) -> Response:
         home=str(app.home.root),
         file=str(app.home.config_file),
         problems=app.automations.problems,
+        browsers=len(keys_of(request).browsers),
     )
 
 

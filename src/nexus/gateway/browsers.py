@@ -1,0 +1,90 @@
+"""The browsers that are logged in.
+
+The file keeps only digests that a key made from the token signs: whoever reads it comes in nowhere, a
+restart keeps the browsers, and a new token ends them all. Without a file they are kept in memory.
+"""
+
+import hmac
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, cast
+
+from nexus.home import PRIVATE_FILE
+
+SESSION_S: Final = 7 * 86_400
+"""A browser is logged in for so long at most."""
+IDLE_S: Final = 86_400
+"""It is logged out when it asks for nothing for so long."""
+_MOST: Final = 64
+
+
+class Browsers:
+    """Each has a secret of its own, which opens this home alone and can be made worthless."""
+
+    def __init__(self, key: bytes, file: Path | None, now: Callable[[], float] = time.time) -> None:
+        self._key = key
+        self._file = file
+        self._now = now
+        self._ends = _read(file)
+        self._seen: dict[str, float] = dict.fromkeys(self._ends, now())
+
+    def __len__(self) -> int:
+        return sum(self._is_alive(digest) for digest in self._ends)
+
+    def add(self) -> str:
+        """Log a browser in: its secret."""
+        secret = secrets.token_urlsafe(32)
+        digest = self._digest(secret)
+        self._ends = {each: end for each, end in self._ends.items() if self._is_alive(each)}
+        self._seen = {each: seen for each, seen in self._seen.items() if each in self._ends}
+        self._ends[digest], self._seen[digest] = self._now() + SESSION_S, self._now()
+        while len(self._ends) > _MOST:
+            del self._ends[next(iter(self._ends))]
+        self._write()
+        return secret
+
+    def knows(self, secret: str) -> bool:
+        """Whether a browser is logged in. That it asks keeps it so."""
+        digest = self._digest(secret)
+        if not self._is_alive(digest):
+            return False
+        self._seen[digest] = self._now()
+        return True
+
+    def end(self, secret: str) -> None:
+        """Log one browser out."""
+        if self._ends.pop(self._digest(secret), None) is not None:
+            self._write()
+
+    def end_all(self) -> None:
+        self._ends.clear()
+        self._write()
+
+    def _is_alive(self, digest: str) -> bool:
+        now = self._now()
+        return self._ends.get(digest, 0.0) >= now and self._seen.get(digest, 0.0) + IDLE_S >= now
+
+    def _digest(self, secret: str) -> str:
+        return hmac.new(self._key, secret.encode(errors="surrogateescape"), "sha256").hexdigest()
+
+    def _write(self) -> None:
+        if self._file is None:
+            return
+        new = self._file.with_suffix(".new")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as writing:
+            json.dump(self._ends, writing)
+        new.replace(self._file)
+
+
+def _read(file: Path | None) -> dict[str, float]:
+    """What was written; nothing where that cannot be read, which only means to log in again."""
+    try:
+        found: Any = json.loads(file.read_text(encoding="utf-8")) if file else {}
+        return {str(digest): float(end) for digest, end in cast("dict[Any, Any]", found).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
