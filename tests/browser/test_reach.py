@@ -3,8 +3,8 @@
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -33,9 +33,9 @@ class Restarted:
         return self.served
 
 
-@pytest.fixture
-def restarted(tmp_path: Path) -> Iterator[Restarted]:
-    home = Home(tmp_path / "home")
+@pytest.fixture(scope="module")
+def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+    home = Home(tmp_path_factory.mktemp("reach") / "home")
     home.create()
     ledgers.create(home)
     attach.ensure(home)
@@ -48,7 +48,8 @@ def restarted(tmp_path: Path) -> Iterator[Restarted]:
         try:
             yield made
         finally:
-            model.gate("held").open()
+            for gate in ("many", "away"):
+                model.gate(gate).open()
             assert made.served.stop() == 0
 
 
@@ -57,7 +58,9 @@ def page(browser: Browser, restarted: Restarted) -> Iterator[Page]:
     context = browser.new_context()
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
-    page.goto(restarted.served.told["login_url"])
+    token = {"authorization": f"Bearer {restarted.home.token()}"}
+    link = httpx.post(f"{restarted.served.url}/api/login-links", headers=token, timeout=PATIENCE_MS / 1000)
+    page.goto(link.json()["url"])
     page.wait_for_url("**/chat")
     yield page
     context.close()
@@ -72,7 +75,7 @@ def _say(page: Page, text: str) -> None:
 def test_many_runs_that_wait_leave_the_browser_connections_for_other_pages(
     restarted: Restarted, page: Page
 ) -> None:
-    restarted.model.script(Turn("First of all.", faults=[failures.Hold(gate="held", after_deltas=1)]))
+    restarted.model.script(Turn("First of all.", faults=[failures.Hold(gate="many", after_deltas=1)]))
     restarted.model.always(Turn("And then."))
     page.goto(f"{restarted.served.url}/chat/busy")
     for number in range(_MANY):
@@ -83,7 +86,7 @@ def test_many_runs_that_wait_leave_the_browser_connections_for_other_pages(
     expect(other.locator("td.main")).to_have_count(_MANY)
     other.close()
     page.bring_to_front()
-    restarted.model.gate("held").open()
+    restarted.model.gate("many").open()
     expect(page.locator(".pending")).to_have_count(0)
     expect(page.locator(".answer", has_text="First of all.")).to_have_count(1)
 
@@ -91,7 +94,7 @@ def test_many_runs_that_wait_leave_the_browser_connections_for_other_pages(
 def test_a_page_tells_that_the_gateway_is_away_and_goes_on_when_it_is_back(
     restarted: Restarted, page: Page
 ) -> None:
-    restarted.model.always(Turn("It **goes** on.", faults=[failures.Hold(gate="held", after_deltas=1)]))
+    restarted.model.always(Turn("It **goes** on.", faults=[failures.Hold(gate="away", after_deltas=1)]))
     page.goto(f"{restarted.served.url}/chat")
     page.evaluate(
         """() => {
@@ -106,7 +109,7 @@ def test_a_page_tells_that_the_gateway_is_away_and_goes_on_when_it_is_back(
     reach = page.locator("[data-reach]")
     expect(reach).to_have_text("The home does not answer. Trying again…")
     restarted.start()
-    restarted.model.gate("held").open()
+    restarted.model.gate("away").open()
     expect(page.locator(".answer strong")).to_have_text("goes")
     expect(reach).to_be_empty()
     assert "The home answers again." in page.evaluate("window.told")

@@ -47,7 +47,8 @@ def environment() -> Environment:
     )
     for name in _FILTERS:
         made.filters[name] = getattr(words, name)
-    made.globals.update(most_calls=parts.MOST_CALLS, call_characters=parts.CALL_CHARACTERS)
+    known = cast("dict[str, Any]", made.globals)
+    known.update(most_calls=parts.MOST_CALLS, call_characters=parts.CALL_CHARACTERS)
     made.filters["segment"] = segment
     made.filters["pretty"] = pretty
     return made

@@ -87,7 +87,7 @@ async function finish(article) {
 
 // What is new is asked for again and again, ever more slowly while nobody answers.
 const POLL_MS = 4000;
-const SLOWEST_MS = 30000;
+const SLOWEST_MS = 15000;
 
 function slower(pause) {
   return Math.min(SLOWEST_MS, Math.max(1000, 2 * pause));
