@@ -71,6 +71,11 @@ class Home:
         return self.run / "browsers.json"
 
     @property
+    def secrets(self) -> Path:
+        """Keys that were typed into `nexus init` on a machine without a keyring. No backup holds it."""
+        return self.root / "secrets"
+
+    @property
     def directories(self) -> tuple[Path, ...]:
         """Every directory of a home, parents first."""
         return (

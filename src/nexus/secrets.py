@@ -6,6 +6,7 @@ A setting never holds a secret. It holds a source: `env:NAME`, `file:PATH` or `k
 import json
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import quote
@@ -15,6 +16,7 @@ from nexus.errors import SecretError
 _SECRET_NAME = re.compile(r"(authorization|api[-_]?key|token|secret|password|cookie)$", re.IGNORECASE)
 _KINDS = ("env:", "file:", "keyring:")
 _MASK = "[secret]"
+_SERVICE = "nexus"
 # Shorter ones occur in ordinary text, which must not be masked.
 _LEAST_MASKED = 6
 
@@ -49,6 +51,32 @@ def source_in(text: str) -> str:
     """The source that a value names, alone or behind one word as in `Bearer env:TOKEN`; empty: none."""
     last = text.rpartition(" ")[2]
     return last if is_source(last) and text.count(" ") < 2 else ""
+
+
+def keep(secret: str, name: str, folder: Path) -> str:
+    """Keep a secret in the keyring of this machine, else in a file for its owner alone; returns its source.
+
+    `name` is a file's name; in the keyring the folder belongs to it, so that two homes keep to themselves.
+    """
+    user = f"{name}@{folder.parent}"
+    if keyring_usable() and _into_keyring(secret, user):
+        return f"keyring:{_SERVICE}/{user}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    # A file of mkstemp's is its owner's alone, from its first byte on.
+    descriptor, building = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(secret + "\n")
+    Path(building).replace(folder / name)
+    return f"file:{folder / name}"
+
+
+def keyring_usable() -> bool:
+    """Whether this machine has a keyring that can be written: its package is optional, servers have none."""
+    try:
+        import keyring
+    except ImportError:
+        return False
+    return float(keyring.get_keyring().priority) > 0
 
 
 def redact(text: str, known: Iterable[str]) -> str:
@@ -96,6 +124,18 @@ def _from_keyring(place: str) -> str:
         raise SecretError(
             f"The keyring does not answer: {error}", hint="Unlock it, or keep the secret elsewhere."
         ) from None
+
+
+def _into_keyring(secret: str, user: str) -> bool:
+    """False where it is locked and nobody unlocks it."""
+    import keyring
+    import keyring.errors
+
+    try:
+        keyring.set_password(_SERVICE, user, secret)
+    except keyring.errors.KeyringError:
+        return False
+    return True
 
 
 def _what_to_do(kind: str, place: str) -> str:

@@ -1,17 +1,13 @@
 """Talking with the agent: in a terminal, in a pipe, in one shot, and where nothing is set up yet."""
 
 import json
-import os
-import pty
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 
 import pytest
 
 from acceptance.agents import PATIENCE_S, answers, environment, finish
-from acceptance.program import NEXUS
+from acceptance.terminal import Terminal
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, ToolCall, Turn, echo, failures
 
@@ -20,46 +16,6 @@ from nexus.testing import Hold, ModelServer, ToolCall, Turn, echo, failures
 def server() -> Iterator[ModelServer]:
     with ModelServer() as server:
         yield server
-
-
-class Terminal:
-    """The program on a terminal of its own."""
-
-    def __init__(self, home: Home, env: dict[str, str], *arguments: str) -> None:
-        self._terminal, inside = pty.openpty()
-        self.process = subprocess.Popen(
-            # Its own session, with this terminal as the one that Ctrl-C comes from.
-            ["setsid", "--ctty", str(NEXUS), "--home", str(home.root), *arguments],
-            env={**env, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
-            stdin=inside,
-            stdout=inside,
-            stderr=inside,
-        )
-        os.close(inside)
-        os.set_blocking(self._terminal, False)
-        self.seen = ""
-
-    def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def wait_for(self, text: str) -> None:
-        """Wait until that was printed after what was waited for before."""
-        deadline = time.monotonic() + PATIENCE_S
-        while text not in self.seen:
-            assert time.monotonic() < deadline, f"{text!r} did not come: {self.seen[-2000:]!r}"
-            self._read()
-            time.sleep(0.02)
-        self.seen = self.seen.partition(text)[2]
-
-    def _read(self) -> None:
-        with suppress(OSError):
-            self.seen += os.read(self._terminal, 1 << 16).decode(errors="replace")
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(PATIENCE_S)
-        os.close(self._terminal)
 
 
 def test_a_conversation_in_a_terminal(home: Home, server: ModelServer) -> None:

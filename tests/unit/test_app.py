@@ -101,7 +101,7 @@ async def test_a_failed_run_says_why_and_the_conversation_goes_on(home: Home, se
         assert (await (await app.say("Hi again")).result()).response.content == "Hello."
         states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY created_at")
     assert "ModelError" not in raised.value.message
-    assert raised.value.hint.startswith("See what the provider says")
+    assert raised.value.hint.startswith("Say where its key is: `api_key` below [providers.")
     assert states == [("failed",), ("done",)]
 
 

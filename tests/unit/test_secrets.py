@@ -30,6 +30,8 @@ class Shelf(KeyringBackend):
         return self.kept.get((service, username))
 
     def set_password(self, service: str, username: str, password: str) -> None:
+        if self.locked:
+            raise KeyringError("it is locked")
         self.kept[service, username] = password
 
 
@@ -75,6 +77,23 @@ def test_a_keyring_that_does_not_answer_is_an_error_and_not_a_trace(shelf: Shelf
     shelf.locked = True
     with pytest.raises(SecretError, match="it is locked"):
         secrets.read("keyring:nexus/anthropic")
+
+
+def test_a_secret_is_kept_in_the_keyring_apart_for_each_home(shelf: Shelf, tmp_path: Path) -> None:
+    for home in ("one", "two"):
+        source = secrets.keep(f"key of {home}", "anthropic", tmp_path / home / "secrets")
+        assert source == f"keyring:nexus/anthropic@{tmp_path / home}"
+        assert secrets.read(source) == f"key of {home}"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_secret_is_kept_in_a_private_file_where_the_keyring_is_locked(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.locked = True
+    for secret in ("first", "second"):
+        assert secrets.keep(secret, "anthropic", tmp_path / "secrets") == f"file:{tmp_path}/secrets/anthropic"
+        assert secrets.read(f"file:{tmp_path}/secrets/anthropic") == secret
+    [file] = (tmp_path / "secrets").iterdir()
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 def test_known_secrets_are_masked_the_longest_first() -> None:

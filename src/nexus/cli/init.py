@@ -1,30 +1,182 @@
-"""`nexus init`: make a home, or complete one."""
+"""`nexus init`: make a home, or complete one; at a terminal, choose its model and start it."""
+
+import os
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
-from nexus import ledgers
+from nexus import config, ledgers
+from nexus.cli import init_model, init_settings
+from nexus.cli.init_keys import KeyWish
+from nexus.cli.init_model import Choice, Wishes
+from nexus.cli.init_questions import Asking, Defaults, Person
 from nexus.cli.place import chosen_home
+from nexus.cli.terminal import printable
+from nexus.errors import NexusError
+from nexus.home import Home
 from nexus.ledgers import attach
+from nexus.serving import serving
+from nexus.settings import variable
+
+_INTERRUPTED = 130
 
 
 @click.command()
+@click.option("--yes", is_flag=True, help="Ask nothing: take every default, and do not start.")
+@click.option(
+    "--provider",
+    type=click.Choice(["anthropic", "openai", "ollama", "compatible", "none"]),
+    help="Who serves the model. `compatible` is any server that speaks OpenAI's format.",
+)
+@click.option("--model", metavar="NAME", default="", help="The model that talks with you.")
+@click.option("--worker-model", metavar="NAME", default="", help="The model of its workers.")
+@click.option("--fast-model", metavar="NAME", default="", help="The model for small decisions.")
+@click.option("--writer-model", metavar="NAME", default="", help="The one that writes the memory, or `none`.")
+@click.option("--base-url", metavar="URL", default="", help="Where the server is.")
+@click.option("--key-env", metavar="VARIABLE", default="", help="The key is in this variable.")
+@click.option("--key-file", metavar="PATH", default="", help="The key is in this file.")
+@click.option("--key-stdin", is_flag=True, help="Read the key from standard input, and keep it.")
+@click.option("--test/--no-test", default=True, help="Ask the model one question before it is written down.")
+@click.option("--mcp", "clients", metavar="CLIENT", multiple=True, help="Give this agent the memory.")
+@click.option("--no-mcp", is_flag=True, help="Give it to no other agent.")
+@click.option("--start/--no-start", default=None, help="Run `nexus up` at the end, or do not.")
 @click.pass_context
-def init(ctx: click.Context) -> None:
+def init(
+    ctx: click.Context,
+    yes: bool,
+    test: bool,
+    clients: tuple[str, ...],
+    no_mcp: bool,
+    start: bool | None,
+    **about_model: Any,
+) -> None:
     """Make a home: its folders, a commented config.toml and the six databases.
 
-    Running it again completes what is missing and changes nothing else.
+    At a terminal it asks which model the agent shall use and tries it, offers the memory to other agents on
+    this machine, and offers to start. What a flag says is not asked. Without a terminal, or with --yes,
+    nothing is asked.
+
+    Running it again completes what is missing. What config.toml says is changed only where you say so.
     """
     home = chosen_home(ctx)
+    asking: Asking = Person() if sys.stdin.isatty() and sys.stdout.isatty() and not yes else Defaults()
+    wishes = _wishes(**about_model)
+    try:
+        choice = _choice(home, wishes, asking, test=test) if asking.is_person or wishes.any or yes else None
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("\nStopped: nothing was made or changed.", err=True)
+        ctx.exit(_INTERRUPTED)
+    with _uninterrupted():
+        is_new = _make(home, unchanged=choice is None)
+        if choice is not None:
+            _save(home, choice)
+    if not no_mcp:
+        _offer_memory(ctx, clients, asking, install=yes)
+    if start is None:
+        start = asking.is_person and serving(home) is None and asking.yes("Start it now?", default=True)
+    if start:
+        from nexus.cli.up import up
+
+        ctx.invoke(up, host=None, port=None, as_json=False)
+    elif choice is not None:
+        click.echo("Next: `nexus chat` talks with it, `nexus up` runs it with its dashboard.")
+    elif is_new:
+        click.echo("Next: `nexus doctor` checks it, `nexus status` shows it.")
+
+
+def _wishes(
+    provider: str | None,
+    model: str,
+    worker_model: str,
+    fast_model: str,
+    writer_model: str,
+    base_url: str,
+    key_env: str,
+    key_file: str,
+    key_stdin: bool,
+) -> Wishes:
+    return Wishes(
+        provider=provider or "",
+        models=dict(zip(init_model.ROLES, (model, worker_model, fast_model, writer_model), strict=True)),
+        base_url=base_url,
+        key=KeyWish(env=key_env, file=key_file, stdin=key_stdin),
+    )
+
+
+def _choice(home: Home, wishes: Wishes, asking: Asking, *, test: bool) -> Choice | None:
+    settings = config.load(home.config_file)
+    if asking.is_person and not home.exists:
+        click.echo(f"This makes a home for your agent at {home.root}.")
+        click.echo("Enter takes what stands in brackets. Ctrl-C stops, and nothing is made.")
+    choice = init_model.chosen(settings, wishes, asking, test=test)
+    if choice is None and wishes.any and settings.models.manager and not asking.is_person:
+        click.echo(f"The model stays {settings.models.manager[0]}: `--model` names another.")
+    return choice
+
+
+@contextmanager
+def _uninterrupted() -> Generator[None]:
+    """What is made in here is made whole: a Ctrl-C waits for the end of it."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def _make(home: Home, *, unchanged: bool) -> bool:
+    """Make what is missing; False where nothing was."""
     made = home.create()
     databases = ledgers.create(home)
     made += attach.ensure(home)
     if not made and not databases:
-        click.echo(f"The home at {home.root} is complete; nothing was changed.")
-        return
+        click.echo(f"The home at {home.root} is complete{'; nothing was changed' * unchanged}.")
+        return False
     click.echo(f"Made a home at {home.root}" if home.root in made else f"Completed the home at {home.root}")
     for path in made:
         if path != home.root:
             click.echo(f"  {path.relative_to(home.root)}{'/' if path.is_dir() else ''}")
     for name in databases:
         click.echo(f"  data/{name}.db")
-    click.echo("Next: `nexus doctor` checks it, `nexus status` shows it.")
+    return True
+
+
+def _save(home: Home, choice: Choice) -> None:
+    # What the file says by itself: a variable of this moment is no reason to leave something out of it.
+    changes = list(choice.kept(home).changes(config.load(home.config_file, {})))
+    if not changes:
+        click.echo(f"{home.config_file} says so already.")
+        return
+    init_settings.save(home.config_file, changes)
+    click.echo(f"Wrote into {home.config_file}:")
+    for change in changes:
+        click.echo(f"  {change}")
+        name = variable(change.section, change.key)
+        if name in os.environ:
+            click.echo(f"  The variable {name} is set, and wins over it.")
+
+
+def _offer_memory(ctx: click.Context, named: tuple[str, ...], asking: Asking, *, install: bool) -> None:
+    """Write the memory into the settings of agents; one that cannot be written keeps no other from it."""
+    from nexus.cli import init_agents
+    from nexus.cli.mcp import install as install_into
+
+    wanted = list(named)
+    if not named and (asking.is_person or install):
+        wanted = [
+            client.name
+            for client in init_agents.found()
+            if asking.yes(f"Give {client.title} this memory?", default=True)
+        ]
+    for name in wanted:
+        try:
+            ctx.invoke(install_into, client=name, project=None, only_print=False)
+        except (NexusError, OSError) as error:
+            click.echo(f"nexus: {printable(str(error))}", err=True)

@@ -6,6 +6,7 @@ streamed of an answer that broke off is withdrawn.
 """
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -25,6 +26,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
 from nexus.answer import Delta
+from nexus.broker.agent.advice import advice
 from nexus.broker.agent.answering import Answering
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Journal, Limits
@@ -50,11 +52,14 @@ class Asking:
     """On the monotonic clock: no pause goes beyond it."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _failures: list[str] = field(default_factory=list[str], init=False)
+    _advice: dict[str, None] = field(default_factory=dict[str, None], init=False)
+    """What to do about them, each once."""
     _refusals: int = field(default=0, init=False)
 
     async def answer(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
         """The first answer that is complete; ModelError when there is none."""
         self._failures.clear()
+        self._advice.clear()
         self._refusals = 0
         self.stream.publish(Delta(kind="begin"))
         for candidate in self.candidates:
@@ -65,7 +70,7 @@ class Asking:
         kind = ModelRefusedError if self._refusals == len(self.candidates) else ModelError
         raise kind(
             "No model answered:\n" + "\n".join(f"- {failure}" for failure in self._failures),
-            hint="See what the provider says above; further models can be listed in [models] of config.toml.",
+            hint=" ".join(self._advice),
         )
 
     async def _ask(
@@ -92,6 +97,7 @@ class Asking:
                 if answering.unmeasured:
                     unmeasured.append((answering, spent))
                 self._failures.append(f"{candidate.name}: {reason}")
+                self._advice[advice(error, candidate)] = None
                 self._refusals += refused(error)
                 is_last = candidate is self.candidates[-1]
                 pause_s = None if attempt == candidate.config.max_retries else self._pause_s(error, attempt)
@@ -141,7 +147,17 @@ def told(error: Exception) -> str:
     body = getattr(error, "body", None)
     if status is not None:
         return f"{status} {_message(body) or type(error).__name__}"
-    return str(error).strip() or type(error).__name__
+    return _system(error) or str(error).strip() or type(error).__name__
+
+
+def _system(error: BaseException) -> str:
+    """What the system says beneath a client's `Connection error.`, such as that nobody listens there."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno:
+            return os.strerror(cause.errno)
+        cause = cause.__cause__ or cause.__context__
+    return ""
 
 
 def _message(body: object) -> str:

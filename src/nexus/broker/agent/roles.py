@@ -26,7 +26,8 @@ def models_of(models: ModelsConfig, role: str) -> tuple[str, ...]:
     if not names:
         raise ConfigError(
             "No model is set, so no agent can answer",
-            hint='Write `manager = "anthropic/claude-opus-5"` below [models] in config.toml and set '
-            'ANTHROPIC_API_KEY, or `manager = "ollama/qwen3"` for a model on this machine.',
+            hint="Run `nexus init` in a terminal to choose one, or write "
+            '`manager = "anthropic/claude-opus-5"` '
+            "below [models] in config.toml and set ANTHROPIC_API_KEY.",
         )
     return names

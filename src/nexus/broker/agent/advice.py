@@ -1,0 +1,60 @@
+"""What a person can do about a model that did not answer."""
+
+from pydantic_ai.exceptions import (
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelServerError,
+    ModelUnavailableError,
+)
+
+from nexus.broker.agent.models import Candidate
+
+_OTHERWISE = "See what the provider says above; further models can be listed in [models] of config.toml."
+_BUSY = (
+    ModelRateLimitError,
+    ModelServerError,
+    ModelUnavailableError,
+)
+
+
+def advice(error: Exception, candidate: Candidate) -> str:
+    """What to do next, in a sentence or two."""
+    match error:
+        case ModelAuthenticationError():
+            return _refused_key(candidate)
+        case ModelNotFoundError():
+            return (
+                f"Correct the name `{candidate.name}` below [models] in config.toml, or run `nexus init` "
+                f"to choose a model.{_address(candidate)}"
+            )
+        case ModelQuotaExceededError():
+            return "Look at your account with the provider: its money or its limit is used up."
+        case ModelConnectionError():
+            return _out_of_reach(candidate)
+        case _ if isinstance(error, _BUSY):
+            return "Try again in a while, or list a second model in [models] of config.toml to be asked then."
+        case _:
+            return _OTHERWISE
+
+
+def _refused_key(candidate: Candidate) -> str:
+    source = candidate.config.auth_token or candidate.config.api_key
+    if not source:
+        return f"Say where its key is: `api_key` below [providers.{candidate.provider}] in config.toml."
+    return f"Put a valid key at {source}, or run `nexus init` to enter another."
+
+
+def _out_of_reach(candidate: Candidate) -> str:
+    if not candidate.config.base_url:
+        return "Check that this machine reaches the internet, and try again."
+    where = f"`base_url` below [providers.{candidate.provider}] in config.toml"
+    return f"Start the server at {candidate.config.base_url}, or correct {where}."
+
+
+def _address(candidate: Candidate) -> str:
+    """A wrong address looks like an unknown model to whoever asks a server of one's own."""
+    url = candidate.config.base_url
+    return f" Or the address is wrong: {url} should end as the server's documentation says." if url else ""

@@ -1,0 +1,71 @@
+"""Where the key of a provider is: named, found, or typed once; never shown, and never in config.toml."""
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from nexus import secrets
+from nexus.cli.init_providers import Provider, key_found
+from nexus.cli.init_questions import Asking
+from nexus.config import ProviderConfig
+from nexus.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyWish:
+    """What the command line says about the key. Empty: it is asked."""
+
+    env: str = ""
+    file: str = ""
+    stdin: bool = False
+
+    @property
+    def any(self) -> bool:
+        return bool(self.env or self.file or self.stdin)
+
+
+def keyed(
+    provider: Provider, config: ProviderConfig, wish: KeyWish, asking: Asking
+) -> tuple[ProviderConfig, str]:
+    """The provider with the place of its key, or with a key that was typed and has no place yet."""
+    if wish.stdin:
+        return config, _from_stdin()
+    if wish.env:
+        return _at(config, f"env:{wish.env}"), ""
+    if wish.file:
+        return _at(config, f"file:{Path(wish.file).expanduser().absolute()}"), ""
+    if provider.name == "ollama" or not asking.is_person:
+        return config, ""
+    source = key_found(config)
+    if source and asking.yes(f"Use the key at {source}?", default=True):
+        return config, ""
+    return _asked(config, asking)
+
+
+def _from_stdin() -> str:
+    # At a terminal, what is typed there would be shown.
+    typed = click.prompt("Its key", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
+    if not str(typed).strip():
+        raise UsageError("There is no key on standard input", hint="Pipe it in: `… --key-stdin < FILE`.")
+    return str(typed).strip()
+
+
+def _asked(config: ProviderConfig, asking: Asking) -> tuple[ProviderConfig, str]:
+    kept = "the keyring of this machine" if secrets.keyring_usable() else "a file that only you can read"
+    click.echo(f"A key that you type is not shown, and is kept in {kept}.")
+    typed = asking.secret("Its key, or Enter where there is none to type")
+    if typed:
+        return config, typed
+    while True:
+        question = "Where is it? env:NAME, file:PATH, keyring:SERVICE/USER or none"
+        source = asking.text(question, config.api_key or "none")
+        if source == "none":
+            return _at(config, ""), ""
+        if secrets.is_source(source):
+            return _at(config, source), ""
+
+
+def _at(config: ProviderConfig, source: str) -> ProviderConfig:
+    return replace(config, api_key=source, auth_token="")
