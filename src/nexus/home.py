@@ -19,6 +19,8 @@ LEDGERS: Final = ("events", "agents", "identity", "memory", "embeddings", "runti
 PRIVATE_DIRECTORY: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 _TOKEN_BYTES: Final = 32
+# SQLite takes paths of 512 bytes, and what lies in a home adds to its own.
+_LONGEST_ROOT_BYTES: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,12 @@ class Home:
 
     def create(self) -> list[Path]:
         """Make what is missing, and return it. A home that is complete is left exactly as it is."""
+        length = len(os.fsencode(self.root))
+        if length > _LONGEST_ROOT_BYTES:
+            raise HomeError(
+                f"The path of the home has {length} bytes, and {_LONGEST_ROOT_BYTES} is the most",
+                hint="Choose a shorter one with `--home PATH` or NEXUS_HOME.",
+            )
         try:
             return self._create()
         except OSError as error:
@@ -162,7 +170,13 @@ class Home:
 def locate(given: Path | None = None, environ: Mapping[str, str] = os.environ) -> Home:
     """The home that a person means: the given path, NEXUS_HOME, or ~/.nexus."""
     chosen = given or Path(environ.get("NEXUS_HOME") or "~/.nexus")
-    return Home(chosen.expanduser().absolute())
+    try:
+        return Home(chosen.expanduser().absolute())
+    except FileNotFoundError:
+        raise HomeError(
+            f"{chosen} cannot be found: the folder in which this command runs was deleted",
+            hint="Go to another one, for example with `cd`, or give the full path.",
+        ) from None
 
 
 class HomeLock:

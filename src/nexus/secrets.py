@@ -103,9 +103,8 @@ def _from_file(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise SecretError(
-            f"The secret in {path} cannot be read: {reason}", hint=f"Write it to {path}."
-        ) from None
+        hint = f"Run `chmod 600 '{path}'`." if isinstance(error, PermissionError) else f"Write it to {path}."
+        raise SecretError(f"The secret in {path} cannot be read: {reason}", hint=hint) from None
 
 
 def _from_keyring(place: str) -> str:

@@ -44,6 +44,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "forget": ("nexus.cli.forget:forget", "Remove an entity, a thread or a time range for good."),
 }
 
+_LOOK = "Run `nexus doctor`: it checks files, permissions and disk space."
+
 
 class _Commands(click.Group):
     """A group that knows its commands by name and loads only the one that is used."""
@@ -90,7 +92,10 @@ def main() -> None:
         _fail(error.message, error.hint)
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        _fail(f"{place}{error.strerror or error}", "`nexus doctor` checks files, permissions and disk space.")
+        _fail(
+            f"{place}{error.strerror or error}",
+            _LOOK,
+        )
 
 
 def _fail(message: str, hint: str) -> None:

@@ -15,6 +15,7 @@ from nexus.cli.place import opened_home
 from nexus.config import Config
 from nexus.home import Home, HomeLock
 from nexus.ledgers.connection import connect
+from nexus.ledgers.failures import translated
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.roles.bundled import bundled
@@ -33,14 +34,15 @@ class Place:
 
     def write(self, work: Callable[[apsw.Connection], Any]) -> Any:
         """Run work in a transaction of its own."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            result = work(self.connection)
-        except BaseException:
-            self.connection.execute("ROLLBACK")
-            raise
-        self.connection.execute("COMMIT")
-        return result
+        with translated("runtime", self.home.ledger("runtime")):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(self.connection)
+            except BaseException:
+                self.connection.execute("ROLLBACK")
+                raise
+            self.connection.execute("COMMIT")
+            return result
 
     def row(self, name: str) -> Automation | None:
         return self.write(partial(automations.get, name=name))

@@ -1,24 +1,23 @@
 """What `nexus doctor` looks at. Each check yields findings; each finding says what to do."""
 
 import asyncio
-import os
 import platform
 import shutil
-import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from nexus import __version__, config, ledgers
+from nexus import __version__, config
 from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.broker.tools import sandbox
-from nexus.cli import model_checks
-from nexus.cli.findings import Finding, Level
+from nexus.cli import ledger_checks, model_checks, permission_checks, reach_checks
+from nexus.cli.findings import Finding
 from nexus.cli.place import size
 from nexus.errors import ConfigError
-from nexus.home import LEDGERS, PRIVATE_DIRECTORY, PRIVATE_FILE, Home
-from nexus.ledgers import attach, health, migrate
+from nexus.home import Home
+from nexus.ledgers import attach
 from nexus.roles.bundled import switched_off
+from nexus.serving import serving
 from nexus.skills import folder
 
 _LITTLE_SPACE_BYTES = 1024**3
@@ -31,6 +30,10 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     """Every finding about a home, in the order in which a person would look."""
     yield from _versions()
     yield from _sandbox()
+    closed = list(permission_checks.closed(home))
+    if closed:
+        yield from closed
+        return
     if not home.exists:
         yield Finding(
             check="home",
@@ -40,12 +43,13 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
         )
         return
     yield from _layout(home)
-    yield from _permissions(home)
+    yield from permission_checks.examine(home)
     yield from _configuration(home)
-    yield from _databases(home, thorough=thorough)
+    yield from ledger_checks.examine(home, thorough=thorough)
     yield from _engine(home, thorough=thorough)
     yield from _attach_files(home)
     yield from _leftovers(home)
+    yield from _sockets(home)
     yield from _skills(home)
     yield from _disk(home)
     yield from _filesystem(home)
@@ -106,31 +110,6 @@ def _layout(home: Home) -> Iterator[Finding]:
         yield Finding(check="layout", level="ok", message=f"The home at {home.root} is complete")
 
 
-def _permissions(home: Home) -> Iterator[Finding]:
-    files = [home.config_file, home.lock_file, home.token_file, *home.data.iterdir()]
-    wanted = [(path, PRIVATE_DIRECTORY) for path in home.directories if path.is_dir()]
-    wanted += [(path, PRIVATE_FILE) for path in files if path.is_file()]
-    wrong = [(path, mode) for path, mode in wanted if stat.S_IMODE(path.stat().st_mode) & 0o077]
-    foreign = [path for path, _ in wanted if path.stat().st_uid != os.getuid()]
-    for path, mode in wrong:
-        yield Finding(
-            check="permissions",
-            level="error",
-            message=f"{path} can be reached by other users ({stat.filemode(path.stat().st_mode)})",
-            remedy=f"Run `nexus doctor --fix` or `chmod {mode:o} '{path}'`.",
-            fix=lambda path=path, mode=mode: path.chmod(mode),
-        )
-    for path in foreign:
-        yield Finding(
-            check="permissions",
-            level="warning",
-            message=f"{path} belongs to another user (number {path.stat().st_uid})",
-            remedy=f"Run `sudo chown -R $(id -u) '{home.root}'`.",
-        )
-    if not wrong and not foreign:
-        yield Finding(check="permissions", level="ok", message="Only you can read it")
-
-
 def _configuration(home: Home) -> Iterator[Finding]:
     try:
         loaded = config.load(home.config_file)
@@ -139,6 +118,8 @@ def _configuration(home: Home) -> Iterator[Finding]:
     else:
         yield Finding(check="config", level="ok", message="config.toml can be read")
         yield from _models(loaded)
+        yield from permission_checks.secret_files(loaded)
+        yield from reach_checks.examine(home, loaded)
 
 
 def _models(loaded: config.Config) -> Iterator[Finding]:
@@ -160,54 +141,6 @@ def _models(loaded: config.Config) -> Iterator[Finding]:
             yield Finding(check="automations", level="ok", message=f"{name} is off: {reason}")
 
 
-def _databases(home: Home, *, thorough: bool) -> Iterator[Finding]:
-    for name in LEDGERS:
-        path = home.ledger(name)
-        problems = list(health.inspect(path, name, thorough=thorough))
-        yield from (_problem(home, problem) for problem in problems)
-        if not problems:
-            schema = migrate.latest(name)
-            yield Finding(
-                check="ledgers",
-                level="ok",
-                message=f"{name}: schema {schema}, intact, {size(path.stat().st_size)}",
-            )
-
-
-def _problem(home: Home, problem: health.Problem) -> Finding:
-    name, path = problem.ledger, home.ledger(problem.ledger)
-    restore = "Restore your newest backup with `nexus restore`."
-    match problem.kind:
-        case "missing":
-            remedy = f"{restore} Without one, `nexus doctor --fix` makes an empty one."
-            return _ledger_finding("error", problem, remedy, lambda: ledgers.create(home))
-        case "unreadable" | "damaged":
-            return _ledger_finding("error", problem, restore)
-        case "old-schema":
-            return _ledger_finding(
-                "warning", problem, "Run `nexus doctor --fix` to do it now.", lambda: _migrate(home, name)
-            )
-        case "drift":
-            remedy = "Run `nexus doctor --fix`: it makes missing indexes, triggers and views again."
-            return _ledger_finding("error", problem, remedy, lambda: health.repair_drift(path, name))
-        case "large-wal":
-            return _ledger_finding("warning", problem, "End the process that keeps a query open.")
-        case "unfinished-forget":
-            return _ledger_finding("warning", problem, "Run `nexus forget resume`.")
-
-
-def _ledger_finding(
-    level: Level, problem: health.Problem, remedy: str, fix: Callable[[], object] | None = None
-) -> Finding:
-    return Finding(check="ledgers", level=level, message=problem.message, remedy=remedy, fix=fix)
-
-
-def _migrate(home: Home, name: str) -> None:
-    from nexus.ledgers.connection import connect
-
-    connect(home.ledger(name), name, config.LedgersConfig(), writes=True).close()
-
-
 def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     try:
         settings = config.load(home.config_file).engine
@@ -219,7 +152,12 @@ def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     from nexus.cli import engine_checks
     from nexus.engine.settings import Settings
 
-    yield from engine_checks.examine(home, Settings.of_home(home, settings), thorough=thorough)
+    try:
+        of_home = Settings.of_home(home, settings)
+    except ConfigError as error:
+        yield Finding(check="engine", level="error", message=error.message, remedy=error.hint)
+    else:
+        yield from engine_checks.examine(home, of_home, thorough=thorough)
 
 
 def _attach_files(home: Home) -> Iterator[Finding]:
@@ -243,6 +181,17 @@ def _leftovers(home: Home) -> Iterator[Finding]:
             message=f"{path.name} is what an interrupted `nexus init` left",
             remedy="Run `nexus doctor --fix` to delete it.",
             fix=path.unlink,
+        )
+
+
+def _sockets(home: Home) -> Iterator[Finding]:
+    for path in sorted(home.run.rglob("*.sock")) if serving(home) is None else ():
+        yield Finding(
+            check="leftovers",
+            level="warning",
+            message=f"{path.relative_to(home.root)} is what a killed process left",
+            remedy="Run `nexus doctor --fix` to delete it; `nexus up` replaces it, too.",
+            fix=lambda path=path: path.unlink(missing_ok=True),
         )
 
 

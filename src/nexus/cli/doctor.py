@@ -7,7 +7,9 @@ import click
 from nexus.cli.checks import examine
 from nexus.cli.findings import Finding
 from nexus.cli.place import chosen_home
+from nexus.errors import NexusError
 
+_MOST_MENDED = 100
 _SIGNS = {
     "ok": click.style("ok     ", fg="green"),
     "warning": click.style("warning", fg="yellow"),
@@ -27,11 +29,10 @@ def doctor(ctx: click.Context, fix: bool, deep: bool, as_json: bool) -> None:
     """
     home = chosen_home(ctx)
     findings = list(examine(home, thorough=deep))
-    mended = [finding for finding in findings if fix and finding.fix and finding.level != "ok"]
-    for finding in mended:
-        assert finding.fix is not None
-        finding.fix()
-    if mended:
+    mended: list[Finding] = []
+    # Behind what was mended, such as a folder that could not be entered, there may be more.
+    while fix and len(mended) < _MOST_MENDED and (done := _mend(findings)):
+        mended += done
         findings = list(examine(home, thorough=deep))
     healthy = all(finding.level != "error" for finding in findings)
     if as_json:
@@ -49,6 +50,21 @@ def doctor(ctx: click.Context, fix: bool, deep: bool, as_json: bool) -> None:
     else:
         _print(findings, mended)
     ctx.exit(0 if healthy else 1)
+
+
+def _mend(findings: list[Finding]) -> list[Finding]:
+    """Mend what can be; returns what was. What refuses is told, and stays among the findings."""
+    mended: list[Finding] = []
+    for finding in findings:
+        if finding.fix is None or finding.level == "ok":
+            continue
+        try:
+            finding.fix()
+        except (NexusError, OSError) as error:
+            click.echo(f"nexus: This could not be mended: {finding.message}\n  {error}", err=True)
+        else:
+            mended.append(finding)
+    return mended
 
 
 def _plain(finding: Finding) -> dict[str, object]:

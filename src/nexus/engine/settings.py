@@ -56,6 +56,11 @@ class Settings:
     """How long finished work stays visible. Dead letters stay until a person deals with them."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.database, str) and "://" in self.database and not self.is_postgres:
+            raise ConfigError(
+                f"`{self.database.partition(':')[0]}` is not a database that the engine can use",
+                hint="Write `postgresql://…` as [engine] database in config.toml, or leave it empty.",
+            )
         names = [lane.name for lane in self.lanes]
         if len(set(names)) != len(names) or not names:
             raise ConfigError("Every lane of the engine needs a name of its own", hint="Rename one of them.")

@@ -96,7 +96,7 @@ def bound(host: str, port: int) -> socket.socket:
             return asgi.listening(host, 0, backlog=_BACKLOG)
         raise GatewayError(
             f"The gateway cannot listen at {host} port {port}: {error.strerror}",
-            hint="Choose another with `nexus up --port NUMBER`.",
+            hint="Choose another with `nexus up --port NUMBER`, or as `port` below [gateway] in config.toml.",
         ) from None
 
 

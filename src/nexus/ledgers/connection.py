@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 
 from nexus.config import LedgersConfig
+from nexus.errors import LedgerCorruptError
 from nexus.ledgers import migrate
 from nexus.ledgers.failures import translated
 
@@ -27,6 +28,7 @@ def connect(
 ) -> apsw.Connection:
     """An open connection at the newest schema. One that does not write refuses every change."""
     with translated(ledger, path):
+        refuse_empty(path, ledger)
         connection = apsw.Connection(str(path), flags=_FLAGS, vfs=vfs)
         try:
             connection.set_busy_handler(_Patience(settings.busy_timeout_ms))
@@ -50,6 +52,16 @@ def connect(
             connection.close()
             raise
         return connection
+
+
+def refuse_empty(path: Path, ledger: str) -> None:
+    """No ledger is ever empty: one without a byte was truncated, and a new schema in it would hide that."""
+    if path.is_file() and path.stat().st_size == 0:
+        raise LedgerCorruptError(
+            f"The {ledger} ledger at {path} is damaged: its file is empty",
+            hint="Run `nexus restore` with your newest backup. Without one, delete the file and run "
+            "`nexus doctor --fix`.",
+        )
 
 
 def keep_wal(connection: apsw.Connection) -> None:

@@ -1,5 +1,6 @@
 """SQLite's errors in our words."""
 
+import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import apsw
 
 from nexus.errors import LedgerBusyError, LedgerCorruptError, LedgerError, LedgerFullError
+
+_NO_ROOM_BYTES = 64 * 1024
 
 
 @contextmanager
@@ -20,10 +23,7 @@ def translated(ledger: str, path: Path) -> Generator[None]:
             hint="See who uses it with `nexus status`; wait, or raise `busy_timeout_ms` in config.toml.",
         ) from error
     except apsw.FullError as error:
-        raise LedgerFullError(
-            f"The disk is full: the {ledger} ledger could not keep this write",
-            hint=f"Free some space on the disk of {path.parent}; nothing that was acknowledged is lost.",
-        ) from error
+        raise _full(ledger, path) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise LedgerCorruptError(
             f"The {ledger} ledger at {path} is damaged: {error}",
@@ -35,7 +35,17 @@ def translated(ledger: str, path: Path) -> Generator[None]:
             hint="Run `nexus doctor --fix`: it checks that the file is there and may be read and written.",
         ) from error
     except (apsw.IOError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
+        # On a full disk, SQLite cannot make its shared memory, and calls that an I/O error.
+        if shutil.disk_usage(path.parent).free < _NO_ROOM_BYTES:
+            raise _full(ledger, path) from error
         raise LedgerError(
             f"The {ledger} ledger at {path} cannot be written: {error}",
             hint="Run `nexus doctor`: it checks permissions and the disk.",
         ) from error
+
+
+def _full(ledger: str, path: Path) -> LedgerFullError:
+    return LedgerFullError(
+        f"The disk is full: the {ledger} ledger could not keep this write",
+        hint=f"Free some space on the disk of {path.parent}; nothing that was acknowledged is lost.",
+    )

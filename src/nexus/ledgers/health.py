@@ -8,9 +8,9 @@ from typing import Literal, cast
 
 import apsw
 
-from nexus.errors import LedgerError
+from nexus.errors import LedgerCorruptError, LedgerError
 from nexus.ledgers import migrate, sql
-from nexus.ledgers.connection import keep_wal
+from nexus.ledgers.connection import keep_wal, refuse_empty
 from nexus.ledgers.failures import translated
 
 # Up to here the thorough check is quick enough to be run always.
@@ -18,8 +18,19 @@ _THOROUGH_UP_TO_BYTES = 256 * 1024 * 1024
 _WAL_WARNING_BYTES = 512 * 1024 * 1024
 _BUSY_TIMEOUT_MS = 10_000
 
+# What SQLite says of an index that does not fit its table, from which it can be made again.
+_STALE_INDEX = ("missing from index", "wrong # of entries in index")
+
 ProblemKind = Literal[
-    "missing", "unreadable", "old-schema", "drift", "damaged", "large-wal", "unfinished-forget"
+    "missing",
+    "unreadable",
+    "old-schema",
+    "new-schema",
+    "drift",
+    "damaged",
+    "stale-index",
+    "large-wal",
+    "unfinished-forget",
 ]
 
 
@@ -30,6 +41,8 @@ class Problem:
     ledger: str
     kind: ProblemKind
     message: str
+    hint: str = ""
+    """What to do, where that depends on more than the kind."""
 
 
 def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Problem]:
@@ -39,13 +52,16 @@ def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Prob
         return
     try:
         with translated(ledger, path):
+            refuse_empty(path, ledger)
             connection = _open(path)
             try:
                 yield from _inspect_open(connection, path, ledger, thorough=thorough)
             finally:
                 connection.close()
+    except LedgerCorruptError as error:
+        yield Problem(ledger=ledger, kind="damaged", message=error.message)
     except LedgerError as error:
-        yield Problem(ledger=ledger, kind="unreadable", message=error.message)
+        yield Problem(ledger=ledger, kind="unreadable", message=error.message, hint=error.hint)
 
 
 def repair_drift(path: Path, ledger: str) -> list[str]:
@@ -65,6 +81,15 @@ def repair_drift(path: Path, ledger: str) -> list[str]:
         connection.close()
 
 
+def reindex(path: Path) -> None:
+    """Make every index again from its table."""
+    connection = _open(path)
+    try:
+        connection.execute("REINDEX")
+    finally:
+        connection.close()
+
+
 def _open(path: Path) -> apsw.Connection:
     # Not read-only: after a crash SQLite must be able to recover the WAL before anything can be read.
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -79,7 +104,8 @@ def _inspect_open(
     found, known = migrate.version(connection, ledger), migrate.latest(ledger)
     if found > known:
         message = f"{path.name} has schema {found}, newer than this program's {known}"
-        yield Problem(ledger=ledger, kind="unreadable", message=message)
+        hint = "Install the version of Nexus that wrote it, or a later one."
+        yield Problem(ledger=ledger, kind="new-schema", message=message, hint=hint)
         return
     if found < known:
         message = f"{path.name} has schema {found} of {known}; it is migrated when it is next used"
@@ -110,7 +136,8 @@ def _damage(connection: apsw.Connection, path: Path, ledger: str, *, thorough: b
     pragma = "integrity_check" if thorough or path.stat().st_size <= _THOROUGH_UP_TO_BYTES else "quick_check"
     for (line,) in connection.execute(f"PRAGMA {pragma}(5)"):
         if line != "ok":
-            yield Problem(ledger=ledger, kind="damaged", message=f"{path.name}: {line}")
+            kind = "stale-index" if any(words in line for words in _STALE_INDEX) else "damaged"
+            yield Problem(ledger=ledger, kind=kind, message=f"{path.name}: {line}")
     dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
     if dangling:
         tables = ", ".join(sorted({str(row[0]) for row in dangling}))

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic_ai.exceptions import ModelConnectionError
 from pydantic_ai.messages import (
@@ -30,12 +30,17 @@ from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent import prices
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Estimate
-from nexus.broker.streams import Stream
 
 # Where a provider tells nothing, a token is taken to have this many bytes.
 _BYTES_PER_TOKEN = 4
 # How long an answer is taken to get, before it is there: few are longer.
 _ANSWER_TOKENS = 4_096
+
+
+class Listener(Protocol):
+    """Who is told the pieces of an answer as they come."""
+
+    def publish(self, delta: Delta) -> None: ...
 
 
 class Answering:
@@ -44,7 +49,7 @@ class Answering:
     def __init__(
         self,
         candidate: Candidate,
-        stream: Stream,
+        stream: Listener,
         messages: list[ModelMessage],
         parameters: ModelRequestParameters,
     ) -> None:

@@ -53,15 +53,16 @@ class Models:
     async def candidates(self, names: tuple[str, ...]) -> list[Candidate]:
         """Those that can be asked, in order. One whose key is missing is left out while there is another."""
         found: list[Candidate] = []
-        problems: list[ConfigError] = []
+        problems: dict[str, ConfigError] = {}
         for name in names:
             try:
                 found.append(await self._candidate(name))
             except ConfigError as error:
-                problems.append(error)
-                self._tell(name, error)
+                problems[name] = error
         if not found:
-            raise problems[0]
+            raise next(iter(problems.values()))
+        for name, error in problems.items():
+            self._tell(name, error)
         return found
 
     def _tell(self, name: str, error: ConfigError) -> None:

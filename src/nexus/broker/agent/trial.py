@@ -2,21 +2,27 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
+from nexus.answer import Delta
 from nexus.broker.agent.advice import advice
 from nexus.broker.agent.answering import Answering
 from nexus.broker.agent.asking import told
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Attempt
-from nexus.broker.streams import Stream
 from nexus.config import Config
 from nexus.errors import ModelError
 
 _QUESTION = "Answer with the one word: ready"
+
+
+class _Nobody:
+    """Nobody waits for the pieces."""
+
+    def publish(self, delta: Delta) -> None:
+        pass
 
 
 async def tried(config: Config, name: str, environ: Mapping[str, str] = os.environ) -> Attempt:
@@ -24,14 +30,11 @@ async def tried(config: Config, name: str, environ: Mapping[str, str] = os.envir
     messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(_QUESTION)])]
     async with Models(config, environ) as models:
         (candidate,) = await models.candidates((name,))
-        unheard = Stream(Path(os.devnull), lambda: None)
-        answering = Answering(candidate, unheard)
+        answering = Answering(candidate, _Nobody(), messages, ModelRequestParameters())
         try:
-            await answering.run(messages, ModelRequestParameters())
+            await answering.run()
         except Exception as error:  # whatever a client raises
             raise ModelError(
                 f"{name} does not answer: {models.redact(told(error))}", hint=advice(error, candidate)
             ) from error
-        finally:
-            unheard.close()
         return answering.attempt(None)

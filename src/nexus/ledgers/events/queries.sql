@@ -70,6 +70,9 @@ INSERT INTO bus_events (type, subject_type, subject_id, payload_json) VALUES (?,
 -- name: counts
 SELECT 'events', count(*) FROM events UNION ALL SELECT 'threads', count(*) FROM threads
 
+-- name: newest_created_at
+SELECT created_at FROM events ORDER BY seq DESC LIMIT 1
+
 -- name: last_occurred_at
 SELECT max(occurred_at) FROM events
 

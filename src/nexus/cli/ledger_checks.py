@@ -1,0 +1,100 @@
+"""What `nexus doctor` looks at in the six databases, and how it mends what can be made again."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+from nexus import clock, config, ledgers
+from nexus.cli.findings import Finding, Level
+from nexus.cli.place import size
+from nexus.errors import LedgerError
+from nexus.home import LEDGERS, Home, HomeLock
+from nexus.ledgers import health, migrate, sql
+from nexus.ledgers.connection import connect
+
+_RESTORE = "Restore your newest backup with `nexus restore`."
+# What made it can be asked again: vectors come from the other ledgers.
+_REBUILT = "embeddings"
+_TOLERATED = timedelta(minutes=5)
+
+
+def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
+    """Every finding about the ledgers."""
+    for name in LEDGERS:
+        path = home.ledger(name)
+        problems = list(health.inspect(path, name, thorough=thorough))
+        yield from (_problem(home, problem) for problem in problems)
+        if not problems:
+            schema = migrate.latest(name)
+            yield _finding("ok", f"{name}: schema {schema}, intact, {size(path.stat().st_size)}")
+    yield from _clock(home)
+
+
+def _problem(home: Home, problem: health.Problem) -> Finding:
+    name, path, told = problem.ledger, home.ledger(problem.ledger), problem.message
+    match problem.kind:
+        case "missing":
+            remedy = f"{_RESTORE} Without one, `nexus doctor --fix` makes an empty one."
+            return _finding("error", told, remedy, lambda: ledgers.create(home))
+        case "damaged" if name == _REBUILT:
+            remedy = "Run `nexus doctor --fix`: it puts the file aside, and the vectors are made again."
+            return _finding("error", told, remedy, lambda: _rebuild(home, name))
+        case "damaged":
+            return _finding("error", told, _RESTORE)
+        case "stale-index":
+            remedy = "Run `nexus doctor --fix`: it makes the indexes again from their tables."
+            return _finding("error", told, remedy, lambda: health.reindex(path))
+        case "unreadable" | "new-schema":
+            return _finding("error", told, problem.hint)
+        case "old-schema":
+            remedy = "Run `nexus doctor --fix` to do it now."
+            return _finding("warning", told, remedy, lambda: _migrate(home, name))
+        case "drift":
+            remedy = "Run `nexus doctor --fix`: it makes missing indexes, triggers and views again."
+            return _finding("error", told, remedy, lambda: health.repair_drift(path, name))
+        case "large-wal":
+            return _finding("warning", told, "End the process that keeps a query open.")
+        case "unfinished-forget":
+            return _finding("warning", told, "Run `nexus forget resume`.")
+
+
+def _finding(
+    level: Level, message: str, remedy: str = "", fix: Callable[[], object] | None = None
+) -> Finding:
+    return Finding(check="ledgers", level=level, message=message, remedy=remedy, fix=fix)
+
+
+def _migrate(home: Home, name: str) -> None:
+    connect(home.ledger(name), name, config.LedgersConfig(), writes=True).close()
+
+
+def _rebuild(home: Home, name: str) -> None:
+    with HomeLock(home, "alone"):
+        stamp = clock.now().strftime("%Y%m%dT%H%M%S")
+        for file in home.data.glob(f"{name}.db*"):
+            file.rename(file.with_name(f"damaged-{stamp}-{file.name}"))
+        ledgers.create(home)
+
+
+def _clock(home: Home) -> Iterator[Finding]:
+    """A clock that was set back: what is recorded now would stand before what was recorded earlier."""
+    newest = _newest_event(home)
+    if newest is None or clock.parse(newest) - clock.now() < _TOLERATED:
+        return
+    now = clock.timestamp(clock.now())
+    yield Finding(
+        check="clock",
+        level="warning",
+        message=f"The clock says {now}, and the newest event was recorded at {newest}",
+        remedy="Set the clock, for example with `timedatectl set-ntp true`: times in the memory rest on it.",
+    )
+
+
+def _newest_event(home: Home) -> str | None:
+    try:
+        connection = connect(home.ledger("events"), "events", config.LedgersConfig(), writes=False)
+    except LedgerError:
+        return None  # told already
+    try:
+        return connection.execute(sql.queries("events")["newest_created_at"]).get
+    finally:
+        connection.close()

@@ -1,0 +1,101 @@
+"""When the model cannot be used: each reason is told in plain words, with what to do about it."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from acceptance.agents import PATIENCE_MS, environment, finish
+from acceptance.faults import Refusal, found, refusal
+from acceptance.program import NEXUS
+from nexus.home import Home
+from nexus.testing import HttpError, ModelServer, Silence, failures
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(keys=["right"], models=["large"]) as server:
+        yield server
+
+
+def _environment(server: ModelServer, **more: str) -> dict[str, str]:
+    return environment(
+        server,
+        NEXUS_PROVIDERS_TEST_MAX_RETRIES="0",
+        NEXUS_PROVIDERS_TEST_TIMEOUT_MS="2000",
+        NEXUS_PROVIDERS_TEST_API_KEY="env:TEST_KEY",
+        TEST_KEY="right",
+        **more,
+    )
+
+
+def test_each_reason_of_a_provider_is_told_with_what_to_do(home: Home, server: ModelServer) -> None:
+    server.script(
+        failures.unauthorized(),
+        HttpError("not_found", message="model: large"),
+        failures.overloaded(),
+        failures.out_of_quota(),
+        Silence(hold_ms=PATIENCE_MS),
+    )
+    done = finish(home, _environment(server), "chat", stdin="1\n2\n3\n4\n5\n")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    for message, hint in (
+        ("401 invalid x-api-key", "Put a valid key at env:TEST_KEY, or run `nexus init` to enter another."),
+        (
+            "404 model: large",
+            "Correct the name `test/large` below [models] in config.toml, or run",
+        ),
+        ("529 Overloaded", "Try again in a while, or list a second model in [models]"),
+        ("402 ", "Look at your account with the provider: its money or its limit is used up."),
+        ("no answer began within 2000 ms", f"Start the server at {server.url}, or correct `base_url` below"),
+    ):
+        told = done.stderr.partition(f"No model answered:\n- test/large: {message}")[2].splitlines()
+        assert told, f"{message} was not told: {done.stderr}"
+        assert hint in told[1]
+
+
+def test_a_server_that_is_down(home: Home, server: ModelServer) -> None:
+    url = "http://127.0.0.1:9"
+    told = refusal(
+        home.root, "run", "Hello", env={**_environment(server), "NEXUS_PROVIDERS_TEST_BASE_URL": url}
+    )
+    assert told.message == "No model answered:\n- test/large: Connection refused"
+    assert (
+        told.hint
+        == f"Start the server at {url}, or correct `base_url` below [providers.test] in config.toml."
+    )
+    home.config_file.write_text(f'[models]\nmanager = "test/x"\n[providers.test]\nbase_url = "{url}"\n')
+    [finding] = found(home.root, "servers")
+    assert finding["message"] == f"The model server test at {url} cannot be reached: Connection refused"
+
+
+def test_a_file_with_a_key_that_cannot_be_read_or_that_others_can(home: Home, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("right\n")
+    home.config_file.write_text(
+        f'[models]\nmanager = "anthropic/x"\n[providers.anthropic]\napi_key = "file:{key}"\n'
+    )
+    key.chmod(0o000)
+    assert refusal(home.root, "run", "Hello", env=environment(None)) == Refusal(
+        f"The secret in {key} cannot be read: Permission denied", f"Run `chmod 600 '{key}'`."
+    )
+    key.chmod(0o644)
+    [finding] = found(home.root, "permissions")
+    assert "can be reached by other users" in finding["message"]
+    assert found(home.root, "permissions", "--fix") == []
+    assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_machine_without_a_sandbox(home: Home, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(NEXUS), "--home", str(home.root), "doctor"],
+        env={**environment(None), "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, "a warning, because the memory works without it"
+    assert "warning  sandbox      Tools run in a sandbox, and bubblewrap is not installed" in done.stdout
+    assert "`apt-get install bubblewrap`" in done.stdout
