@@ -34,7 +34,8 @@ async def brief(ctx: AutomationContext, meeting: dict[str, Any], key: str) -> st
     head = f"{meeting['at']:%H:%M %Z} {meeting['title']}"
     found: dict[str, str] = {}
     for name in (meeting["title"], *meeting["people"]):
-        for each in await ctx.recall(f"What is open with, promised to or known about {name}?", limit=6):
+        question = f"What is open with, promised to or known about {name}?"
+        for each in await ctx.recall(question, limit=6, deadline_ms=20_000):
             found.setdefault(each["id"], f"- {each['at'][:10]} {each['text']}")
     if not found:
         return f"{head}\n\nThe memory holds nothing about it."

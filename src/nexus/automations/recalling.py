@@ -13,7 +13,18 @@ from nexus.memory.embedding import Vectors, opened
 from nexus.memory.recall import Budget, Kind, Query, Recall, Result
 from nexus.request import Request
 
-_OPTIONS = ("about", "budget", "channel", "judged", "kinds", "limit", "max_tokens", "since", "until")
+_OPTIONS = (
+    "about",
+    "budget",
+    "channel",
+    "deadline_ms",
+    "judged",
+    "kinds",
+    "limit",
+    "max_tokens",
+    "since",
+    "until",
+)
 
 
 Opened = Callable[[], Awaitable[Recall]]
@@ -77,6 +88,7 @@ def _query(request: Request, question: str, options: dict[str, Any]) -> Query:
         max_results=int(options.get("limit", 10)),
         max_tokens=int(options.get("max_tokens", 2_000)),
         budget=budget,
+        deadline_ms=int(options["deadline_ms"]) if "deadline_ms" in options else None,
     )
 
 

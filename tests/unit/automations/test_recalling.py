@@ -20,7 +20,7 @@ async def asked(opened: Ledgers, question: str, **options: Any) -> list[str]:
     async def by_words_alone() -> Recall:
         return Recall(opened, None)
 
-    found = await Recaller(by_words_alone).recall(OWNER, question, options)
+    found = await Recaller(by_words_alone).recall(OWNER, question, {"deadline_ms": 30_000, **options})
     return [each["text"] for each in found]
 
 
