@@ -171,7 +171,11 @@ class MarkedRows:
             probability=0.5, why=f"about {word}", decided_by="triage", injected=1, created_at=when)
         put(owner, "runtime.spans", id=self.new("spn"), kind="model", name="call", started_at=when,
             attributes_json=json.dumps({"prompt": word}), **lineage)
-        put(NOBODY, "runtime.usage", id=self.new("use"), provider="p", model="m", **lineage)
+        put(NOBODY, "runtime.usage", id=self.new("use"), provider="p", model="m", **lineage,
+            created_at=clock.timestamp(START))
+        # The ledger's own sums: of that one day, and of each message.
+        self.tally[NOBODY]["runtime.usage_days"] = 1
+        self.tally[NOBODY]["runtime.usage_roots"] += 1
         reply = put(owner, "events.events", id=self.new("evt"), thread_id=thread_id, channel="email",
                     direction="outbound", content=f"Dear {word}, {_FILLER}", request_id=request,
                     reply_to_event_id=event_id, occurred_at=clock.timestamp(at + timedelta(seconds=5)))
