@@ -27,7 +27,7 @@ def page() -> str:
             point.when,
             markdown.table(
                 ["Receives", "May return", "Time for all blocking ones"],
-                [[point.receives, returns, f"{point.budget_ms:,} ms"]],
+                [[point.receives, returns, f"{point.budget_ms:,} ms" if point.budget_ms else "none blocks"]],
             ),
         ]
     parts += [

@@ -94,6 +94,7 @@ HOOK_POINTS: tuple[HookPoint, ...] = (
         when="When the automation's own schedule says so, in a process that serves the home.",
         receives="a request with the owner's rights, whose message is the moment that was due",
         returns=("enrich", "response"),
+        budget_ms=0,
     ),
 )
 

@@ -84,8 +84,9 @@ class Invoker:
         try:
             if entry.handler is None or entry.automation.workspace_dir:
                 ready = await asyncio.to_thread(self._prepare, entry.automation, entry.handler is None)
-            context = _context(entry.automation, point, occasion, invocation_id, ready.workspace, services)
-            context.now = self._now
+            context = _context(
+                entry.automation, point, occasion, invocation_id, ready.workspace, services, self._now
+            )
             if entry.handler is not None:
                 ended = await _in_process(entry.handler, context, timeout_ms)
             else:
@@ -188,6 +189,7 @@ def _context(
     invocation_id: str,
     found: Workspace | None,
     services: Services,
+    now: clock.Clock,
 ) -> AutomationContext:
     return AutomationContext(
         request=occasion.request,
@@ -198,6 +200,7 @@ def _context(
         assembled=occasion.assembled,
         result=occasion.result,
         services=services,
+        now=now,
     )
 
 

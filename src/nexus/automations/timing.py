@@ -39,6 +39,10 @@ def check(new: NewAutomation) -> None:
             "What runs by the clock needs a schedule",
             hint="Such as `--schedule '0 8 * * *'`: daily at eight.",
         )
+    if others := ", ".join(sorted(new.triggers.keys() - KEYS)):
+        raise AutomationError(
+            f"What runs by the clock has no other conditions, such as {others}", hint="Leave out --trigger."
+        )
     if new.blocking:
         raise AutomationError("What runs by the clock keeps nobody waiting", hint="Leave out --blocking.")
     schedule(new.name, new.triggers)
