@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from math import ceil
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 KEPT: Final = Path(__file__).with_name("scale.json")
 RESULTS: Final = Path(__file__).with_name("RESULTS.md")
@@ -29,7 +29,8 @@ _HEADS = (
     "disk",
     "executions a second",
     "finished work on Postgres",
-    "Postgres servers",
+    "Postgres servers, a process for each open home",
+    "Postgres servers, many homes in a process",
 )
 
 
@@ -135,8 +136,10 @@ class Row:
     disk_bytes: float
     executions_per_s: float
     engine_bytes: float
-    postgres: int
-    postgres_limit: str
+    apart_postgres: int
+    apart_postgres_limit: str
+    shared_postgres: int
+    shared_postgres_limit: str
 
 
 def plan(homes: int, figures: Figures, given: Assumptions, postgres_rate: float) -> Row:
@@ -153,8 +156,9 @@ def plan(homes: int, figures: Figures, given: Assumptions, postgres_rate: float)
     kept = active * given.messages * given.runs_per_message * given.engine_days
     apart_hosts, apart_limit = _hosts(cores, apart_bytes, disk_bytes, given)
     shared_hosts, shared_limit = _hosts(cores, shared_bytes, disk_bytes, given)
-    by_rate = executions_per_s / postgres_rate / given.used
-    by_connections = processes * figures.postgres_connections / given.postgres_connections
+    rate = executions_per_s / postgres_rate / given.used
+    apart_postgres, apart_postgres_limit = _servers(rate, open_homes, figures, given)
+    shared_postgres, shared_postgres_limit = _servers(rate, processes, figures, given)
     return Row(
         homes=homes,
         messages_per_s=messages_per_s,
@@ -167,8 +171,10 @@ def plan(homes: int, figures: Figures, given: Assumptions, postgres_rate: float)
         disk_bytes=disk_bytes,
         executions_per_s=executions_per_s,
         engine_bytes=kept * figures.postgres_engine_bytes_per_turn,
-        postgres=ceil(max(by_rate, by_connections)),
-        postgres_limit="rate" if by_rate >= by_connections else "connections",
+        apart_postgres=apart_postgres,
+        apart_postgres_limit=apart_postgres_limit,
+        shared_postgres=shared_postgres,
+        shared_postgres_limit=shared_postgres_limit,
     )
 
 
@@ -199,6 +205,13 @@ def _hosts(cores: float, memory: float, disk: float, given: Assumptions) -> tupl
     return max(1, ceil(needed[most])), most
 
 
+def _servers(
+    rate: float, processes: float, figures: Figures, given: Assumptions
+) -> tuple[int, Literal["rate", "connections"]]:
+    connections = processes * figures.postgres_connections / given.postgres_connections
+    return max(1, ceil(max(rate, connections))), "rate" if rate >= connections else "connections"
+
+
 def postgres_rate() -> float:
     """Executions a second that one Postgres carried on two cores, beside the processes that ran them."""
     section = RESULTS.read_text(encoding="utf-8").partition("## The engine on postgres")[2]
@@ -223,7 +236,8 @@ def table(figures: Figures) -> str:
             _bytes(row.disk_bytes),
             _number(row.executions_per_s),
             _bytes(row.engine_bytes),
-            f"{row.postgres:,} ({row.postgres_limit})",
+            f"{row.apart_postgres:,} ({row.apart_postgres_limit})",
+            f"{row.shared_postgres:,} ({row.shared_postgres_limit})",
         )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
