@@ -235,6 +235,7 @@ def _browser() -> Generator[Browser]:
     if program is None:
         pytest.skip("there is no chromium on this machine: install it to run this part")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        switches = ["--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=program, args=switches, timeout=120_000)
         yield browser
         browser.close()
