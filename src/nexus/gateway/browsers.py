@@ -8,6 +8,7 @@ import hmac
 import json
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,20 +32,20 @@ class Browsers:
         self._now = now
         self._ends = _read(file)
         self._seen: dict[str, float] = dict.fromkeys(self._ends, now())
+        self._changing = threading.Lock()
 
     def __len__(self) -> int:
-        return sum(self._is_alive(digest) for digest in self._ends)
+        return sum(self._is_alive(digest) for digest in tuple(self._ends))
 
     def add(self) -> str:
-        """Log a browser in: its secret."""
+        """Log a browser in: its secret. Like all that changes who is logged in, it waits for the disk."""
         secret = secrets.token_urlsafe(32)
         digest = self._digest(secret)
-        self._ends = {each: end for each, end in self._ends.items() if self._is_alive(each)}
-        self._seen = {each: seen for each, seen in self._seen.items() if each in self._ends}
-        self._ends[digest], self._seen[digest] = self._now() + SESSION_S, self._now()
-        while len(self._ends) > _MOST:
-            del self._ends[next(iter(self._ends))]
-        self._write()
+        with self._changing:
+            alive = [each for each in self._ends if self._is_alive(each)][1 - _MOST :]
+            self._seen = {each: self._seen[each] for each in alive} | {digest: self._now()}
+            self._ends = {each: self._ends[each] for each in alive} | {digest: self._now() + SESSION_S}
+            self._write()
         return secret
 
     def knows(self, secret: str) -> bool:
@@ -57,12 +58,16 @@ class Browsers:
 
     def end(self, secret: str) -> None:
         """Log one browser out."""
-        if self._ends.pop(self._digest(secret), None) is not None:
-            self._write()
+        self._keep(lambda digest: digest != self._digest(secret))
 
     def end_all(self) -> None:
-        self._ends.clear()
-        self._write()
+        """Log every browser out."""
+        self._keep(lambda _: False)
+
+    def _keep(self, wanted: Callable[[str], bool]) -> None:
+        with self._changing:
+            self._ends = {digest: end for digest, end in self._ends.items() if wanted(digest)}
+            self._write()
 
     def _is_alive(self, digest: str) -> bool:
         now = self._now()

@@ -19,7 +19,9 @@ PART_CHARACTERS: Final = 16_000
 MOST_CALLS: Final = 10
 """So many calls of tools are shown with a message."""
 CALL_CHARACTERS: Final = 600
+# Answers are Markdown, of which more becomes than of what is only escaped.
 _MESSAGES_SIZE: Final = 60_000
+_EPISODE_SIZE: Final = 120_000
 _LINE_CHARACTERS: Final = 1_000
 
 
@@ -62,13 +64,12 @@ def fitting(found: Page[Message]) -> Page[Message]:
 def beginning(said: Sequence[Said]) -> list[Said]:
     """The first of some messages that fit on a page together."""
     sizes = accumulate(len(escape(each.content)) for each in said)
-    return [each for each, size in zip(said, sizes, strict=True) if size <= _MESSAGES_SIZE * 2] or list(
-        said[:1]
-    )
+    fits = [each for each, size in zip(said, sizes, strict=True) if size <= _EPISODE_SIZE]
+    return fits or list(said[:1])
 
 
 def _size(message: Message) -> int:
     calls = message.calls[:MOST_CALLS]
-    texts = [message.content, message.said or "", *(call.arguments * 2 for call in calls)]
+    texts = [message.content, message.said or "", *(call.arguments[:CALL_CHARACTERS] * 2 for call in calls)]
     texts += [(call.error or call.result or "")[:CALL_CHARACTERS] for call in calls]
     return sum(len(escape(text)) for text in texts)

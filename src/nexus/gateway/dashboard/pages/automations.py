@@ -42,7 +42,7 @@ async def shown(request: Request, app: App) -> Response:
         return await page(request, "part_runs.html", runs=runs)
     view = await automations.get(app.ledgers, name)
     script = parts.part(view.script, parts.asked_for(request, "script"), _SCRIPT) if view.script else None
-    if is_part(request):
+    if script and is_part(request):
         return await page(request, "part_script.html", part=script)
     return await page(request, "automation.html", active="automations", view=view, runs=runs, script=script)
 

@@ -1,4 +1,5 @@
-// What pages need beside htmx: the theme, forms that send themselves, and answers as they are written.
+// What pages need beside htmx: the theme, forms that send themselves, answers as they are written, and
+// whether the home answers at all.
 "use strict";
 
 const root = document.documentElement;
