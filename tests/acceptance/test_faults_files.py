@@ -36,7 +36,8 @@ def test_a_ledger_that_was_truncated(home: Home, size_bytes: int, why: str) -> N
     assert told.message == f"The events ledger at {home.ledger('events')} is damaged: {why}"
     assert "`nexus restore` with your newest backup" in told.hint
     [finding] = found(home.root, "ledgers")
-    assert (finding["message"], finding["remedy"], finding["fixable"]) == (told.message, _RESTORE, False)
+    assert (finding["message"], finding["fixable"]) == (told.message, False)
+    assert finding["remedy"] == (_RESTORE if size_bytes else told.hint)
     assert home.ledger("events").stat().st_size == size_bytes, "nothing hides it by making it anew"
 
 
@@ -57,6 +58,14 @@ def test_vectors_that_are_damaged_are_put_aside_and_made_again(home: Home) -> No
     assert troubles(home.root) == []
     [aside] = home.data.glob("damaged-*-embeddings.db")
     assert aside.read_bytes() == damaged
+
+
+def test_a_ledger_in_the_place_of_another_is_not_taken_for_damage(home: Home) -> None:
+    shutil.copy2(home.ledger("events"), home.ledger("embeddings"))
+    [finding] = found(home.root, "ledgers", "--fix")
+    assert finding["message"] == "This is the events ledger in the place of the embeddings ledger"
+    assert finding["remedy"].startswith("Put the files of data/ back under their own names")
+    assert list(home.data.glob("damaged-*")) == []
 
 
 def test_an_index_that_does_not_fit_its_table_is_made_again(home: Home) -> None:

@@ -69,6 +69,8 @@ def _migrate(home: Home, name: str) -> None:
 
 def _rebuild(home: Home, name: str) -> None:
     with HomeLock(home, "alone"):
+        if not any(each.kind == "damaged" for each in health.inspect(home.ledger(name), name)):
+            return  # done already: one damage may have several findings
         stamp = clock.now().strftime("%Y%m%dT%H%M%S")
         for file in home.data.glob(f"{name}.db*"):
             file.rename(file.with_name(f"damaged-{stamp}-{file.name}"))

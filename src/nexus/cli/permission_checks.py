@@ -14,8 +14,8 @@ def closed(home: Home) -> Iterator[Finding]:
     """A folder that you yourself cannot enter or write: nothing behind it can be looked at."""
     for path in (home.root, home.data, home.state, home.logs, home.run):
         try:
-            mode = stat.S_IMODE(path.stat().st_mode)
-        except FileNotFoundError:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             yield Finding(
@@ -25,7 +25,7 @@ def closed(home: Home) -> Iterator[Finding]:
                 remedy=f"Look at the folders that hold it: `namei -l '{path}'`.",
             )
             return
-        if mode & PRIVATE_DIRECTORY != PRIVATE_DIRECTORY:
+        if stat.S_ISDIR(mode) and mode & PRIVATE_DIRECTORY != PRIVATE_DIRECTORY:
             yield _closed(path, PRIVATE_DIRECTORY)
             return
 

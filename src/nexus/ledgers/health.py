@@ -58,10 +58,11 @@ def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Prob
                 yield from _inspect_open(connection, path, ledger, thorough=thorough)
             finally:
                 connection.close()
-    except LedgerCorruptError as error:
-        yield Problem(ledger=ledger, kind="damaged", message=error.message)
     except LedgerError as error:
-        yield Problem(ledger=ledger, kind="unreadable", message=error.message, hint=error.hint)
+        # What SQLite found is damage. What we found, such as another ledger in its place, has its own remedy.
+        is_damage = isinstance(error, LedgerCorruptError) and error.__cause__ is not None
+        kind = "damaged" if is_damage else "unreadable"
+        yield Problem(ledger=ledger, kind=kind, message=error.message, hint=error.hint)
 
 
 def repair_drift(path: Path, ledger: str) -> list[str]:
