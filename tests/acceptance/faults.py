@@ -1,15 +1,14 @@
 """What every fault must lead to: two plain lines that say what happened and what to do, and no trace."""
 
+import json
 import os
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from acceptance.agents import PATIENCE_S
 from acceptance.program import NEXUS
-from acceptance.test_home import findings
 
 # Root may read everything; without these two capabilities it may what the modes say, like anybody else.
 _LIKE_ANYBODY = ("setpriv", "--bounding-set=-dac_override,-dac_read_search") if os.getuid() == 0 else ()
@@ -27,10 +26,9 @@ def refusal(
     home: Path,
     *arguments: str,
     env: dict[str, str] | None = None,
-    before: Sequence[str] = _LIKE_ANYBODY,
 ) -> Refusal:
     """Run a command that must fail, and in the way that people can do something about."""
-    command = [*before, str(NEXUS), "--home", str(home), *arguments]
+    command = [*_LIKE_ANYBODY, str(NEXUS), "--home", str(home), *arguments]
     done = subprocess.run(
         command,
         env=env,
@@ -50,14 +48,18 @@ def refusal(
 
 def found(home: Path, check: str, *options: str) -> list[dict[str, Any]]:
     """What the doctor finds fault with, in one of its checks."""
-    return [each for each in findings(home, *options)[1] if each["check"] == check and each["level"] != "ok"]
+    findings = json.loads(_doctor(home, "--json", *options).stdout)["findings"]
+    return [each for each in findings if each["check"] == check and each["level"] != "ok"]
 
 
 def mended(home: Path) -> list[str]:
     """What `nexus doctor --fix` says that it did."""
-    command = [*_LIKE_ANYBODY, str(NEXUS), "--home", str(home), "doctor", "--fix"]
+    lines = _doctor(home, "--fix").stdout.splitlines()
+    return [line.removeprefix("mended").strip() for line in lines if line.startswith("mended")]
+
+
+def _doctor(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [*_LIKE_ANYBODY, str(NEXUS), "--home", str(home), "doctor", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert "Traceback" not in done.stderr, done.stderr
-    return [
-        line.removeprefix("mended").strip() for line in done.stdout.splitlines() if line.startswith("mended")
-    ]
+    return done

@@ -101,7 +101,10 @@ def test_a_server_that_is_not_there_is_an_error_and_not_a_wait(home: Home) -> No
     )
     done = finish(home, env, "run", "Hello")
     assert done.returncode == 1
-    assert "No model answered" in done.stderr
+    assert "No model answered:\n- ollama/qwen3: Connection refused\n" in done.stderr
+    assert (
+        "  Start the server at http://127.0.0.1:9/v1, or correct `base_url` below [providers." in done.stderr
+    )
 
 
 def test_a_task_is_needed(home: Home, server: ModelServer) -> None:
