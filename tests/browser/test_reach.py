@@ -86,6 +86,9 @@ def test_many_runs_that_wait_leave_the_browser_connections_for_other_pages(
     expect(other.locator("td.main")).to_have_count(_MANY)
     other.close()
     page.bring_to_front()
+    # One that waits can be stopped, though nothing is streamed of it.
+    page.locator(".pending").last.get_by_role("button", name="Stop").click()
+    expect(page.locator(".pending")).to_have_count(_MANY - 1)
     restarted.model.gate("many").open()
     expect(page.locator(".pending")).to_have_count(0)
     expect(page.locator(".answer", has_text="First of all.")).to_have_count(1)
