@@ -38,6 +38,7 @@ class MiniLM:
         self.model: Model = files.model
         self._tokenizer = _tokenizer(files.model.max_tokens)
         self._session = session(files, threads)
+        self._giving_back = _giving_back()
         self._inputs: set[str] = {node.name for node in self._session.get_inputs()}
 
     @property
@@ -66,7 +67,9 @@ class MiniLM:
             mask[row, : len(tokens)] = 1
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         wanted = {name: value for name, value in feed.items() if name in self._inputs}
-        hidden = cast("Floats", self._session.run(None, wanted)[0])
+        # What a large batch took is given back at once; a single question's is little, and wanted again.
+        options = self._giving_back if len(batch) > 1 else None
+        hidden = cast("Floats", self._session.run(None, wanted, options)[0])
         mean = (hidden * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
         return cast("Floats", mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9))
 
@@ -99,6 +102,15 @@ def _tokenizer(max_tokens: int) -> Any:
     tokenizer.enable_truncation(max_tokens)
     tokenizer.no_padding()
     return tokenizer
+
+
+def _giving_back() -> Any:
+    """Options of a run after which the runtime keeps none of the memory that it took for it."""
+    import onnxruntime  # pyright: ignore[reportMissingTypeStubs]  it ships none
+
+    options: Any = cast("Any", onnxruntime).RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    return options
 
 
 def session(files: ModelFiles, threads: int) -> Any:

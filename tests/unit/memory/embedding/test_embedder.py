@@ -1,5 +1,9 @@
 """The default embedder, with its real weights where they are installed."""
 
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pytest
 
@@ -38,3 +42,24 @@ def test_a_batch_gives_what_single_texts_give(embedder: MiniLM) -> None:
     together = embedder.embed(texts)
     alone = np.concatenate([embedder.embed([text]) for text in texts])
     assert np.allclose(together, alone, atol=1e-4)
+
+
+def test_a_long_backlog_leaves_its_memory_behind(embedder: MiniLM) -> None:
+    """In a process of its own: what the runtime keeps of its largest batch is never given back."""
+    program = """
+        from nexus.memory.embedding import DEFAULT_MODEL, MODELS, find, load
+
+        def resident_mib():
+            lines = open("/proc/self/status", encoding="ascii").read().splitlines()
+            return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+
+        embedder = load(find(MODELS[DEFAULT_MODEL]))
+        embedder.embed(["one question"])
+        before_mib = resident_mib()
+        for words in (200, 20, 200, 5):
+            embedder.embed([f"{number} " + "word " * words for number in range(32)])
+        print(resident_mib() - before_mib)
+    """
+    words = [sys.executable, "-c", textwrap.dedent(program)]
+    grown_mib = float(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    assert grown_mib < 70
