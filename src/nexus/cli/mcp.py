@@ -82,7 +82,7 @@ def uninstall(client: str, project: Path | None) -> None:
         click.echo(f"{found.title} does not have this memory: {file}.")
         return
     _written(file, listing.write(file, text))
-    click.echo(f"{found.title} has this memory no more. {found.after}")
+    click.echo(f"{found.title} has this memory no more. It ends with the next start of the program.")
 
 
 @mcp.command("clients")
