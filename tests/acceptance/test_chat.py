@@ -49,7 +49,7 @@ def test_a_conversation_in_a_pipe(home: Home, server: ModelServer) -> None:
     server.script("One.", "Two.", failures.unauthorized(), "Four.")
     lines = "first\nsecond\n/nonsense\nthird\n/new\nfourth\n"
     done = finish(home, environment(server), "chat", stdin=lines)
-    assert done.returncode == 0
+    assert done.returncode == 1, "a program learns that something failed"
     assert done.stdout == "One.\nTwo.\nFour.\n"
     assert "There is no command /nonsense" in done.stderr
     assert "No model answered" in done.stderr

@@ -39,7 +39,7 @@ def test_each_reason_of_a_provider_is_told_with_what_to_do(home: Home, server: M
         Silence(hold_ms=PATIENCE_MS),
     )
     done = finish(home, _environment(server), "chat", stdin="1\n2\n3\n4\n5\n")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     for message, hint in (
         ("401 invalid x-api-key", "Put a valid key at env:TEST_KEY, or run `nexus init` to enter another."),

@@ -5,12 +5,15 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from acceptance.agents import answers, environment, finish
+from acceptance.program import nexus
 from acceptance.running import Served, serving
+from nexus.gateway.listener import PORT
 from nexus.home import Home
 from nexus.serving import serving as who_serves
 from nexus.testing import Hold, ModelServer, Turn
@@ -33,7 +36,7 @@ def test_commands_talk_through_the_process_that_serves(home: Home, server: Model
         assert json.loads(told.stdout)["content"] == "One.", told.stderr
         lines = "second\n/cost\n/trace\n/memory\n/new\nthird\n/nonsense\n"
         done = finish(home, env, "chat", stdin=lines)
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 1, "there is no command /nonsense"
         assert done.stdout.startswith("Two.\n1 call: ")
         assert "stage receiveEvent" in done.stdout
         assert done.stdout.endswith("Three.\n")
@@ -68,6 +71,15 @@ def test_what_is_off_is_said_with_why_and_a_killed_one_leaves_nothing_in_the_way
         assert "unencrypted" in reachable
         assert '[prices."far/large"]' in unlimited
         assert again.url.startswith("http://127.0.0.1:")
+
+
+def test_a_home_whose_usual_port_another_one_has_says_so(home: Home, tmp_path: Path) -> None:
+    other = Home(tmp_path / "other")
+    assert nexus(other.root, "init").returncode == 0
+    with serving(home, environment(None)) as one, serving(other, environment(None)) as two:
+        for each in (one, two):
+            assert each.told["port_taken"] == (not each.url.endswith(f":{PORT}"))
+        assert one.told["port_taken"] or two.told["port_taken"]
 
 
 def test_a_second_signal_ends_it_at_once_while_somebody_waits(home: Home, server: ModelServer) -> None:

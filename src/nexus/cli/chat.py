@@ -30,7 +30,8 @@ def chat(ctx: click.Context, session: str, new: bool, model: str) -> None:
     """Talk with the agent. It remembers what was said before in the same session.
 
     A home that `nexus up` serves is talked with through it. In a pipe every line is a message or a
-    command such as /cost, and nothing but what they lead to is printed.
+    command such as /cost, and nothing but what they lead to is printed; where one of them failed, the exit
+    code is 1.
     """
     home, settings = answering_home(ctx, model)
     # Imported here, because the libraries behind it take longer than `nexus chat --help` may.
@@ -38,7 +39,10 @@ def chat(ctx: click.Context, session: str, new: bool, model: str) -> None:
 
     label = new_label() if new else session
     interactive = sys.stdin.isatty() and sys.stdout.isatty()
-    asyncio.run(converse(home, settings, label, model, interactive=interactive, help_text=_HELP))
+    done = asyncio.run(converse(home, settings, label, model, interactive=interactive, help_text=_HELP))
+    # A person has seen what went wrong; a program in a pipe asks for the exit code.
+    if not done and not interactive:
+        ctx.exit(1)
 
 
 def new_label() -> str:

@@ -28,8 +28,8 @@ _REMEMBERED_LINES = 200
 
 async def converse(
     home: Home, settings: config.Config, label: str, model: str, *, interactive: bool, help_text: str
-) -> None:
-    """Talk until the person leaves or the pipe ends."""
+) -> bool:
+    """Talk until the person leaves or the pipe ends; returns whether all that was asked for was done."""
     check_label(label)
     async with talking(home, settings, model) as talk:
         conversation = Conversation(talk, Screen(), label, model, interactive=interactive)
@@ -47,6 +47,7 @@ async def converse(
         finally:
             watching.cancel()
         await conversation.catch_up()
+        return not conversation.failed
 
 
 async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> None:
@@ -68,6 +69,7 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
             case "/trace":
                 await conversation.tell(conversation.trace())
             case _ if command.startswith("/"):
+                conversation.failed = True
                 click.secho(f"There is no command {command}. /help lists them.", err=True)
             case _:
                 await conversation.say(text)
@@ -88,6 +90,8 @@ class Conversation:
         self._said = ""
         self._request_id = ""
         self._speaking = asyncio.Lock()
+        self.failed = False
+        """Something that was asked for could not be done."""
 
     async def begin(self, label: str) -> None:
         """Go over to another session."""
@@ -103,7 +107,7 @@ class Conversation:
             try:
                 heard = await self._talk.hear(text, session_label=self._label, model=self._model)
             except NexusError as error:
-                _tell(error)
+                self._tell(error)
                 return
             self._said, self._request_id = text, heard.request_id
             await self._show(heard.answer)
@@ -139,7 +143,7 @@ class Conversation:
             try:
                 await work
             except NexusError as error:
-                _tell(error)
+                self._tell(error)
 
     async def catch_up(self) -> None:
         """Show what is still being answered, from before a crash or by workers."""
@@ -187,13 +191,13 @@ class Conversation:
         except StoppedError:
             self._screen.note("Stopped.")
         except NexusError as error:
-            _tell(error)
+            self._tell(error)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
 
-
-def _tell(error: NexusError) -> None:
-    sys.stdout.flush()
-    click.secho(f"nexus: {printable(error.message)}", err=True, fg="red")
-    if error.hint:
-        click.secho(f"  {printable(error.hint)}", err=True)
+    def _tell(self, error: NexusError) -> None:
+        self.failed = True
+        sys.stdout.flush()
+        click.secho(f"nexus: {printable(error.message)}", err=True, fg="red")
+        if error.hint:
+            click.secho(f"  {printable(error.hint)}", err=True)

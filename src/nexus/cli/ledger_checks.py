@@ -12,6 +12,10 @@ from nexus.ledgers import health, migrate, sql
 from nexus.ledgers.connection import connect
 
 _RESTORE = "Restore your newest backup with `nexus restore`."
+_DAMAGED = (
+    f"{_RESTORE} Without one, copy the home aside before anything else writes to it; `sqlite3 FILE .recover` "
+    "reads what is left of a database."
+)
 # What made it can be asked again: vectors come from the other ledgers.
 _REBUILT = "embeddings"
 _TOLERATED = timedelta(minutes=5)
@@ -39,7 +43,7 @@ def _problem(home: Home, problem: health.Problem) -> Finding:
             remedy = "Run `nexus doctor --fix`: it puts the file aside, and the vectors are made again."
             return _finding("error", told, remedy, lambda: _rebuild(home, name))
         case "damaged":
-            return _finding("error", told, _RESTORE)
+            return _finding("error", told, _DAMAGED)
         case "stale-index":
             remedy = "Run `nexus doctor --fix`: it makes the indexes again from their tables."
             return _finding("error", told, remedy, lambda: health.reindex(path))

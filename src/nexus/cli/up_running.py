@@ -20,7 +20,7 @@ from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.errors import ConfigError, NexusError
-from nexus.gateway.listener import bound
+from nexus.gateway.listener import PORT, bound
 from nexus.gateway.server import Gateway
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
@@ -77,6 +77,7 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "home": str(app.home.root),
         "pid": os.getpid(),
         "url": gateway.url,
+        "port_taken": app.config.gateway.port == 0 and not gateway.url.endswith(f":{PORT}"),
         "login_url": gateway.login_url(),
         "socket": str(app.doorway(OWNER) / SOCKET),
         "models": _models(app.config),
@@ -134,6 +135,8 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
         return
     click.secho(f"The home at {picture['home']} runs, as process {picture['pid']}.", bold=True)
     _line("address", picture["url"])
+    if picture["port_taken"]:
+        _line("", f"Port {PORT} is in use by another program; `--port` chooses one that stays the same.")
     _line("dashboard", f"{picture['login_url']}")
     _line("", "The link works once, for ten minutes; `nexus login` makes another.")
     for models, roles in _together(picture["models"]).items():

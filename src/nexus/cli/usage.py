@@ -42,6 +42,11 @@ def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
         return
     total = report.total
     click.echo(f"{counted(days, 'day')}: {counted(total.calls, 'call')} of models, {_cost(total)}")
+    if total.unpriced_calls:
+        click.echo(
+            f"Of these, {counted(total.unpriced_calls, 'call')} had no known price. "
+            'Set one below `[prices."provider/model"]` in config.toml; 0 says that it is free.'
+        )
     _table("day", [each for each in report.days if each.total.calls])
     _table("model", report.models)
     _table("automation", report.automations)
@@ -68,7 +73,8 @@ def _table(what: str, parts: "Iterable[Spent]") -> None:
 
 
 def _messages(messages: "Iterable[Message]") -> None:
-    lines = [(each.request_id, each.asked[:_ASKED_CHARACTERS], _cost(each.total)) for each in messages]
+    priced = [each for each in messages if each.total.cost_microusd]
+    lines = [(each.request_id, each.asked[:_ASKED_CHARACTERS], _cost(each.total)) for each in priced]
     if lines:
         click.echo()
         print_table(("dearest message", "", "cost#"), lines)

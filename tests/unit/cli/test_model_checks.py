@@ -17,7 +17,7 @@ def _found(home: Home) -> list[Finding]:
 
 def test_a_home_without_a_model_is_well_and_is_told_how_to_have_one(home: Home) -> None:
     (finding,) = _found(home)
-    assert (finding.level, finding.message) == ("ok", "No model is set, so no agent can answer")
+    assert (finding.level, finding.message) == ("ok", "None is set yet")
     assert "[models]" in finding.remedy
 
 

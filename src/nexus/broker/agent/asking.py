@@ -9,7 +9,8 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -69,7 +70,7 @@ class Asking:
                 return answer
         kind = ModelRefusedError if self._refusals == len(self.candidates) else ModelError
         raise kind(
-            "No model answered:\n" + "\n".join(f"- {failure}" for failure in self._failures),
+            "No model answered:\n" + "\n".join(_counted(self._failures)),
             hint=" ".join(self._advice),
         )
 
@@ -123,6 +124,11 @@ class Asking:
         grown_s = min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
         pause_s = grown_s if asked_s is None else asked_s
         return pause_s if time.monotonic() + pause_s < self.deadline else None
+
+
+def _counted(failures: list[str]) -> Iterator[str]:
+    for failure, times in Counter(failures).items():
+        yield f"- {failure}" + (f" ({times} times)" if times > 1 else "")
 
 
 def worth_repeating(error: Exception) -> bool:

@@ -1,0 +1,34 @@
+"""`nexus usage` shows what was spent, and says where a price is missing."""
+
+from click.testing import CliRunner
+
+from contents import writing
+from nexus.cli import program
+from nexus.home import Home
+from unit.ledgers.runtime.lineage import ROOT, Lineage
+
+
+def shown(home: Home) -> str:
+    result = CliRunner().invoke(program, ["--home", str(home.root), "usage"])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_calls_without_a_known_price_are_counted_with_the_setting_that_gives_one(home: Home) -> None:
+    runtime = writing(home, "runtime")
+    Lineage(runtime).write()
+    runtime.close()
+    told = shown(home)
+    assert "4 calls of models" in told
+    assert 'Of these, 1 call had no known price. Set one below `[prices."provider/model"]`' in told
+    assert ROOT in told, "the dearest message"
+
+
+def test_where_no_price_is_known_no_message_is_the_dearest(home: Home) -> None:
+    runtime = writing(home, "runtime")
+    Lineage(runtime).write()
+    runtime.execute("UPDATE usage SET cost_microusd = NULL")
+    runtime.close()
+    told = shown(home)
+    assert "4 calls had no known price" in told
+    assert "dearest" not in told
