@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from nexus import config, ledgers
-from nexus.cli import init_model, init_settings
+from nexus.cli import init_model, init_roles, init_settings
+from nexus.cli.init_choice import Choice, Wishes
 from nexus.cli.init_keys import KeyWish
-from nexus.cli.init_model import Choice, Wishes
 from nexus.cli.init_questions import Asking, Defaults, Person
 from nexus.cli.place import chosen_home
 from nexus.cli.terminal import printable
+from nexus.demo import mark
 from nexus.errors import NexusError
 from nexus.home import Home
 from nexus.ledgers import attach
@@ -66,26 +67,51 @@ def init(
     asking: Asking = Person() if sys.stdin.isatty() and sys.stdout.isatty() and not yes else Defaults()
     wishes = _wishes(**about_model)
     try:
+        if not _is_meant(home, asking):
+            return
         choice = _choice(home, wishes, asking, test=test) if asking.is_person or wishes.any or yes else None
     except (click.Abort, KeyboardInterrupt):
         click.echo("\nStopped: nothing was made or changed.", err=True)
         ctx.exit(_INTERRUPTED)
-    with _uninterrupted():
-        is_new = _make(home, unchanged=choice is None)
-        if choice is not None:
-            _save(home, choice)
-    if not no_mcp:
-        _offer_memory(ctx, clients, asking, install=yes)
-    if start is None:
-        start = asking.is_person and serving(home) is None and asking.yes("Start it now?", default=True)
+    is_new = not home.exists
+    try:
+        with _uninterrupted():
+            is_new = _make(home, unchanged=choice is None)
+            if choice is not None:
+                _save(home, choice)
+        if not no_mcp:
+            _offer_memory(ctx, clients, asking, install=yes)
+        if start is None:
+            start = asking.is_person and serving(home) is None and asking.yes("Start it now?", default=True)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(f"\nStopped. The home at {home.root} is made.")
+        _tell_next(has_model=choice is not None, is_new=is_new)
+        ctx.exit(_INTERRUPTED)
     if start:
         from nexus.cli.up import up
 
         ctx.invoke(up, host=None, port=None, as_json=False)
-    elif choice is not None:
+    else:
+        _tell_next(has_model=choice is not None, is_new=is_new)
+
+
+def _tell_next(*, has_model: bool, is_new: bool) -> None:
+    if has_model:
         click.echo("Next: `nexus chat` talks with it, `nexus up` runs it with its dashboard.")
     elif is_new:
         click.echo("Next: `nexus doctor` checks it, `nexus status` shows it.")
+
+
+def _is_meant(home: Home, asking: Asking) -> bool:
+    """False where it is the demonstration's, and the person would rather have another."""
+    if not mark.file(home).exists():
+        return True
+    click.echo(f"The home at {home.root} holds the invented month of `nexus demo`.")
+    click.echo("Your own would better be another: `nexus --home DIR init`.")
+    if not asking.is_person or asking.yes("Go on with this one?", default=False):
+        return True
+    click.echo("Nothing was changed.")
+    return False
 
 
 def _wishes(
@@ -101,7 +127,7 @@ def _wishes(
 ) -> Wishes:
     return Wishes(
         provider=provider or "",
-        models=dict(zip(init_model.ROLES, (model, worker_model, fast_model, writer_model), strict=True)),
+        models=dict(zip(init_roles.ROLES, (model, worker_model, fast_model, writer_model), strict=True)),
         base_url=base_url,
         key=KeyWish(env=key_env, file=key_file, stdin=key_stdin),
     )
@@ -111,7 +137,9 @@ def _choice(home: Home, wishes: Wishes, asking: Asking, *, test: bool) -> Choice
     settings = config.load(home.config_file)
     if asking.is_person and not home.exists:
         click.echo(f"This makes a home for your agent at {home.root}.")
-        click.echo("Enter takes what stands in brackets. Ctrl-C stops, and nothing is made.")
+        click.echo(
+            "Enter takes what stands in brackets. Ctrl-C stops; nothing is made before the model is settled."
+        )
     choice = init_model.chosen(settings, wishes, asking, test=test)
     if choice is None and wishes.any and settings.models.manager and not asking.is_person:
         click.echo(f"The model stays {settings.models.manager[0]}: `--model` names another.")

@@ -26,8 +26,18 @@ class KeyWish:
         return bool(self.env or self.file or self.stdin)
 
 
+@dataclass(frozen=True, kw_only=True)
+class EarlierKey:
+    """What is known of the key from before the trial failed."""
+
+    typed: str = ""
+    """One that was typed, and not refused."""
+    is_source_refused: bool = False
+    """Whether the one at the place that the settings name was."""
+
+
 def keyed(
-    provider: Provider, config: ProviderConfig, wish: KeyWish, asking: Asking
+    provider: Provider, config: ProviderConfig, wish: KeyWish, asking: Asking, earlier: EarlierKey
 ) -> tuple[ProviderConfig, str]:
     """The provider with the place of its key, or with a key that was typed and has no place yet."""
     if wish.stdin:
@@ -38,8 +48,10 @@ def keyed(
         return _at(config, f"file:{Path(wish.file).expanduser().absolute()}"), ""
     if provider.name == "ollama" or not asking.is_person:
         return config, ""
+    if earlier.typed and asking.yes("Use the key that you typed before?", default=True):
+        return config, earlier.typed
     source = key_found(config)
-    if source and asking.yes(f"Use the key at {source}?", default=True):
+    if source and asking.yes(f"Use the key at {source}?", default=not earlier.is_source_refused):
         return config, ""
     return _asked(config, asking)
 
@@ -65,6 +77,7 @@ def _asked(config: ProviderConfig, asking: Asking) -> tuple[ProviderConfig, str]
             return _at(config, ""), ""
         if secrets.is_source(source):
             return _at(config, source), ""
+        click.echo("A place is written as env:MY_KEY, file:/path/of/the/key or keyring:service/user.")
 
 
 def _at(config: ProviderConfig, source: str) -> ProviderConfig:

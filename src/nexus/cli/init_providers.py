@@ -6,10 +6,10 @@ from typing import Any, Final, cast
 
 from nexus import secrets
 from nexus.config import Config, ProviderConfig
-from nexus.errors import SecretError
+from nexus.errors import ModelError, SecretError
 
 _LOOK_S = 2.0
-_SHOWN_MODELS = 12
+SHOWN_MODELS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,17 +66,37 @@ def key_found(provider: ProviderConfig) -> str:
     return ""
 
 
-def served_models(base_url: str, key: str = "") -> list[str] | None:
-    """What a server that speaks OpenAI's format has, by name; None where nothing answers there."""
+def offered(section: str) -> str:
+    """Under which of them a section of config.toml is offered."""
+    return section if section in ("anthropic", "openai", "ollama") else "compatible"
+
+
+def served_models(base_url: str, key: str = "") -> list[str]:
+    """What a server that speaks OpenAI's format has, by name; an error where it does not say."""
     import httpx
 
     headers = {"authorization": f"Bearer {key}"} if key else {}
     try:
         answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers, timeout=_LOOK_S)
         entries = cast("list[dict[str, Any]]", answer.raise_for_status().json()["data"])
-        return [str(entry["id"]) for entry in entries][:_SHOWN_MODELS]
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
-        return None
+        return [str(entry["id"]) for entry in entries]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"The models at {base_url} could not be listed: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no list. What a client says of a header is left out, for the key is in one."""
+    import httpx
+
+    match error:
+        case httpx.HTTPStatusError():
+            return f"{error.response.status_code} {error.response.reason_phrase}".strip()
+        case httpx.ConnectError() | httpx.TimeoutException() | httpx.InvalidURL():
+            return str(error).partition("] ")[2] or str(error)
+        case httpx.HTTPError():
+            return type(error).__name__
+        case _:
+            return "what answers there is no list of models"
 
 
 def found(settings: Config) -> dict[str, Found]:
@@ -86,10 +106,13 @@ def found(settings: Config) -> dict[str, Found]:
         source = key_found(settings.providers[name])
         if source:
             there[name] = Found(told=f"there is a key at {source}")
-    models = served_models(settings.providers["ollama"].base_url)
+    try:
+        models = served_models(settings.providers["ollama"].base_url)
+    except ModelError:
+        return there
     if models:
-        there["ollama"] = Found(told=f"it runs, with {', '.join(models)}")
-    elif models is not None:
+        there["ollama"] = Found(told=f"it runs, with {', '.join(models[:SHOWN_MODELS])}")
+    else:
         told = "it runs, and has no model yet: `ollama pull qwen3` fetches one"
         there["ollama"] = Found(told=told, is_usable=False)
     return there

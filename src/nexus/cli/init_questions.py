@@ -42,10 +42,11 @@ class Person:
         click.echo(question)
         for number, told in enumerate(options.values(), start=1):
             click.echo(f"  {number}  {told}")
-        number = click.prompt(
-            "Choose", type=click.IntRange(1, len(names)), default=names.index(default) + 1, show_default=True
-        )
-        return names[number - 1]
+        while True:
+            typed = self.text("Choose", str(names.index(default) + 1))
+            if typed.isdecimal() and 1 <= int(typed) <= len(names):
+                return names[int(typed) - 1]
+            click.echo(f"Type a number from 1 to {len(names)}.")
 
 
 class Defaults:

@@ -1,13 +1,15 @@
 """Choosing a model: what is asked, and what follows from the answers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
 
-from nexus.cli.init_model import Choice, Wishes, chosen
+from nexus.cli.init_choice import Choice, Wishes
+from nexus.cli.init_model import chosen
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.errors import ModelError
+from nexus.testing import ModelServer
 
 
 @dataclass
@@ -15,11 +17,15 @@ class Scripted:
     """A person who has made up their mind: what a question does not have here gets its default."""
 
     answers: Mapping[str, str] = field(default_factory=dict[str, str])
+    later: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Answers to a question that comes more than once."""
     is_person: bool = True
     asked: list[str] = field(default_factory=list[str])
 
     def _answer(self, question: str, default: str) -> str:
         self.asked.append(question.strip())
+        if question in self.later:
+            return self.later[question].pop(0)
         return next((text for start, text in self.answers.items() if start in question), default)
 
     def yes(self, question: str, *, default: bool) -> bool:
@@ -124,3 +130,60 @@ def test_the_place_of_a_key_is_asked_where_none_is_typed() -> None:
     person = Scripted({"Who serves": "anthropic", "Where is it?": "env:MY_KEY"})
     changes = _changes(chosen(_SETTINGS, Wishes(), person, test=False))
     assert changes["providers.anthropic.api_key"] == "env:MY_KEY"
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(models=["qwen3", "tiny"]) as server:
+        server.always("ready")
+        yield server
+
+
+def _with_ollama(server: ModelServer) -> Config:
+    ollama = ProviderConfig(base_url=server.openai_url)
+    return replace(_SETTINGS, providers={**_SETTINGS.providers, "ollama": ollama})
+
+
+def _asked_models(server: ModelServer) -> list[str]:
+    return [each.request.model for each in server.exchanges]
+
+
+def test_the_writers_model_is_tried_too_where_it_is_another(server: ModelServer) -> None:
+    person = Scripted({"Who serves": "ollama", "memory": "tiny"})
+    choice = chosen(_with_ollama(server), Wishes(), person, test=True)
+    assert choice is not None
+    assert choice.models == {"manager": "ollama/qwen3", "writer": "ollama/tiny"}
+    assert _asked_models(server) == ["qwen3", "tiny"]
+
+
+def test_a_model_of_both_is_tried_once(server: ModelServer) -> None:
+    choice = chosen(_with_ollama(server), Wishes(), Scripted({"talks with": "tiny"}), test=True)
+    assert choice is not None
+    assert choice.models == {"manager": "ollama/tiny", "writer": "ollama/tiny"}
+    assert _asked_models(server) == ["tiny"]
+
+
+def test_a_writer_that_the_server_does_not_have_is_questioned_and_then_fails(
+    server: ModelServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    person = Scripted({"memory": "tinny", "use it all the same?": "y", "What now?": "save"})
+    choice = chosen(_with_ollama(server), Wishes(), person, test=True)
+    assert choice is not None
+    assert "tinny is not among them: use it all the same?" in person.asked
+    assert choice.models["writer"] == "ollama/tinny"
+    assert "Choose again to type another name." in capsys.readouterr().out
+
+
+def test_the_place_of_a_key_that_was_refused_is_no_longer_proposed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-wrong-for-this-server")
+    person = Scripted()
+    with ModelServer(keys=["another"]) as server:
+        own = ProviderConfig(base_url=server.openai_url, api_key="env:MY_KEY")
+        settings = replace(_SETTINGS, providers={**_SETTINGS.providers, "grove": own})
+        person.later["What now?"] = ["again", "skip"]
+        assert chosen(settings, Wishes(models={"manager": "grove/x"}), person, test=True) is None
+    assert "The key at env:MY_KEY was refused." in capsys.readouterr().out
+    assert person.asked.count("Use the key at env:MY_KEY?") == 2
+    assert "Its key, or Enter where there is none to type" in person.asked
