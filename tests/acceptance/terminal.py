@@ -10,6 +10,8 @@ from acceptance.agents import PATIENCE_S
 from acceptance.program import NEXUS
 from nexus.home import Home
 
+_AGAIN_S = 5.0
+
 
 class Terminal:
     """The program on a terminal of its own."""
@@ -33,10 +35,20 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._terminal, text.encode())
 
-    def wait_for(self, text: str) -> None:
-        """Wait until that was printed after what was waited for before."""
-        deadline = time.monotonic() + PATIENCE_S
+    def interrupt(self, text: str) -> None:
+        """Press Ctrl-C, and once more now and then until that is printed.
+
+        Python does not notice a signal between its last look and the beginning of a read.
+        """
+        self.wait_for(text, typing="\x03")
+
+    def wait_for(self, text: str, *, typing: str = "") -> None:
+        """Wait until that was printed after what was waited for before; type something meanwhile."""
+        deadline, typed = time.monotonic() + PATIENCE_S, 0.0
         while text not in self.seen:
+            if typing and time.monotonic() - typed > _AGAIN_S:
+                self.type(typing)
+                typed = time.monotonic()
             assert time.monotonic() < deadline, f"{text!r} did not come: {self.seen[-2000:]!r}"
             self._read()
             time.sleep(0.02)

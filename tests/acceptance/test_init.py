@@ -181,8 +181,7 @@ def test_whoever_answers_wrongly_is_told_why_and_keeps_the_other_answers(
         terminal.wait_for("It answered")
         asked = terminal.all
         terminal.wait_for("Start it now? [Y/n]:")
-        terminal.type("\x03")
-        terminal.wait_for(f"Stopped. The home at {new_home.root} is made.")
+        terminal.interrupt(f"Stopped. The home at {new_home.root} is made.")
         terminal.wait_for("Next: `nexus chat`")
         assert terminal.ended() == 130
         assert "Aborted" not in terminal.all
@@ -232,8 +231,7 @@ def test_ctrl_c_at_a_question_and_during_the_call_leaves_nothing(
     env["ANTHROPIC_API_KEY"] = _KEY
     with closing(Terminal(new_home, env, "init")) as terminal:
         terminal.wait_for("Choose [1]:")
-        terminal.type("\x03")
-        terminal.wait_for("nothing was made or changed")
+        terminal.interrupt("nothing was made or changed")
         assert terminal.ended() == 130
     assert not new_home.root.exists()
 
@@ -244,8 +242,7 @@ def test_ctrl_c_at_a_question_and_during_the_call_leaves_nothing(
             terminal.wait_for("]:")
             terminal.type("\r")
         server.wait_until(lambda: server.gate("call").waiting, PATIENCE_MS)
-        terminal.type("\x03")
-        terminal.wait_for("nothing was made or changed")
+        terminal.interrupt("nothing was made or changed")
         assert terminal.ended() == 130
     assert not new_home.root.exists()
 
