@@ -19,8 +19,18 @@ class Terminal:
     def __init__(self, home: Home, env: dict[str, str], *arguments: str) -> None:
         self._terminal, inside = pty.openpty()
         self.process = subprocess.Popen(
-            # Its own session, with this terminal as the one that Ctrl-C comes from.
-            ["setsid", "--ctty", str(NEXUS), "--home", str(home.root), *arguments],
+            # Its own session, with this terminal as the one that Ctrl-C comes from. Whoever runs the tests in
+            # the background ignores that signal, and so would the program.
+            [
+                "/usr/bin/env",
+                "--default-signal=INT",
+                "setsid",
+                "--ctty",
+                str(NEXUS),
+                "--home",
+                str(home.root),
+                *arguments,
+            ],
             env={**env, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
             stdin=inside,
             stdout=inside,
