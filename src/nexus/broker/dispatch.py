@@ -69,11 +69,10 @@ class Dispatcher:
         return Worker(id=made.id, task=made.task, status=made.status)
 
     async def status(self, call: Call, worker: str | None) -> list[Worker]:
-        """The workers of a session as they stand, the newest first."""
-        found = await self._ledgers.runtime.read(
-            partial(dispatches.of_session, session_label=call.session_label)
-        )
-        if worker is not None:
+        """The caller's workers in this session as they stand, the newest first."""
+        if worker is None:
+            found = await self._ledgers.runtime.read(partial(_own, call=call))
+        else:
             found = [await self._named(call, worker)]
         return [Worker(id=one.id, task=one.task, status=one.status) for one in found]
 
@@ -223,17 +222,17 @@ class Dispatcher:
             )
 
     async def _named(self, call: Call, worker: str) -> Dispatch:
-        found = await self._ledgers.runtime.read(partial(dispatches.get, dispatch_id=worker))
-        if found is None or found.parent_session_label != call.session_label:
+        found = await self._ledgers.runtime.read(partial(_own, call=call, worker=worker))
+        if not found:
             raise ToolError(f"There is no worker {worker} of yours", hint="List them with op=status.")
-        return found
+        return found[0]
 
     async def _claimed(self, call: Call, worker: str | None) -> list[Dispatch]:
         """The workers that are meant, claimed for this call as far as nobody else has heard of them."""
         named = None if worker is None else await self._named(call, worker)
 
         def claim(connection: apsw.Connection) -> tuple[list[Dispatch], bool]:
-            asked = [named] if named else dispatches.of_session(connection, call.session_label)
+            asked = [named] if named else _own(connection, call)
             meant = [one for one in reversed(asked) if _can_be_told(connection, one, call) or named]
             for one in meant:
                 dispatches.claim(connection, one.id, call.execution_id, call.key)
@@ -277,6 +276,13 @@ class Dispatcher:
         if not again:
             return Worker(id=one.id, task=one.task, status=run.status, delivered=True)
         return Worker(id=one.id, task=one.task, status=run.status, result=_said(run))
+
+
+def _own(connection: apsw.Connection, call: Call, worker: str | None = None) -> list[Dispatch]:
+    """The workers that a caller may know of: others who use the session have their own."""
+    return dispatches.of_session(
+        connection, call.session_label, request_id=call.request.request_id, dispatch_id=worker
+    )
 
 
 def _can_be_told(connection: apsw.Connection, one: Dispatch, call: Call) -> bool:

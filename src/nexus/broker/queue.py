@@ -107,7 +107,8 @@ class SessionQueue:
 
         While its session is busy, a `followup` waits; a `collect` joins what is said within the
         debounce into one run; a `steer` is offered to the run under way, and waits if that doesn't
-        take it; an `interrupt` cancels what runs and waits in the session.
+        take it; an `interrupt` cancels what runs and waits in the session. Only runs that act for the
+        same principal with the same access join or cancel each other; the owner may cancel any.
         """
         if work not in self._bodies:
             raise UnknownWorkError(
@@ -193,9 +194,7 @@ class SessionQueue:
         )
 
     async def _clear_way(self, home: str, ledgers: Ledgers, new: Execution) -> None:
-        earlier = await ledgers.runtime.read(
-            partial(executions.unfinished_before, session_label=new.session_label, execution_id=new.id)
-        )
+        earlier = await ledgers.runtime.read(partial(executions.interrupted_by, execution_id=new.id))
         # From the back, so that none that waits begins because the one before it was cancelled.
         for id_ in reversed(earlier):
             await self.handle(id_, home=home).cancel()

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from apps import app_on, dispatching, granted, heard, send
@@ -26,7 +27,12 @@ def server() -> Iterator[ModelServer]:
 
 
 async def given_by(app: App, session: str = "main") -> list[Dispatch]:
-    return await app.ledgers.runtime.read(partial(dispatches.of_session, session_label=session))
+    def read(connection: apsw.Connection) -> list[Dispatch]:
+        query = "SELECT id FROM dispatches WHERE parent_session_label = ? ORDER BY created_at DESC, id DESC"
+        found = [dispatches.get(connection, str(row[0])) for row in connection.execute(query, (session,))]
+        return [one for one in found if one]
+
+    return await app.ledgers.runtime.read(read)
 
 
 def from_manager(request: ModelRequest) -> bool:

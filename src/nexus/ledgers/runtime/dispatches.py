@@ -78,9 +78,17 @@ def of_execution(connection: apsw.Connection, execution_id: str) -> list[Dispatc
     return _all(connection, "dispatches_of_execution", (execution_id,))
 
 
-def of_session(connection: apsw.Connection, session_label: str, limit: int = 20) -> list[Dispatch]:
-    """The tasks that a session gave, the newest first."""
-    return _all(connection, "dispatches_of_session", (session_label, limit))
+def of_session(
+    connection: apsw.Connection,
+    session_label: str,
+    *,
+    request_id: str,
+    dispatch_id: str | None = None,
+    limit: int = 20,
+) -> list[Dispatch]:
+    """The tasks that a session gave on behalf of a request's principal, with its access; the newest first."""
+    values = {"session_label": session_label, "request_id": request_id, "id": dispatch_id, "limit": limit}
+    return _all(connection, "dispatches_of_session", values)
 
 
 def of_root(connection: apsw.Connection, root_request_id: str) -> list[Dispatch]:
@@ -138,7 +146,7 @@ def _one(connection: apsw.Connection, query: str, id_: str) -> Dispatch | None:
     return found[0] if found else None
 
 
-def _all(connection: apsw.Connection, query: str, values: tuple[Any, ...]) -> list[Dispatch]:
+def _all(connection: apsw.Connection, query: str, values: tuple[Any, ...] | dict[str, Any]) -> list[Dispatch]:
     rows = connection.execute(sql.queries("runtime")[query], values)
     return [
         Dispatch(**dict(zip(Dispatch.__slots__, cast("tuple[Any, ...]", row), strict=True))) for row in rows

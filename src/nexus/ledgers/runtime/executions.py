@@ -124,6 +124,7 @@ def end(
 def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[Any]:
     """Let a run answer for those of a mode that wait behind it: their inputs, in order.
 
+    Only what acts for the same principal with the same access may join: the run goes on with its own rights.
     Taking again gives the same and what has come since, so a run that is repeated after a crash
     loses none.
     """
@@ -135,9 +136,9 @@ def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[Any]
     return [_value(cast("str", row[0])) for row in rows]
 
 
-def unfinished_before(connection: apsw.Connection, session_label: str, execution_id: str) -> list[str]:
-    """The runs of a session that were asked for earlier and have not ended."""
-    rows = connection.execute(sql.queries("runtime")["unfinished_before"], (session_label, execution_id))
+def interrupted_by(connection: apsw.Connection, execution_id: str) -> list[str]:
+    """The unfinished runs of a session that a later one may stop, in order."""
+    rows = connection.execute(sql.queries("runtime")["interrupted_by"], (execution_id,))
     return [cast("str", row[0]) for row in rows]
 
 

@@ -25,16 +25,26 @@ SET status = :status, result_json = :result, error = :error,
 WHERE id = :id AND status IN ('queued', 'running')
 
 -- name: take_waiting
--- Those of one mode that wait in the taker's session; of the collected ones, none behind another mode's.
+-- Those of one mode that wait in the taker's session and act for the same principal with the same access.
+-- Of the collected ones, none behind one that cannot join.
 -- An id may be older than its row: the order in which runs were recorded is that of the rowids.
+WITH taker AS (
+  SELECT e.rowid AS place, r.principal_id, r.access_json, json_extract(e.input_json, '$.access') AS granted
+  FROM executions AS e JOIN requests AS r ON r.id = e.request_id WHERE e.id = :taker
+), waiting AS (
+  SELECT e.id, e.rowid AS place,
+         e.mode = :mode AND (r.principal_id, r.access_json, json_extract(e.input_json, '$.access'))
+           IS (taker.principal_id, taker.access_json, taker.granted) AS joins
+  FROM taker JOIN executions AS e JOIN requests AS r ON r.id = e.request_id
+  WHERE e.session_label = :session_label AND e.status = 'queued' AND e.id <> :taker
+)
 UPDATE executions SET taken_by = :taker
-WHERE session_label = :session_label AND status = 'queued' AND mode = :mode AND id <> :taker
-  AND (taken_by IS NULL OR taken_by = :taker)
-  AND (mode <> 'collect' OR rowid < coalesce(
-    (SELECT min(other.rowid) FROM executions AS other
-     WHERE other.session_label = :session_label AND other.status = 'queued' AND other.mode <> 'collect'
-       AND other.rowid > (SELECT rowid FROM executions WHERE id = :taker)),
-    9223372036854775807))
+WHERE (taken_by IS NULL OR taken_by = :taker) AND id IN (
+  SELECT id FROM waiting
+  WHERE joins AND (:mode <> 'collect' OR place < coalesce(
+    (SELECT min(other.place) FROM waiting AS other
+     WHERE NOT other.joins AND other.place > (SELECT place FROM taker)),
+    9223372036854775807)))
 
 -- name: taken
 SELECT input_json FROM executions WHERE taken_by = ? AND mode = ? ORDER BY rowid
@@ -42,11 +52,14 @@ SELECT input_json FROM executions WHERE taken_by = ? AND mode = ? ORDER BY rowid
 -- name: release_taken
 UPDATE executions SET taken_by = NULL WHERE taken_by = ? AND status = 'queued'
 
--- name: unfinished_before
-SELECT id FROM executions
-WHERE session_label = ? AND status IN ('queued', 'running')
-  AND rowid < (SELECT rowid FROM executions WHERE id = ?)
-ORDER BY rowid
+-- name: interrupted_by
+-- The owner may stop anybody's runs; everybody else only what acts for them with the same access.
+SELECT e.id FROM executions AS e JOIN requests AS r ON r.id = e.request_id
+JOIN executions AS new ON new.id = ? JOIN requests AS own ON own.id = new.request_id
+WHERE e.session_label = new.session_label AND e.status IN ('queued', 'running') AND e.rowid < new.rowid
+  AND (json_extract(own.access_json, '$.level') IS 'owner'
+       OR (r.principal_id, r.access_json) IS (own.principal_id, own.access_json))
+ORDER BY e.rowid
 
 -- name: unfinished
 SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
@@ -324,7 +337,13 @@ FROM dispatches WHERE worker_request_id = ?
 SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
        worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
        delivered_call_id, created_at, ended_at
-FROM dispatches WHERE parent_session_label = ? ORDER BY created_at DESC, id DESC LIMIT ?
+FROM dispatches
+WHERE parent_session_label = :session_label AND EXISTS (
+  SELECT 1 FROM requests AS r JOIN requests AS own
+    ON (r.principal_id, r.access_json) IS (own.principal_id, own.access_json)
+  WHERE r.id = dispatches.parent_request_id AND own.id = :request_id)
+  AND (:id IS NULL OR id = :id)
+ORDER BY created_at DESC, id DESC LIMIT :limit
 
 -- name: dispatches_of_root
 SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
