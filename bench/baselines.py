@@ -74,7 +74,7 @@ class PlainVectors:
         self._turn = {str(row[0]): str(row[1]) for row in rows}
 
     async def ask(self, question: str) -> tuple[list[str], list[str]]:
-        vector = self._vectors.embedder.embed([question])
+        vector = self._vectors.embedder.embed_queries([question])
         (hits,) = await self._vectors.mirror.search(vector, len(self._turn))
         turns = [self._turn[id_] for id_ in hits.ids]
         return turns[:_DEEPEST], list(dict.fromkeys(self._session[turn] for turn in turns))
@@ -140,7 +140,7 @@ class _Same:
         )()
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
-        return self._made.get(text) or self._embedder.embed([text])[0].tolist()
+        return self._made.get(text) or self._embedder.embed_queries([text])[0].tolist()
 
     def embed_batch(self, texts: list[str], memory_action: str | None = None) -> list[list[float]]:
         return [self.embed(text) for text in texts]

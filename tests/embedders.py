@@ -24,3 +24,6 @@ class Hashes:
         rows = [np.frombuffer(hashlib.sha256(text.encode()).digest()[:16], np.uint8) for text in texts]
         vectors = np.array(rows, np.float32).reshape(len(texts), self.dimensions) - 127.5
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+
+    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
+        return self.embed(texts)

@@ -5,8 +5,8 @@ searches it, `embed_new` makes the vectors that are missing, and `background` ha
 """
 
 from nexus.memory.embedding.backlog import Backlog, backlog
-from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, Model
-from nexus.memory.embedding.choice import chosen, opened, opener
+from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, MULTILINGUAL_MODEL, Model
+from nexus.memory.embedding.choice import chosen, model_for, opened, opener
 from nexus.memory.embedding.embedder import Embedder, MiniLM, load
 from nexus.memory.embedding.files import ModelFiles, find
 from nexus.memory.embedding.job import embed_new
@@ -16,6 +16,7 @@ from nexus.memory.embedding.vectors import Vectors
 __all__ = [
     "DEFAULT_MODEL",
     "MODELS",
+    "MULTILINGUAL_MODEL",
     "Backlog",
     "Embedder",
     "Hits",
@@ -29,6 +30,7 @@ __all__ = [
     "embed_new",
     "find",
     "load",
+    "model_for",
     "opened",
     "opener",
 ]

@@ -30,6 +30,9 @@ class Model:
     role: Literal["embedder", "reranker"] = "embedder"
     dimensions: int
     max_tokens: int
+    # What the network was trained to read before a question and before a text.
+    query_prefix: str = ""
+    passage_prefix: str = ""
     weights: File
     licence: str
     hub_repository: str
@@ -42,6 +45,7 @@ class Model:
 
 
 DEFAULT_MODEL: Final = "all-minilm-l6-v2"
+MULTILINGUAL_MODEL: Final = "multilingual-e5-small"
 
 MODELS: Final[dict[str, Model]] = {
     model.name: model

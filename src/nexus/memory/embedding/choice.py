@@ -1,13 +1,14 @@
 """Which model a home uses: the one that its settings name, found and opened."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from nexus.config import MemoryConfig
 from nexus.errors import ConfigError, ModelFileError
 from nexus.ledgers import Ledgers
-from nexus.memory.embedding.catalogue import MODELS, Model
+from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, MULTILINGUAL_MODEL, Model
 from nexus.memory.embedding.embedder import Embedder, load
 from nexus.memory.embedding.files import find
 from nexus.memory.embedding.vectors import Vectors
@@ -20,6 +21,12 @@ def chosen(settings: MemoryConfig) -> Model:
             f"There is no embedding model `{settings.embedding_model}`", hint=f"Known: {', '.join(MODELS)}."
         )
     return MODELS[settings.embedding_model]
+
+
+def model_for(language: str) -> str:
+    """Name the model that fits a language best, given its tag (`en`, `de_DE.UTF-8`, `pt-BR`)."""
+    primary = re.split(r"[-_.@]", language.strip().lower(), maxsplit=1)[0]
+    return DEFAULT_MODEL if primary in {"", "c", "posix", "en", "eng"} else MULTILINGUAL_MODEL
 
 
 def opener(settings: MemoryConfig) -> Callable[[str | None], Embedder]:

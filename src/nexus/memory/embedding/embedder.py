@@ -27,7 +27,11 @@ class Embedder(Protocol):
     def dimensions(self) -> int: ...
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """One row for each text, of length one."""
+        """Embed texts to be found: one unit vector per row."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        """Embed questions. Some models mark a question differently from the text that answers it."""
         ...
 
 
@@ -50,10 +54,16 @@ class MiniLM:
         return self.model.dimensions
 
     def embed(self, texts: Sequence[str]) -> Floats:
-        """One row for each text, of length one; what is longer than the model reads is cut."""
-        encoded: list[list[int]] = [
-            item.ids for item in self._tokenizer.encode_batch(list(map(storable, texts)))
-        ]
+        """Embed texts, cut to the length that the model reads: one unit vector per row."""
+        return self._embed(self.model.passage_prefix, texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Floats:
+        """Embed questions, with the prefix that the model was trained on."""
+        return self._embed(self.model.query_prefix, texts)
+
+    def _embed(self, prefix: str, texts: Sequence[str]) -> Floats:
+        prefixed = [prefix + storable(text) for text in texts]
+        encoded: list[list[int]] = [item.ids for item in self._tokenizer.encode_batch(prefixed)]
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
         for batch in _batches([len(ids) for ids in encoded]):
             vectors[batch] = self._run([encoded[i] for i in batch])

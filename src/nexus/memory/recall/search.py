@@ -80,7 +80,7 @@ class Search:
         names = await self.read(self.ledgers.events, lambda c: arms.speakers_named(c, self.question))
         texts = [self.question.text, gist(self.question, names)]
         with timed(self.timings_ms, "embed"):
-            self.embedded = await asyncio.to_thread(self.vectors.embedder.embed, texts)
+            self.embedded = await asyncio.to_thread(self.vectors.embedder.embed_queries, texts)
         return self.embedded
 
     async def _entities(self) -> dict[str, Named]:

@@ -21,6 +21,9 @@ class Given:
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         return unit(np.random.default_rng(len(texts)).normal(size=(len(texts), DIMENSIONS)))
 
+    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
+        return self.embed(texts)
+
 
 def unit(vectors: np.ndarray) -> np.ndarray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)

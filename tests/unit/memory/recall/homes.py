@@ -29,6 +29,9 @@ class WordHashes:
                 vectors[row, hashlib.sha256(word.encode()).digest()[0] % self.dimensions] += 1
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
+    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
+        return self.embed(texts)
+
 
 async def say(
     opened: Ledgers, thread: str, *lines: tuple[str, str], channel: str = "test", day: int = 1
