@@ -1,5 +1,6 @@
 """The memory writer: a conversation, and what the memory holds afterwards. Only the model is scripted."""
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from acceptance.agents import environment, finish, kill_when
 from acceptance.agents import rows as rows_of
 from acceptance.program import NEXUS
 from acceptance.test_automations import chatting, until
-from apps import app_on, dispatching
+from apps import app_on, dispatching, send
 from memory_writers import batch, invocations, is_reflection, is_writer, quiet, rows, writing
 from nexus.app import App
 from nexus.home import Home
@@ -42,6 +43,13 @@ async def say(app: App, text: str) -> str:
     return result.request_id
 
 
+async def run_of(app: App, request: str) -> str:
+    """The run that answered a request in its own session."""
+    query = "SELECT id FROM executions WHERE request_id = ? AND session_label NOT LIKE 'meeseeks:%'"
+    ((id_,),) = await rows(app, "runtime", query, request)
+    return str(id_)
+
+
 def configure(home: Home, **config: object) -> None:
     """Change the writer's own settings, as a person does."""
     given = ("--config", json.dumps(config))
@@ -60,12 +68,13 @@ async def test_a_new_person_is_remembered_with_where_that_comes_from(home: Home,
         (asked,), (answer,) = await rows(app, "events", "SELECT id FROM events ORDER BY seq")
         (run,) = await invocations(app)
         log = await rows(app, "memory", _LOG)
+        ran = await run_of(app, request)
         roots = await rows(app, "runtime", "SELECT DISTINCT root_request_id, role FROM usage ORDER BY role")
     server.assert_exhausted()
     # Who said it is taken from the ledger: she did not say it about herself.
     assert learned == [("Sarah Chen leads Project X", "mentioned", asked, request)]
     assert (run["status"], run["written"]) == ("done", {"entity": 1, "relationship": 1})
-    assert set(log) == {("event", asked, "done"), ("event", answer, "done"), ("request", request, "done")}
+    assert set(log) == {("event", asked, "done"), ("event", answer, "done"), ("execution", ran, "done")}
     assert roots == [(request, "manager"), (request, "writer")]
     assert not list((home.run / "memory-writer").iterdir()), "its desk is cleared"
 
@@ -81,11 +90,12 @@ async def test_a_turn_full_of_names_that_taught_nothing_is_flagged(home: Home, s
         await server.until(lambda: len(server.exchanges) == 3, 60_000)
         thanked = await say(app, "Thank you!")
         first, second = await invocations(app)
-        log = await rows(app, "memory", f"{_LOG} AND target_type = 'request'")
+        log = await rows(app, "memory", f"{_LOG} AND target_type = 'execution'")
+        flagged, done = await run_of(app, request), await run_of(app, thanked)
     server.assert_exhausted()
     assert (first["status"], second["status"]) == ("flagged", "done")
     assert first["error"] == "wrote nothing from a turn that names Sarah Chen, Project X"
-    assert set(log) == {("request", request, "flagged"), ("request", thanked, "done")}
+    assert set(log) == {("execution", flagged, "flagged"), ("execution", done, "done")}
     told = finish(home, environment(None), "automations", "logs", "memory-writer").stdout
     assert "flagged: wrote nothing" in told
     assert "flagged" in finish(home, environment(None), "trace", request).stdout
@@ -142,11 +152,12 @@ async def test_a_turn_that_it_failed_on_is_due_again_with_the_next(home: Home, s
         second = await say(app, "And coffee in the morning.")
         ran = await invocations(app)
         learned = await rows(app, "memory", "SELECT fact, source_event_id FROM facts")
-        log = await rows(app, "memory", f"{_LOG} AND target_type = 'request'")
+        log = await rows(app, "memory", f"{_LOG} AND target_type = 'execution'")
+        both = {("execution", await run_of(app, request), "done") for request in (first, second)}
     assert [run["status"] for run in ran] == ["failed", "done"]
     assert ran[1]["turns"] == 2
     assert learned == [(tea["fact"], asked)], "to the message that says it"
-    assert set(log) == {("request", first, "done"), ("request", second, "done")}
+    assert set(log) == both
 
 
 async def test_turns_missed_in_an_outage_are_written_after_it(home: Home, server: ModelServer) -> None:
@@ -168,9 +179,10 @@ async def test_turns_missed_in_an_outage_are_written_after_it(home: Home, server
             assert await app.missed_turns.sweep() > 0
             await quiet(app)
         assert await app.missed_turns.sweep() == 0, "nothing is left"
-        log = await rows(app, "memory", f"{_LOG} AND target_type = 'request'")
+        log = await rows(app, "memory", f"{_LOG} AND target_type = 'execution'")
         learned = await rows(app, "memory", "SELECT fact FROM facts")
-    assert set(log) == {("request", request, "done") for request in said}
+        every = {("execution", await run_of(app, request), "done") for request in said}
+    assert set(log) == every
     assert learned == [(tea["fact"],)] * 2
 
 
@@ -286,3 +298,35 @@ def test_a_writer_that_is_killed_goes_on_where_the_home_is_next_served(
     assert rows_of(home, "memory", "SELECT fact FROM facts") == [("Sarah Chen leads Project X",)]
     runs = "SELECT count(*) FROM executions WHERE session_label LIKE 'meeseeks:memory-writer:%'"
     assert rows_of(home, "runtime", runs) == [(1,)]
+
+
+async def test_a_turn_that_a_late_worker_result_came_into_is_written(home: Home, server: ModelServer) -> None:
+    """The result belongs to an earlier request, whose own turn was written long ago."""
+    said = "My colleague Sarah Chen leads Project X now."
+    server.when(lambda r: is_writer(r) and said in str(r.json["messages"])).script(
+        batch(SARAH, LEADS), "Wrote it."
+    )
+    server.when(is_writer).always("Nothing to remember")
+    server.when(last_user="Find a train").script(Turn("The 9:15", faults=[Hold(gate="train")]))
+    server.when(lambda r: said not in str(r.json)).script(
+        Turn("", [send("dispatch", text="Find a train")]), "I asked somebody."
+    )
+    slow = Turn("", [send("status")], faults=[Hold(gate="slow")])
+    server.script(slow, lambda r: Turn("Noted." if "The 9:15" in str(r.json) else "Nothing came."))
+    async with writing(home, server) as app:
+        first = await (await app.say("How do I get there?")).result()
+        run = await app.say(said)
+        await server.until(lambda: server.gate("slow").waiting, 60_000)
+        server.gate("train").open()
+        while not await rows(app, "runtime", "SELECT 1 FROM executions WHERE mode = 'steer'"):
+            await asyncio.sleep(0.02)
+        server.gate("slow").open()
+        second = await run.result()
+        await quiet(app)
+        marked = {id_ for _, id_, _ in await rows(app, "memory", f"{_LOG} AND target_type = 'execution'")}
+        learned = await rows(app, "memory", "SELECT fact, source_request_id FROM facts")
+        asked = await rows(app, "runtime", "SELECT DISTINCT status FROM requests")
+    assert second.response.content == "Noted."
+    assert {first.execution_id, second.execution_id} <= marked
+    assert learned == [(LEADS["fact"], second.request_id)]
+    assert asked == [("done",)]

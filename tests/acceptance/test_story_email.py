@@ -66,7 +66,9 @@ WROTE: list[list[dict[str, Any]]] = [
 STATEMENTS = [str(each["fact"]) for written in WROTE for each in written if "fact" in each]
 _SQL = """SELECT '- ' || r.fact || ' (' || substr(r.created_at, 1, 10) || ')' FROM facts AS r;
 SELECT '- EMAIL: ' || value FROM person_facts WHERE fact_type = 'email_work'"""
-_WRITTEN = "SELECT count(*) FROM processing_log WHERE processor = 'memory-writer' AND target_type = 'request'"
+_WRITTEN = (
+    "SELECT count(*) FROM processing_log WHERE processor = 'memory-writer' AND target_type = 'execution'"
+)
 LOOK = f"""sqlite3 -init "$(sed -n 's/^attach=//p' skills/memory/DB_PATHS)" :memory: "{_SQL}" """
 
 

@@ -9,6 +9,7 @@ async with engine:
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -63,7 +64,7 @@ class Engine:
         self._enqueuer: Enqueuer | None = None
         self._parts: _Parts | None = None
         self._running = Running()
-        self._waiters: dict[str, asyncio.Event] = {}
+        self._waiters: dict[str, set[asyncio.Future[None]]] = {}
 
     def register(self, name: str, work: Work, *, ended: Ended | None = None) -> None:
         """Make a piece of work known under a name. Names are stored: they must outlive an upgrade.
@@ -159,17 +160,19 @@ class Engine:
 
     async def finished(self, execution_id: str) -> Execution:
         """The execution, once it has ended."""
-        event = self._waiters.setdefault(execution_id, asyncio.Event())
         look_s = _FIRST_LOOK_S
-        try:
-            while (execution := await self.show(execution_id)).state not in FINAL:
-                try:
-                    await asyncio.wait_for(event.wait(), look_s)
-                except TimeoutError:
-                    look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
-            return execution
-        finally:
-            self._waiters.pop(execution_id, None)
+        while True:
+            # Before the look, so that an end that comes during it is not missed.
+            changed = self._waiter(execution_id)
+            try:
+                execution = await self.show(execution_id)
+                if execution.state in FINAL:
+                    return execution
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(changed, look_s)
+            finally:
+                self._leave(execution_id, changed)
+            look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
 
     async def cancel(self, execution_id: str) -> bool:
         """Cancel what waits; ask what runs to stop. False: it had ended already."""
@@ -289,8 +292,21 @@ class Engine:
         self._ended(execution_id)
 
     def _ended(self, execution_id: str) -> None:
-        if execution_id in self._waiters:
-            self._waiters[execution_id].set()
+        for waiter in self._waiters.get(execution_id, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _waiter(self, execution_id: str) -> "asyncio.Future[None]":
+        """A future for one look of one waiter: the code of a fenced run ends without an end on record."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(execution_id, set()).add(waiter)
+        return waiter
+
+    def _leave(self, execution_id: str, waiter: "asyncio.Future[None]") -> None:
+        waiters = self._waiters[execution_id]
+        waiters.discard(waiter)
+        if not waiters:
+            del self._waiters[execution_id]
 
     def _heed_cancels(self, loop: asyncio.AbstractEventLoop) -> None:
         for execution_id in Cancels(self.database).asked():

@@ -48,7 +48,9 @@ async def test_a_turn_is_the_owners_where_the_owner_and_nobody_else_spoke(opened
     owners, strangers = await message(opened, "@boss", "Hello"), await message(opened, "@sam", "Hello")
     said = [(owners,), (owners, strangers), (strangers,), ()]
 
-    turns = [Turn(execution_id="exe_1", request_ids=(), root_request_ids=(), messages=each) for each in said]
+    turns = [
+        Turn(execution_id="exe_1", request_id="req_1", root_request_ids=(), messages=each) for each in said
+    ]
 
     assert [turn.is_owners for turn in turns] == [True, False, False, False]
 

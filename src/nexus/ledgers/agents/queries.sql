@@ -51,9 +51,12 @@ WHERE session.label = :label AND turn.kind = 'exchange' AND turn.status = 'done'
   AND turn.position <= (SELECT position FROM agent_turns WHERE execution_id = :through AND kind = 'exchange')
 ORDER BY turn.position DESC LIMIT :limit
 
--- name: run_of_request
-SELECT turn.execution_id FROM agent_turns AS turn JOIN agent_sessions AS session ON session.id = turn.session_id
-WHERE session.label = ? AND turn.request_id = ? AND turn.kind = 'exchange' AND turn.status = 'done'
+-- name: turns_of_requests
+SELECT turn.execution_id, turn.request_id
+FROM agent_turns AS turn JOIN agent_sessions AS session ON session.id = turn.session_id
+WHERE session.label = ? AND turn.request_id IN (SELECT value FROM json_each(?))
+  AND turn.kind = 'exchange' AND turn.status = 'done' AND turn.execution_id IS NOT NULL
+ORDER BY turn.position
 
 -- name: results_for_requests
 -- What tools gave to the agents that worked for some requests; not what automations' own agents got.

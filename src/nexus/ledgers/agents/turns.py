@@ -1,5 +1,7 @@
 """Turns in the agents ledger: opened when a run begins, ended once. The run's id is the key of its turn."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -88,10 +90,13 @@ def through(
     return cast("list[tuple[str, str]]", rows)
 
 
-def run_of(connection: apsw.Connection, *, session_label: str, request_id: str) -> str | None:
-    """The run of an exchange that ended well, by its request."""
-    values = (session_label, request_id)
-    return cast("str | None", connection.execute(sql.queries("agents")["run_of_request"], values).get)
+def of_requests(
+    connection: apsw.Connection, session_label: str, request_ids: Sequence[str]
+) -> list[tuple[str, str]]:
+    """The exchanges of some requests that ended well: their runs and requests, in order."""
+    values = (session_label, json.dumps(list(request_ids)))
+    rows = connection.execute(sql.queries("agents")["turns_of_requests"], values).fetchall()
+    return cast("list[tuple[str, str]]", rows)
 
 
 def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | None = None) -> bool:

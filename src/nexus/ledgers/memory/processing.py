@@ -50,14 +50,14 @@ def settled(
     processor: str,
     target_type: str,
     target_ids: Iterable[str],
-    most_attempts: int = _ALWAYS,
+    most_attempts: int | None = None,
 ) -> set[str]:
     """Those that need no more work: everything but what was never tried, or failed less often than that."""
     values = {
         "processor": processor,
         "target_type": target_type,
         "targets": json.dumps(list(target_ids)),
-        "most_attempts": most_attempts,
+        "most_attempts": _ALWAYS if most_attempts is None else most_attempts,
     }
     rows = connection.execute(sql.queries("memory")["settled"], values)
     return {cast("str", row[0]) for row in rows}

@@ -269,7 +269,7 @@ CREATE INDEX mental_model_sources_source ON mental_model_sources (source_id);
 CREATE TABLE processing_log (
   -- What has been done with each event, fact or episode, so that background work is done once.
   processor    TEXT NOT NULL,   -- memory-writer, consolidation, episodes, …
-  target_type  TEXT NOT NULL,   -- event, fact, episode, request
+  target_type  TEXT NOT NULL,   -- event, fact, episode, mental_model, execution
   target_id    TEXT NOT NULL,
   status       TEXT NOT NULL CHECK (status IN ('done', 'failed', 'skipped', 'flagged')),
   attempts     INTEGER NOT NULL DEFAULT 1,

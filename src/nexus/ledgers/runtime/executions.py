@@ -104,7 +104,10 @@ def end(
     result: Any = None,
     error: str | None = None,
 ) -> bool:
-    """Record how a run ended. The first end stands; False where it had one already."""
+    """Record how a run ended, and with it the requests that it answered.
+
+    The first end stands; False where it had one already.
+    """
     queries = sql.queries("runtime")
     text = None if error is None else storable(error)
     connection.execute(
@@ -118,7 +121,18 @@ def end(
     if ended and status in {"failed", "timeout"}:
         # What it had taken on was not answered: those runs answer for themselves.
         connection.execute(queries["release_taken"], (execution_id,))
+    if ended:
+        _end_requests(connection, execution_id, status, text)
     return ended
+
+
+def _end_requests(connection: apsw.Connection, execution_id: str, status: Status, error: str | None) -> None:
+    values = {
+        "run": execution_id,
+        "status": "failed" if status == "timeout" else status,
+        "error": error or (None if status == "done" else f"Its run ended as {status}."),
+    }
+    connection.execute(sql.queries("runtime")["end_requests_of_run"], values)
 
 
 def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[Any]:

@@ -61,6 +61,18 @@ WHERE e.session_label = new.session_label AND e.status IN ('queued', 'running') 
        OR (r.principal_id, r.access_json) IS (own.principal_id, own.access_json))
 ORDER BY e.rowid
 
+-- name: end_requests_of_run
+-- What a run answered: its own request and those that were taken into it. One with workers still at work ends
+-- with their results; one that has another run to come, with that.
+UPDATE requests SET status = :status, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE status = 'running'
+  AND id IN (SELECT request_id FROM executions WHERE id = :run OR taken_by = :run)
+  AND session_label = (SELECT session_label FROM executions WHERE id = :run)
+  AND NOT EXISTS (SELECT 1 FROM dispatches AS d WHERE d.parent_request_id = requests.id AND d.status = 'running')
+  AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id
+                    AND e.session_label = requests.session_label AND e.status IN ('queued', 'running')
+                    AND (e.taken_by IS NULL OR e.taken_by <> :run))
+
 -- name: unfinished
 SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
 
@@ -111,7 +123,9 @@ FROM requests WHERE id = ?
 -- name: requests_of_runs
 -- The requests that each of some runs answered: its own, and those that were collected into it. What a worker
 -- was given to do goes back to the message at its root.
-SELECT coalesce(e.taken_by, e.id), r.id, r.root_request_id, coalesce(r.event_id, root.event_id), r.depth > 0
+SELECT coalesce(e.taken_by, e.id), r.id, r.root_request_id, coalesce(r.event_id, root.event_id), r.depth > 0,
+       e.taken_by IS NOT NULL AND EXISTS (
+         SELECT 1 FROM dispatches AS d WHERE d.root_request_id = r.root_request_id AND d.delivered_to = e.id)
 FROM executions AS e JOIN requests AS r ON r.id = e.request_id
 LEFT JOIN requests AS root ON root.id = r.root_request_id
 WHERE e.id IN (SELECT value FROM json_each(:ids)) OR e.taken_by IN (SELECT value FROM json_each(:ids))

@@ -98,6 +98,8 @@ class Answered:
     event_id: str | None
     """The message that asked for it; of a worker's request, the one at its root."""
     is_delegated: bool
+    is_result: bool
+    """Whether a worker's result for it came into a run that answered another message."""
 
 
 def of_runs(connection: apsw.Connection, execution_ids: Sequence[str]) -> list[Answered]:
@@ -105,8 +107,15 @@ def of_runs(connection: apsw.Connection, execution_ids: Sequence[str]) -> list[A
     given = {"ids": json.dumps(list(execution_ids))}
     rows = connection.execute(sql.queries("runtime")["requests_of_runs"], given)
     return [
-        Answered(run=run, id=id_, root_request_id=root, event_id=event, is_delegated=bool(delegated))
-        for run, id_, root, event, delegated in cast("Any", rows)
+        Answered(
+            run=run,
+            id=id_,
+            root_request_id=root,
+            event_id=event,
+            is_delegated=bool(delegated),
+            is_result=bool(result),
+        )
+        for run, id_, root, event, delegated, result in cast("Any", rows)
     ]
 
 

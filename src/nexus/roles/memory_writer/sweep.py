@@ -1,5 +1,6 @@
 """By the clock: turns that the writer missed, as in an outage of its model, are written after all."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -8,11 +9,9 @@ from nexus import clock
 from nexus.automations.context import Response, Result
 from nexus.automations.occasion import Occasion
 from nexus.engine import Context, Schedule, Schedules
-from nexus.ledgers.agents import turns
-from nexus.ledgers.memory import processing
 from nexus.ledgers.runtime import invocations, requests
 from nexus.roles.memory_writer.frequency import Frequency
-from nexus.roles.memory_writer.turns import PROCESSOR
+from nexus.roles.memory_writer.turns import PROCESSOR, Turn, of_requests, settled
 
 if TYPE_CHECKING:
     from nexus.automations.runner import Runner
@@ -50,9 +49,9 @@ class Sweep:
             return 0
         frequency = Frequency.of(entry.automation.config)
         asked = 0
-        for label, request_ids in (await self._missed()).items():
-            for start in range(0, len(request_ids), frequency.most_turns):
-                last = request_ids[start : start + frequency.most_turns][-1]
+        for label, missed in (await self._missed()).items():
+            for start in range(0, len(missed), frequency.most_turns):
+                last = missed[start : start + frequency.most_turns][-1]
                 occasion = await self._occasion(label, last)
                 if occasion is not None:
                     # Where the circuit is open, the first one tells whether the others may follow.
@@ -64,32 +63,24 @@ class Sweep:
     async def _by_clock(self, context: Context, payload: Any) -> dict[str, int]:
         return {"runs": await self.sweep()}
 
-    async def _missed(self) -> dict[str, list[str]]:
-        """The requests whose turns were not written, by session."""
+    async def _missed(self) -> dict[str, list[Turn]]:
+        """The turns that were not written, by session; the oldest first."""
         since = clock.timestamp(clock.now() - _LOOKS_BACK)
         missed = partial(invocations.missed, automation=PROCESSOR, since=since, limit=_MOST_TURNS)
-        found = await self._ledgers.runtime.read(missed)
-        over = await self._ledgers.memory.read(
-            partial(
-                processing.settled,
-                processor=PROCESSOR,
-                target_type="request",
-                target_ids=[request_id for request_id, _ in found],
-                most_attempts=_MOST_ATTEMPTS,
-            )
-        )
         by_session: dict[str, list[str]] = {}
-        for request_id, label in found:
-            if request_id not in over:
-                by_session.setdefault(label, []).append(request_id)
-        return by_session
+        for request_id, label in await self._ledgers.runtime.read(missed):
+            by_session.setdefault(label, []).append(request_id)
+        unwritten = {label: await self._unwritten(label, ids) for label, ids in by_session.items()}
+        return {label: turns for label, turns in unwritten.items() if turns}
 
-    async def _occasion(self, label: str, request_id: str) -> Occasion | None:
-        request = await requests.restore(self._ledgers, request_id)
-        run = await self._ledgers.agents.read(
-            partial(turns.run_of, session_label=label, request_id=request_id)
-        )
-        if request is None or run is None:
-            return None  # forgotten, or it never ended well
-        result = Result(execution_id=run, session_label=label, response=Response(content=""))
+    async def _unwritten(self, label: str, request_ids: Sequence[str]) -> list[Turn]:
+        found = await of_requests(self._ledgers, label, request_ids)
+        over = await settled(self._ledgers, found, most_attempts=_MOST_ATTEMPTS)
+        return [turn for turn in found if turn.execution_id not in over]
+
+    async def _occasion(self, label: str, turn: Turn) -> Occasion | None:
+        request = await requests.restore(self._ledgers, turn.request_id)
+        if request is None:
+            return None  # forgotten
+        result = Result(execution_id=turn.execution_id, session_label=label, response=Response(content=""))
         return Occasion(request=request, result=result)

@@ -1,6 +1,6 @@
 """The turns of a conversation that have not been written to the memory yet, and what was said in them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ class Turn:
     """One turn of an agent."""
 
     execution_id: str
-    request_ids: tuple[str, ...]
+    request_id: str
     root_request_ids: tuple[str, ...]
     messages: tuple[Message, ...] = ()
     """What people said; in a worker's turn, what was said at its root. Nothing where that was forgotten."""
@@ -65,27 +65,44 @@ async def history(ledgers: "Ledgers", session_label: str, execution_id: str) -> 
     found = await ledgers.agents.read(
         partial(turns.through, session_label=session_label, execution_id=execution_id, limit=_MOST_TURNS)
     )
-    return await _turns(ledgers, [run for run, _ in reversed(found)])
+    return await _turns(ledgers, dict(reversed(found)))
+
+
+async def of_requests(ledgers: "Ledgers", session_label: str, request_ids: Sequence[str]) -> list[Turn]:
+    """The turns of a session that answered some requests, the oldest first."""
+    found = await ledgers.agents.read(
+        partial(turns.of_requests, session_label=session_label, request_ids=request_ids)
+    )
+    return await _turns(ledgers, dict(found))
 
 
 async def due(ledgers: "Ledgers", found: Sequence[Turn], *, limit: int) -> list[Turn]:
     """The latest of these turns that were not worked on yet; the oldest first."""
-    latest = found[-limit:]
-    settled = await ledgers.memory.read(
-        partial(
-            processing.settled,
-            processor=PROCESSOR,
-            target_type="request",
-            target_ids=[id_ for turn in latest for id_ in turn.request_ids],
-        )
-    )
+    written = await settled(ledgers, found[-limit:])
     open_: list[Turn] = []
-    for turn in reversed(latest):
-        if settled.intersection(turn.request_ids):
+    for turn in reversed(found[-limit:]):
+        if turn.execution_id in written:
             break
         answers = await _answers(ledgers, turn)
         open_.append(replace(turn, answer_ids=answers))
     return open_[::-1]
+
+
+async def settled(ledgers: "Ledgers", found: Sequence[Turn], *, most_attempts: int | None = None) -> set[str]:
+    """Those of these runs that need no more work.
+
+    A request may have several turns: a worker's late result is answered in a later one.
+    """
+
+    def read(connection: "apsw.Connection") -> set[str]:
+        ask = partial(processing.settled, connection, PROCESSOR, most_attempts=most_attempts)
+        runs = ask(target_type="execution", target_ids=[turn.execution_id for turn in found])
+        # Older versions marked the request when its first turn was written.
+        first = {turn.request_id: turn.execution_id for turn in reversed(found)}
+        requests_ = ask(target_type="request", target_ids=first.keys())
+        return runs | {first[id_] for id_ in requests_}
+
+    return await ledgers.memory.read(read)
 
 
 async def remembered(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[str], list["Given"]]:
@@ -111,7 +128,7 @@ async def mark(
     request_id: str,
 ) -> None:
     """Record what came of working on these turns and on the events in them."""
-    targets = [("request", id_) for turn in found for id_ in turn.request_ids]
+    targets = [("execution", turn.execution_id) for turn in found]
     heard = [turn for turn in found if not turn.is_delegated]
     targets += [("event", message.event.id) for turn in heard for message in turn.messages]
     targets += [("event", id_) for turn in found for id_ in turn.answer_ids]
@@ -122,15 +139,16 @@ async def mark(
     await ledgers.memory.write(partial(processing.mark, processor=PROCESSOR, marks=marks))
 
 
-async def _turns(ledgers: "Ledgers", runs: Sequence[str]) -> list[Turn]:
-    answered = await ledgers.runtime.read(partial(requests.of_runs, execution_ids=runs))
+async def _turns(ledgers: "Ledgers", runs: Mapping[str, str]) -> list[Turn]:
+    """The turns of some runs, given with the request of each."""
+    answered = await ledgers.runtime.read(partial(requests.of_runs, execution_ids=list(runs)))
     event_ids = dict.fromkeys(each.event_id for each in answered if each.event_id)
     messages = await _messages(ledgers, list(event_ids))
     by_run = {run: [each for each in answered if each.run == run] for run in runs}
     return [
         Turn(
             execution_id=run,
-            request_ids=tuple(each.id for each in own),
+            request_id=runs[run],
             root_request_ids=tuple(dict.fromkeys(each.root_request_id for each in own)),
             messages=tuple(messages[id_] for id_ in dict.fromkeys(_ids(own)) if id_ in messages),
             is_delegated=any(each.is_delegated for each in own),
@@ -141,7 +159,8 @@ async def _turns(ledgers: "Ledgers", runs: Sequence[str]) -> list[Turn]:
 
 
 def _ids(answered: Sequence["Answered"]) -> list[str]:
-    return [each.event_id for each in answered if each.event_id]
+    """What people said in a turn. A worker's result that came into it is no message of theirs."""
+    return [each.event_id for each in answered if each.event_id and not each.is_result]
 
 
 async def _messages(ledgers: "Ledgers", event_ids: Sequence[str]) -> dict[str, Message]:

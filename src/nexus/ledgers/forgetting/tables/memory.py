@@ -157,6 +157,7 @@ TABLES = (
                 fact="facts",
                 episode="episodes",
                 mental_model="mental_models",
+                execution="executions",
                 request="requests",
             ),
             Ref("request_id", "requests", Then.CLEAR),

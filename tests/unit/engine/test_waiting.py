@@ -1,0 +1,79 @@
+"""Waiting for an execution: each waiter has its own turn, and a run that was fenced wakes nobody for ever."""
+
+# pyright: reportPrivateUsage=false
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from nexus.engine import Context, Engine, Settings
+
+_WATCHED_S = 1.0
+_MOST_LOOKS = _WATCHED_S / 0.02
+"""A waiter sleeps at least 20 ms between two looks, on any machine."""
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return Engine(Settings(database=tmp_path / "engine.db"))
+
+
+def count_looks(engine: Engine) -> list[str]:
+    looks: list[str] = []
+
+    def note(_c: Any, _k: Any, statement: str, *_: Any) -> None:
+        if "LEFT JOIN" in statement and "workflow_output" in statement:
+            looks.append(statement)
+
+    event.listen(engine.database.engine, "before_cursor_execute", note)
+    return looks
+
+
+async def test_a_waiter_does_not_spin_while_a_fenced_run_is_repeated(engine: Engine) -> None:
+    begun, fenced, go_on = asyncio.Queue[str](), asyncio.Event(), asyncio.Event()
+
+    async def work(context: Context, payload: Any) -> str:
+        await begun.put(context.executor_id)
+        await (go_on if fenced.is_set() else asyncio.Event()).wait()
+        return "done"
+
+    engine.register("work", work)
+    async with engine, asyncio.timeout(60):
+        handle = await engine.start("work", None, key="k", lane="chat")
+        waiter = asyncio.create_task(handle.result())
+        await begun.get()
+        fenced.set()
+        assert engine._parts is not None
+        await asyncio.to_thread(engine._parts.leases._replace)
+        await begun.get()
+        looks = count_looks(engine)
+        await asyncio.sleep(_WATCHED_S)
+        assert len(looks) <= _MOST_LOOKS
+        go_on.set()
+        assert await waiter == "done"
+
+
+async def test_a_waiter_that_leaves_does_not_take_the_others_along(engine: Engine) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def work(context: Context, payload: Any) -> str:
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    engine.register("work", work)
+    async with engine, asyncio.timeout(60):
+        handle = await engine.start("work", None, key="k", lane="chat")
+        staying, leaving = (asyncio.create_task(handle.result()) for _ in range(2))
+        await begun.wait()
+        await asyncio.sleep(0.1)
+        assert len(engine._waiters[handle.id]) == 2
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        assert len(engine._waiters[handle.id]) == 1
+        go_on.set()
+        assert await staying == "done"
+        assert not engine._waiters
