@@ -9,6 +9,7 @@ import apsw
 from rapidfuzz.distance import OSA
 
 from nexus.memory.blocking import keys
+from nexus.memory.languages import DEFAULT
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.words import tokens
@@ -40,10 +41,13 @@ def entities_named(connection: apsw.Connection, question: Question) -> dict[str,
     }
     names = [span for span in spans if span and span not in _NO_NAMES]
     rows = connection.execute(SQL["aliases"], (json.dumps(names),))
-    return _with_families(connection, _collected((str(row[0]), str(row[1]), str(row[2])) for row in rows))
+    said = [(str(row[0]), str(row[1]), str(row[2])) for row in rows]
+    return _with_families(connection, _collected(said, question.language))
 
 
-def entities_misspelt(connection: apsw.Connection, words: Collection[str]) -> dict[str, Named]:
+def entities_misspelt(
+    connection: apsw.Connection, words: Collection[str], language: str = DEFAULT
+) -> dict[str, Named]:
     """The entities of which one of the words is an alias but for a slip."""
     found: list[tuple[str, str, str]] = []
     for word in (word.lower() for word in words if len(word) >= _SHORTEST_SLIP):
@@ -55,7 +59,7 @@ def entities_misspelt(connection: apsw.Connection, words: Collection[str]) -> di
         }
         rows = cast("Iterable[tuple[str, str, str]]", connection.execute(SQL["near_aliases"], given))
         found += [(word, entity_id, name) for alias, entity_id, name in rows if _is_slip(word, alias)]
-    return _with_families(connection, _collected(found))
+    return _with_families(connection, _collected(found, language))
 
 
 def narrowed_to(connection: apsw.Connection, entity: str) -> dict[str, Named]:
@@ -70,11 +74,11 @@ def _is_slip(word: str, alias: str) -> bool:
     return alike and OSA.distance(word, alias, score_cutoff=1) <= 1
 
 
-def _collected(rows: Iterable[tuple[str, str, str]]) -> dict[str, Named]:
+def _collected(rows: Iterable[tuple[str, str, str]], language: str) -> dict[str, Named]:
     found: dict[str, Named] = {}
     for said, entity_id, name in rows:
         before = found[entity_id].words if entity_id in found else frozenset[str]()
-        found[entity_id] = Named(name, before | frozenset(tokens(said)))
+        found[entity_id] = Named(name, before | frozenset(tokens(said, language)))
     return found
 
 

@@ -54,7 +54,7 @@ def build(
     lengths, pairs = np.zeros(len(items)), np.zeros(len(items))
     says = np.zeros((2, len(items)), bool)
     for row, item in enumerate(items):
-        text = counted(item.text)
+        text = counted(item.text, question.language)
         lengths[row] = text.length
         for term, j in column.items():
             counts[row, j] = text.counts.get(term, 0)
@@ -65,7 +65,7 @@ def build(
                 counts[row, column[word]] = max(1.0, counts[row, column[word]])
         pairs[row] = sum(text.holds_pair(pair) for pair in question.pairs)
         says[:, row] = text.says_time, text.says_number
-    names, spoken_by, by_named = _speakers(items, column)
+    names, spoken_by, by_named = _speakers(items, column, question.language)
     by_named |= np.array([item.subject_id in named for item in items], bool)
     return Pool(
         items=items,
@@ -82,14 +82,16 @@ def build(
         gist=np.array([cosine_of.get(item.id, (0.0, 0.0))[1] for item in items]),
         idf=np.array([idf.get(term, 0.0) for term in question.terms]),
         names=names,
-        name_term=_name_terms(names, column),
+        name_term=_name_terms(names, column, question.language),
         by_named=by_named,
     )
 
 
-def _speakers(items: list[Item], column: dict[str, int]) -> tuple[tuple[str, ...], Floats, Flags]:
+def _speakers(
+    items: list[Item], column: dict[str, int], language: str
+) -> tuple[tuple[str, ...], Floats, Flags]:
     parts = {
-        speaker: [word for word in tokens(speaker) if word not in function_words()]
+        speaker: [word for word in tokens(speaker, language) if word not in function_words(language)]
         for speaker in {item.speaker for item in items if item.speaker}
     }
     names = tuple(
@@ -103,10 +105,10 @@ def _speakers(items: list[Item], column: dict[str, int]) -> tuple[tuple[str, ...
     return names, spoken_by, np.array([item.speaker in names for item in items], bool)
 
 
-def _name_terms(names: tuple[str, ...], column: dict[str, int]) -> Flags:
+def _name_terms(names: tuple[str, ...], column: dict[str, int], language: str) -> Flags:
     flags = np.zeros(len(column), bool)
     for name in names:
-        for word in tokens(name):
+        for word in tokens(name, language):
             if word in column:
                 flags[column[word]] = True
     return flags

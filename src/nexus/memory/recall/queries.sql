@@ -10,6 +10,12 @@ SELECT coalesce(max(seq), 0) FROM facts
 -- name: newest_summary
 SELECT coalesce(max(seq), 0) FROM summaries
 
+-- name: newest_event_texts
+SELECT substr(content, 1, 300) FROM events WHERE content <> '' ORDER BY seq DESC LIMIT ?
+
+-- name: newest_fact_texts
+SELECT substr(fact, 1, 300) FROM facts ORDER BY seq DESC LIMIT ?
+
 -- name: events_matching
 SELECT count(*), min(seq) FROM (
   SELECT rowid AS seq FROM events_fts WHERE events_fts MATCH ? ORDER BY rowid DESC LIMIT ?

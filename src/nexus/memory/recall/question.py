@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from nexus.memory.languages import DEFAULT, mixture
 from nexus.memory.recall import dates
 from nexus.memory.recall.words import forms, function_words, tokens
 
@@ -27,6 +28,7 @@ class Question:
     """What was asked, as the arms and the features use it."""
 
     text: str
+    language: str  # what it is asked in: all texts are stemmed by its rules
     terms: tuple[str, ...]  # the distinct stemmed words that carry content
     forms: dict[str, str]  # each of them as it was written
     pairs: tuple[tuple[str, str], ...]  # neighbouring words, not both of them function words
@@ -43,20 +45,26 @@ def gist(question: Question, names: frozenset[str]) -> str:
     return " ".join(kept) or question.text
 
 
-def understand(text: str, now: datetime) -> Question:
-    """Read a question. Any text is one; one without content words keeps those that it has."""
+def understand(text: str, now: datetime, prior: str = DEFAULT) -> Question:
+    """Read a question. Any text is one; one without content words keeps those that it has.
+
+    `prior` is the language that is assumed if the text doesn't tell: the home's.
+    """
     text = text[:_LONGEST_QUESTION]
-    words = tokens(text)
-    content = [word for word in dict.fromkeys(words) if word not in function_words()]
+    language, *others = mixture(text, prior)
+    words = tokens(text, language)
+    empty = function_words(language, *others)
+    content = [word for word in dict.fromkeys(words) if word not in empty]
     pairs = [
         pair
         for pair in dict.fromkeys(itertools.pairwise(words))
-        if not (pair[0] in function_words() and pair[1] in function_words())
+        if not (pair[0] in empty and pair[1] in empty)
     ]
     terms = tuple((content or list(dict.fromkeys(words)))[:_MOST_TERMS])
-    written = forms(text)
+    written = forms(text, language)
     return Question(
         text=text,
+        language=language,
         terms=terms,
         forms={term: written[term] for term in terms},
         pairs=tuple(pairs[:_MOST_TERMS]),

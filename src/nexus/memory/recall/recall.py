@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from nexus import clock
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.vectors import Floats, Vectors
+from nexus.memory.languages import DEFAULT
 from nexus.memory.recall import arms, loading, pool, surroundings
 from nexus.memory.recall.deadline import Deadline, LateError
+from nexus.memory.recall.home_language import home_language
 from nexus.memory.recall.item import Answer, Item, Query, Sighting
 from nexus.memory.recall.order import Found, order
 from nexus.memory.recall.presets import preset
@@ -87,7 +89,7 @@ class Recall:
         return await self._gather(query, _deadline(query))
 
     async def _gather(self, query: Query, deadline: Deadline) -> Found:
-        search = self._search(query, deadline.part(_ARMS_SHARE))
+        search = self._search(query, deadline.part(_ARMS_SHARE), await home_language(self._ledgers))
         try:
             seen, late = await self._look(search)
             search.deadline = deadline.part(_FETCH_SHARE)
@@ -95,12 +97,12 @@ class Recall:
         finally:
             search.abandon()
 
-    def _search(self, query: Query, deadline: Deadline) -> Search:
+    def _search(self, query: Query, deadline: Deadline, language: str = DEFAULT) -> Search:
         now = self._now()
         return Search(
             ledgers=self._ledgers,
             vectors=self._vectors,
-            question=understand(query.text, now),
+            question=understand(query.text, now, language),
             query=query,
             scope=Scope.of(query, self.visible),
             limits=preset(query.budget),

@@ -88,7 +88,7 @@ class Search:
         unknown = await self._unknown_words()
 
         def work(connection: apsw.Connection) -> dict[str, Named]:
-            found = naming.entities_misspelt(connection, unknown)
+            found = naming.entities_misspelt(connection, unknown, self.question.language)
             found |= naming.entities_named(connection, self.question)
             return found | (naming.narrowed_to(connection, given) if given else {})
 

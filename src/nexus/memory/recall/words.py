@@ -1,8 +1,14 @@
-"""Text as the full-text index cuts it, so that words counted here are the words that it counts."""
+"""Text cut into words and stemmed by the rules of a language.
 
+Two texts are compared in one language, the question's: a word and its other forms must become the same
+stem on both sides, whatever language each text is in. English is stemmed as the full-text index stems.
+"""
+
+import re
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import cast
@@ -10,23 +16,7 @@ from typing import cast
 import apsw
 
 from nexus.ledgers.text import storable
-
-# Questions are made of these; alone they find everything and tell nothing apart.
-_FUNCTION_WORDS = """
-a about after again all also am an and any are as at be because been before being between both but by
-can could d did do does doing don down during each either few for from had has have having he her here
-hers him his how i if in into is it its just ll m many may me might mine more most much must my no nor
-not now of off on once only or other our ours out over own re s same shall she should so some such t
-than that the their theirs them then there these they this those through to too under until up us ve
-very was we were what when where which while who whom whose why will with would you your yours
-"""
-
-_TIME_WORDS = """
-yesterday today tomorrow tonight last next week weekend month year ago recently since monday tuesday
-wednesday thursday friday saturday sunday summer winter spring fall autumn january february march april
-may june july august september october november december
-"""
-_NUMBER_WORDS = "one two three four five six seven eight nine ten couple several once twice"
+from nexus.memory.languages import DEFAULT, detect, lexicon, stem
 
 # Speakers that are a part played, not a person: nobody asks for them by name.
 ROLE_WORDS = frozenset({"user", "assist", "assistant", "system", "agent", "bot", "tool", "human"})
@@ -35,26 +25,33 @@ _local = threading.local()
 # A message is about what its first part says; a log pasted into a chat must not stall a recall.
 _LONGEST_TEXT = 20_000
 
+# Scripts that are written without spaces: Thai, Lao, Burmese, Khmer, kana, Chinese characters.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
 
-def tokens(text: str) -> list[str]:
+
+def tokens(text: str, language: str = DEFAULT) -> list[str]:
     """The stemmed words of any text, in order."""
-    data = storable(text[:_LONGEST_TEXT]).encode()
-    found = _tokenizer()(
-        data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+    text = storable(text[:_LONGEST_TEXT])
+    if unspaced(text):
+        return [word for word, _ in _cut(text, language)]
+    porter = language == DEFAULT
+    found = _tokenizer(porter=porter)(
+        text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
     )
-    return cast("list[str]", found)
+    words = cast("list[str]", found)
+    return words if porter else [stem(word, language) for word in words]
 
 
-def forms(text: str) -> dict[str, str]:
+def forms(text: str, language: str = DEFAULT) -> dict[str, str]:
     """Each stemmed word of a text with the first form in which it was written.
 
     The index stems what it is asked for, and stemming twice is not stemming once: ask with the form.
     """
-    data = storable(text).encode()
     found: dict[str, str] = {}
-    cut = _tokenizer()(data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
-    for start, end, word in cast("list[tuple[int, int, str]]", cut):
-        found.setdefault(word, data[start:end].decode(errors="replace"))
+    for word, form in _cut(storable(text), language):
+        found.setdefault(word, form)
     return found
 
 
@@ -74,41 +71,91 @@ class Counted:
 
 
 @lru_cache(maxsize=4096)
-def counted(text: str) -> Counted:
-    """The words of a text, counted. What was asked about lately is remembered: talk stays on a topic."""
-    words = [sys.intern(word) for word in tokens(text)]
+def counted(text: str, language: str = DEFAULT) -> Counted:
+    """The words of a text, counted. What was asked about lately is remembered: talk stays on a topic.
+
+    Whether it names a time or a number, its own language tells.
+    """
+    words = [sys.intern(word) for word in tokens(text, language)]
     counts = Counter(words)
-    digits = [word for word in counts if word.isdigit()]
+    own = detect(text, language)
+    said = counts.keys() if own == language else set(tokens(text, own))
+    digits = [word for word in said if word.isdigit()]
     return Counted(
         counts=counts,
         length=len(words),
         order=f" {' '.join(words)} ",
-        says_time=not _time_words().isdisjoint(counts) or any(len(word) == 4 for word in digits),
-        says_number=bool(digits) or not _number_words().isdisjoint(counts),
+        says_time=not _time_words(own).isdisjoint(said) or any(len(word) == 4 for word in digits),
+        says_number=bool(digits) or not _number_words(own).isdisjoint(said),
     )
 
 
 @cache
-def _time_words() -> frozenset[str]:
-    return frozenset(tokens(_TIME_WORDS))
+def _time_words(language: str) -> frozenset[str]:
+    return frozenset(tokens(" ".join(lexicon(language).time_words), language))
 
 
 @cache
-def _number_words() -> frozenset[str]:
-    return frozenset(tokens(_NUMBER_WORDS))
+def _number_words(language: str) -> frozenset[str]:
+    return frozenset(tokens(" ".join(lexicon(language).number_words), language))
 
 
 @cache
-def function_words() -> frozenset[str]:
-    """Words that carry no content, stemmed."""
-    return frozenset(tokens(_FUNCTION_WORDS))
+def function_words(language: str = DEFAULT, *others: str) -> frozenset[str]:
+    """Words that carry no content, in a language and in others, as the first language stems them.
+
+    Questions are made of these; alone they find everything and tell nothing apart.
+    """
+    return frozenset(
+        word
+        for code in (language, *others)
+        for word in tokens(" ".join(lexicon(code).function_words), language)
+    )
 
 
-def _tokenizer() -> apsw.FTS5Tokenizer:
+def unspaced(text: str) -> bool:
+    """Whether a text holds words of a script that puts no spaces between them."""
+    return not text.isascii() and _UNSPACED.search(text) is not None
+
+
+def _cut(text: str, language: str) -> Iterator[tuple[str, str]]:
+    """Each word of a text: its stem, and as it was written."""
+    data = text.encode()
+    porter = language == DEFAULT
+    cut = _tokenizer(porter=porter)(data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
+    for start, end, word in cast("list[tuple[int, int, str]]", cut):
+        form = data[start:end].decode(errors="replace")
+        if unspaced(word):
+            yield from _pairs(form.lower(), language)
+        else:
+            yield (word if porter else stem(word, language)), form
+
+
+def _pairs(run: str, language: str) -> Iterator[tuple[str, str]]:
+    """A run of letters without spaces, cut into overlapping pairs: most words have two."""
+    end = 0
+    for match in _UNSPACED.finditer(run):
+        yield from _between(run[end : match.start()], language)
+        piece = match[0]
+        for start in range(max(1, len(piece) - 1)):
+            yield piece[start : start + 2], piece[start : start + 2]
+        end = match.end()
+    yield from _between(run[end:], language)
+
+
+def _between(piece: str, language: str) -> Iterator[tuple[str, str]]:
+    if piece:
+        yield stem(piece, language), piece
+
+
+def _tokenizer(*, porter: bool) -> apsw.FTS5Tokenizer:
     # A tokenizer belongs to a connection and a connection to one thread at a time.
-    found: apsw.FTS5Tokenizer | None = getattr(_local, "tokenizer", None)
+    found: dict[bool, apsw.FTS5Tokenizer] | None = getattr(_local, "tokenizers", None)
     if found is None:
-        _local.connection = apsw.Connection(":memory:")
-        found = _local.connection.fts5_tokenizer("porter", ["unicode61"])
-        _local.tokenizer = found
-    return found
+        _local.connection = connection = apsw.Connection(":memory:")
+        found = _local.tokenizers = {
+            True: connection.fts5_tokenizer("porter", ["unicode61"]),
+            # Stemmers need the accents.
+            False: connection.fts5_tokenizer("unicode61", ["remove_diacritics", "0"]),
+        }
+    return found[porter]

@@ -11,6 +11,7 @@ from nexus.automations.context import AutomationContext
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import injections
 from nexus.ledgers.runtime.injections import Sign
+from nexus.memory.languages import DEFAULT, mixture
 from nexus.memory.recall.words import counted, function_words
 from nexus.roles.memory_injection import wording
 
@@ -48,4 +49,4 @@ def _sign(id_: str, own: set[str], answer: str, said: set[str]) -> Sign | None:
 
 
 def _words(text: str) -> set[str]:
-    return set(counted(text).counts) - function_words()
+    return set(counted(text).counts) - function_words(DEFAULT, *mixture(text))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nexus.memory.languages import DEFAULT, mixture
 from nexus.memory.recall.words import function_words, tokens
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Evidence:
 
 def words(text: str) -> frozenset[str]:
     """The words of a text that carry content, stemmed."""
-    return frozenset(tokens(text)) - function_words()
+    return frozenset(tokens(text)) - function_words(DEFAULT, *mixture(text))
 
 
 def _share(own: frozenset[str], held: frozenset[str]) -> float:

@@ -1,0 +1,68 @@
+"""What Nexus knows about a language: `lexicon/<code>.toml`, one file for each.
+
+To add a language, add its file: the name of its Snowball stemmer, letters that give it away, and its
+function words, time words and number words in every inflection.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lexicon:
+    """The words of one language that say something about a sentence, not about the world."""
+
+    code: str  # ISO 639-1
+    stemmer: str = ""  # the name of its Snowball stemmer; empty if it has none
+    letters: frozenset[str] = frozenset()
+    function_words: frozenset[str] = frozenset()
+    time_words: frozenset[str] = frozenset()
+    number_words: frozenset[str] = frozenset()
+
+
+# Languages recognized by their script alone.
+_BY_SCRIPT = {
+    "ar": "arabic",
+    "el": "greek",
+    "fa": "persian",
+    "he": "",
+    "hi": "hindi",
+    "hy": "armenian",
+    "ja": "",
+    "ko": "",
+    "ta": "tamil",
+    "th": "",
+    "uk": "",
+    "zh": "",
+}
+
+
+@cache
+def lexicons() -> Mapping[str, Lexicon]:
+    """Every language that can be detected, by its code."""
+    found = {code: Lexicon(code=code, stemmer=stemmer) for code, stemmer in _BY_SCRIPT.items()}
+    for file in files("nexus.memory.languages").joinpath("lexicon").iterdir():
+        code, _, suffix = file.name.partition(".")
+        if suffix == "toml":
+            found[code] = _read(code, tomllib.loads(file.read_text("utf-8")))
+    return MappingProxyType(found)
+
+
+def lexicon(code: str) -> Lexicon:
+    """The lexicon of a language; an empty one if Nexus doesn't know the language."""
+    return lexicons().get(code) or Lexicon(code=code)
+
+
+def _read(code: str, fields: Mapping[str, str]) -> Lexicon:
+    return Lexicon(
+        code=code,
+        stemmer=fields["stemmer"],
+        letters=frozenset(fields["letters"]),
+        function_words=frozenset(fields["function_words"].split()),
+        time_words=frozenset(fields["time_words"].split()),
+        number_words=frozenset(fields["number_words"].split()),
+    )
