@@ -34,7 +34,7 @@ _DEADLINE_MS: Final = 10_000
     metavar="KINDS",
     help="Only these kinds: events, facts, observations, mental_models, episodes, entities.",
 )
-@click.option("--entity", help="Only what is about this entity: its id, or any of its names.")
+@click.option("--entity", help="Only what is about this entity: its id, any of its names, `me` or `my boss`.")
 @click.option("--channel", help="Only what was said on this channel.")
 @click.option("--after", metavar="TIME", help="Only what is from then on, as 2026-05-01.")
 @click.option("--before", metavar="TIME", help="Only what is from before then.")

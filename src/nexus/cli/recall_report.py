@@ -86,8 +86,20 @@ def _age(days: float) -> str:
     return "less than a day"
 
 
+def meant(answer: Answer) -> list[str]:
+    """Whom the question means, as it says it: my husband → Erik Sandell."""
+    said: dict[str, list[str]] = {}
+    for named in answer.named.values():
+        if named.name and named.said.lower() != named.name.lower():
+            names = said.setdefault(named.said, [])
+            names += [named.name] if named.name not in names else []
+    return [f"{words} → {', '.join(names)}" for words, names in said.items()]
+
+
 def _show_course(answer: Answer) -> None:
     click.echo()
+    for line in meant(answer):
+        click.echo(line)
     if answer.window:
         start, end = answer.window
         click.echo(f"Time meant: {start.date()} to {end.date()}")

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from nexus.errors import UsageError
+from nexus.memory.recall.naming import Named
 
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
@@ -122,4 +123,5 @@ class Answer:
     window: tuple[datetime, datetime] | None = None
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     considered: int = 0
+    named: dict[str, Named] = field(default_factory=dict[str, Named])  # whom the question means, by id
     answerable: float = 0.0  # how likely it is that anything here answers the question

@@ -13,7 +13,6 @@ from nexus import clock
 from nexus.memory.recall import surroundings
 from nexus.memory.recall.deadline import LateError
 from nexus.memory.recall.item import Item, Sighting
-from nexus.memory.recall.naming import narrowed_to
 from nexus.memory.recall.search import Search
 from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.surroundings import Stretch
@@ -86,9 +85,7 @@ async def _telling(search: Search) -> dict[str, float]:
 
 async def _about(search: Search, stretches: list[Stretch]) -> list[Stretch]:
     """Only what is tied to the entity that was asked for, or names it, may be an answer."""
-    family = await search.read(
-        search.ledgers.identity, lambda c: narrowed_to(c, cast("str", search.query.entity_id))
-    )
+    family = await search.narrowed()
     given = json.dumps(list(family))
     names = await search.read(
         search.ledgers.identity,

@@ -47,7 +47,9 @@ def order(
     rows = np.flatnonzero(found.pool.candidate)
     window = found.question.window
     if not len(rows):
-        return Answer(results=(), late_arms=found.late, window=window, timings_ms=found.timings_ms)
+        return Answer(
+            results=(), late_arms=found.late, window=window, timings_ms=found.timings_ms, named=found.entities
+        )
     with timed(found.timings_ms, "order"):
         learned, limits = ranker.load(), preset(query.budget)
         table = features.table(found.question, found.pool)
@@ -73,6 +75,7 @@ def order(
         window=window,
         timings_ms=found.timings_ms,
         considered=len(rows),
+        named=found.entities,
         answerable=answerable,
     )
 
@@ -133,9 +136,10 @@ def _reasons(ranked: selection.Ranked, found: Found, row: int, now: datetime) ->
     said = found.pool.counts[row] > 0
     seen = found.sightings.get(item.id, [])
     names = [name for name in found.pool.names if name == item.speaker]
-    known = [named.name for named in found.entities.values()]
+    known = [named.name for named in found.entities.values() if not named.is_owner]
     names += [name for name in known if name and name.lower() in item.text.lower()]
     about = found.entities.get(item.subject_id or "")
+    about = None if about and about.is_owner else about
     names += [about.name] if about and about.name else []
     return Reasons(
         arms={s.arm: (s.rank, s.score) for s in reversed(seen)} or {_NEIGHBOUR_ARM: (0, 0.0)},

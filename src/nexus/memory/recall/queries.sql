@@ -159,6 +159,34 @@ UNION
 SELECT normalized_name, id, canonical_name FROM entities
 WHERE normalized_name IN (SELECT value FROM json_each(?1))
 
+-- name: owner
+SELECT p.entity_id, e.canonical_name FROM persons AS p JOIN entities AS e ON e.id = p.entity_id WHERE p.is_owner
+
+-- name: called_like
+-- What the entities are called.
+SELECT normalized, entity_id FROM entity_aliases WHERE entity_id IN (SELECT value FROM json_each(?))
+UNION
+SELECT normalized_name, id FROM entities WHERE id IN (SELECT value FROM json_each(?1))
+
+-- name: canonical_names
+SELECT id, canonical_name FROM entities WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: types
+SELECT id, type FROM entities WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: facts_with_roles
+-- The shortest that hold the words come first: they say who somebody is and little else.
+SELECT f.seq, f.fact, f.source_entity_id, f.target_entity_id,
+       (SELECT group_concat(entity_id) FROM fact_entities WHERE fact_id = f.id)
+FROM facts_fts JOIN facts AS f ON f.seq = facts_fts.rowid
+WHERE facts_fts MATCH :match ORDER BY rank LIMIT :limit
+
+-- name: newest_facts_with_roles
+SELECT f.seq, f.fact, f.source_entity_id, f.target_entity_id,
+       (SELECT group_concat(entity_id) FROM fact_entities WHERE fact_id = f.id)
+FROM facts_fts JOIN facts AS f ON f.seq = facts_fts.rowid
+WHERE facts_fts MATCH :match ORDER BY facts_fts.rowid DESC LIMIT :limit
+
 -- name: near_aliases
 -- Aliases that begin or end like a word and are about as long.
 SELECT DISTINCT a.normalized, a.entity_id, e.canonical_name

@@ -108,6 +108,7 @@ class Recall:
             limits=preset(query.budget),
             deadline=deadline,
             now=now,
+            by_owner=self.visible.everything,
         )
 
     async def _look(self, search: Search) -> tuple[list[Sighting], list[str]]:
@@ -148,9 +149,8 @@ class Recall:
                 stretches = surroundings.within(stretches, scope)
             with timed(timings, "count"):
                 cosine = await self._cosine(search.embedded, [i.id for s in stretches for i in s.items])
-                built = await asyncio.to_thread(
-                    pool.build, search.question, stretches, cosine, idf, search.entities
-                )
+                others = {id_: named for id_, named in search.entities.items() if not named.is_owner}
+                built = await asyncio.to_thread(pool.build, search.question, stretches, cosine, idf, others)
         except LateError:
             late = [*late, "fetch"]
         return Found(

@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -24,6 +24,7 @@ from nexus.memory.recall.item import Query, Sighting
 from nexus.memory.recall.naming import Named
 from nexus.memory.recall.presets import Preset
 from nexus.memory.recall.question import Question, gist
+from nexus.memory.recall.referents import Referents
 from nexus.memory.recall.scope import Scope
 from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.timing import timed
@@ -50,6 +51,8 @@ class Search:
     limits: Preset
     deadline: Deadline
     now: datetime
+    # Whether the owner asks: "my" is somebody else's word otherwise.
+    by_owner: bool = True
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     embedded: Floats | None = None
     entities: dict[str, Named] = field(default_factory=dict[str, Named])
@@ -72,8 +75,12 @@ class Search:
         return await self._once("embed", self._embed)
 
     async def named(self) -> dict[str, Named]:
-        """The entities that the question names or was narrowed to."""
+        """The entities that the question names, means or was narrowed to; `Named.via` says how."""
         return await self._once("entities", self._entities)
+
+    async def narrowed(self) -> dict[str, Named]:
+        """The entities that the query was narrowed to: by id, by name, as `me` or as `my husband`."""
+        return await self._once("narrowed", self._narrowed)
 
     async def _embed(self) -> Floats:
         assert self.vectors is not None
@@ -84,16 +91,33 @@ class Search:
         return self.embedded
 
     async def _entities(self) -> dict[str, Named]:
-        given = self.query.entity_id
         unknown = await self._unknown_words()
 
         def work(connection: apsw.Connection) -> dict[str, Named]:
             found = naming.entities_misspelt(connection, unknown, self.question.language)
-            found |= naming.entities_named(connection, self.question)
-            return found | (naming.narrowed_to(connection, given) if given else {})
+            return found | naming.entities_named(connection, self.question)
 
-        self.entities = await self.read(self.ledgers.identity, work)
+        meant: dict[str, Named] = {}
+        if self.by_owner:
+            referents = Referents(self.ledgers, self.deadline)
+            meant = await referents.of(self.question.text, self.question.language)
+        self.entities = meant | await self.read(self.ledgers.identity, work) | await self.narrowed()
         return self.entities
+
+    async def _narrowed(self) -> dict[str, Named]:
+        given = self.query.entity_id
+        if given is None:
+            return {}
+        known = await self.read(self.ledgers.identity, lambda c: naming.narrowed_to(c, given))
+        if any(named.name for named in known.values()) or not self.by_owner:
+            return known
+        meant = await Referents(self.ledgers, self.deadline).of(given)
+        meant = {
+            id_: replace(named, via="filter")
+            for id_, named in meant.items()
+            if named.said.lower() == given.lower()
+        }
+        return meant or known
 
     async def _unknown_words(self) -> set[str]:
         """Words of the question that hardly anybody has used: one of them may be a name with a slip."""
@@ -168,7 +192,8 @@ async def _temporal_memory(search: Search) -> list[Sighting]:
 
 
 async def _graph(search: Search) -> list[Sighting]:
-    entities = await search.named()
+    # The owner is behind every question: what is new about them says nothing about this one.
+    entities = {id_: named for id_, named in (await search.named()).items() if not named.is_owner}
     if not entities:
         return []
     limit = search.limits.candidates

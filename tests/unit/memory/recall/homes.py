@@ -8,6 +8,7 @@ import apsw
 import numpy as np
 
 from nexus.ledgers import Ledgers, events, memory
+from nexus.memory.operations import Memory
 from nexus.memory.recall.words import tokens
 
 # What is found must not depend on what else the machine does.
@@ -31,6 +32,16 @@ class WordHashes:
 
     def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
         return self.embed(texts)
+
+
+async def own(opened: Ledgers, name: str, *aliases: str) -> str:
+    """Make somebody the owner of the home."""
+    entity_id = str(
+        (await Memory(opened).run("entity", {"name": name, "type": "Person", "alias": list(aliases)}))["id"]
+    )
+    statement = "UPDATE persons SET is_owner = 1 WHERE entity_id = ?"
+    await opened.identity.write(lambda c: c.execute(statement, (entity_id,)))
+    return entity_id
 
 
 async def say(

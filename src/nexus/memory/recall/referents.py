@@ -1,0 +1,271 @@
+"""Who is meant by "I", "my husband" or "the landlord": the owner, and whom facts say to have that role."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar, cast
+
+import apsw
+
+from nexus.ledgers import Ledgers
+from nexus.ledgers.text import match_any
+from nexus.memory.languages import DEFAULT
+from nexus.memory.recall.deadline import Deadline
+from nexus.memory.recall.naming import Named, aliases_of, spans, with_families
+from nexus.memory.recall.phrases import Phrase, Sentence
+from nexus.memory.recall.roles import Role, every_possessive, for_people, is_role, words_for
+from nexus.memory.recall.statements import SQL
+from nexus.memory.recall.words import tokens
+
+T = TypeVar("T")
+
+# Facts that are read to learn who has a role.
+_READ = 200
+_MOST_BEARERS = 8
+# Stray readings of a sentence are few beside those that name the right person.
+_STRAY = 0.2
+# How well something says who has a role: in so many words, from the other side, or of nobody in particular.
+_STATED, _INVERSE, _ALIAS, _LOOSE = 4, 3, 2, 1
+
+_LIFELESS = frozenset(
+    {
+        "company",
+        "organisation",
+        "organization",
+        "team",
+        "place",
+        "city",
+        "country",
+        "project",
+        "thing",
+        "event",
+    }
+)
+
+Names = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    seq: int
+    text: str
+    tied: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """What speaks for an entity's having a role."""
+
+    tier: int = 0
+    facts: int = 0
+    newest: int = 0
+    genders: set[str] = field(default_factory=set[str])
+
+    def add(self, tier: int, seq: int) -> None:
+        if tier > self.tier:
+            self.tier, self.facts = tier, 0
+        self.facts += tier == self.tier
+        self.newest = max(self.newest, seq)
+
+
+@dataclass(slots=True)
+class Referents:
+    """The people whom a question means without naming them, looked up for the owner of the home."""
+
+    ledgers: Ledgers
+    deadline: Deadline
+    _owner: dict[str, Named] = field(default_factory=dict[str, Named])
+
+    async def of(self, text: str, language: str = DEFAULT) -> dict[str, Named]:
+        """The owner, if the text speaks in the first person, and everybody whose role it names."""
+        owner, names = await self._identity(lambda c: (_owner(c), aliases_of(c, spans(text))))
+        self._owner = owner
+        sentence = Sentence(text, _without_roles_of(names, owner), frozenset(owner))
+        phrases = sentence.phrases()
+        found: dict[str, Named] = {}
+        if sentence.first_person is not None:
+            found = {
+                id_: Named(named.name, via="owner", said=sentence.first_person)
+                for id_, named in owner.items()
+            }
+        resolved: dict[int, frozenset[str]] = {}
+        for at in range(len(phrases)):
+            bearers = await self._resolved(phrases, at, resolved)
+            if bearers:
+                found |= await self._identity(
+                    partial(_named, phrase=phrases[at], bearers=bearers, language=language)
+                )
+        return found
+
+    async def _resolved(
+        self, phrases: list[Phrase], at: int, done: dict[int, frozenset[str]]
+    ) -> frozenset[str]:
+        """The entities that a phrase means; none if it names them itself."""
+        if at not in done:
+            done[at] = frozenset()
+            phrase = phrases[at]
+            if phrase.roles and phrase.definite:
+                holders = phrase.holders
+                if phrase.holder_phrase is not None:
+                    holders = await self._resolved(phrases, phrase.holder_phrase, done)
+                elif phrase.implied or not holders:
+                    holders = frozenset(self._owner)
+                if phrase.bearers:
+                    done[at] = phrase.bearers
+                    return frozenset()
+                done[at] = await self._bearers(holders, phrase.roles)
+        return done[at] if not phrases[at].bearers else frozenset()
+
+    async def _bearers(self, holders: frozenset[str], roles: tuple[Role, ...]) -> frozenset[str]:
+        if not holders:
+            return frozenset()
+        holders = frozenset(
+            await self._identity(lambda c: with_families(c, dict.fromkeys(holders, Named(""))))
+        )
+        for asked in (roles, tuple(wider for role in roles for wider in role.wider)):
+            if asked and (found := await self._known(holders, asked)):
+                return found
+        # A family calls the mother of a parent what the children call her.
+        up = tuple(Role("parent", role.gender) for role in roles if role.relation == "grandparent")
+        return await self._known(holders, up) if up else frozenset()
+
+    async def _known(self, holders: frozenset[str], roles: tuple[Role, ...]) -> frozenset[str]:
+        evidence: dict[str, _Evidence] = {}
+        if not holders.isdisjoint(self._owner):
+            for id_ in await self._identity(lambda c: _called(c, roles)):
+                evidence.setdefault(id_, _Evidence()).add(_ALIAS, 0)
+        names = await self._identity(lambda c: sorted({name for name, _ in _names(c, holders)}))
+        inverses = tuple(inverse for role in roles if (inverse := role.inverse))
+        words = match_any(words_for((*roles, *inverses)))
+        for query, match in (
+            ("facts_with_roles", f"({words}) AND ({match_any(names)})"),
+            ("newest_facts_with_roles", words),
+        ):
+            facts = await self._memory(partial(_facts, query=query, match=match))
+            for fact, phrase in await self._read(facts):
+                _weigh(evidence, fact, phrase, holders, roles)
+            if any(entry.tier > _LOOSE for entry in evidence.values()):
+                break
+        genders = {role.gender for role in roles}
+        right = {
+            id_: entry
+            for id_, entry in evidence.items()
+            if entry.tier
+            and id_ not in holders
+            and (None in genders or not entry.genders or entry.genders & genders)
+        }
+        if for_people(roles) and right:
+            kept = await self._identity(lambda c: _alive(c, right))
+            right = {id_: entry for id_, entry in right.items() if id_ in kept}
+        return _best(right)
+
+    async def _read(self, facts: list[_Fact]) -> list[tuple[_Fact, Phrase]]:
+        """The roles in each fact, with the names that it holds."""
+        told = {span for fact in facts for span in spans(fact.text, capitalized=True)}
+        tied = {id_ for fact in facts for id_ in fact.tied}
+        names = await self._identity(lambda c: _merged(aliases_of(c, told), _names(c, tied)))
+        return [
+            (fact, phrase)
+            for fact in facts
+            for phrase in Sentence(fact.text, _nearer(names, fact)).phrases(fact.tied)
+        ]
+
+    async def _identity(self, work: Callable[[apsw.Connection], T]) -> T:
+        return await self.ledgers.identity.read(self.deadline.guarded(work))
+
+    async def _memory(self, work: Callable[[apsw.Connection], T]) -> T:
+        return await self.ledgers.memory.read(self.deadline.guarded(work))
+
+
+def _weigh(
+    evidence: dict[str, _Evidence],
+    fact: _Fact,
+    phrase: Phrase,
+    holders: frozenset[str],
+    asked: tuple[Role, ...],
+) -> None:
+    if any(role.fits(want) for role in phrase.roles for want in asked):
+        if not phrase.holders.isdisjoint(holders):
+            tier = _STATED
+        elif not phrase.holders and phrase.holder_phrase is None:
+            tier = _LOOSE
+        else:
+            tier = 0
+        for id_ in phrase.bearers if tier else ():
+            evidence.setdefault(id_, _Evidence()).add(tier, fact.seq)
+    for role in phrase.roles:
+        for id_ in phrase.bearers if role.gender else ():
+            evidence.setdefault(id_, _Evidence()).genders.add(str(role.gender))
+    inverses = [inverse for role in phrase.roles if (inverse := role.inverse)]
+    if not phrase.bearers.isdisjoint(holders) and any(i.fits(want) for i in inverses for want in asked):
+        for id_ in phrase.holders:
+            evidence.setdefault(id_, _Evidence()).add(_INVERSE, fact.seq)
+
+
+def _alive(connection: apsw.Connection, ids: Iterable[str]) -> set[str]:
+    rows = connection.execute(SQL["types"], (json.dumps(list(ids)),))
+    return {str(id_) for id_, type_ in rows if str(type_).lower() not in _LIFELESS}
+
+
+def _best(evidence: dict[str, _Evidence]) -> frozenset[str]:
+    if not evidence:
+        return frozenset()
+    tier = max(entry.tier for entry in evidence.values())
+    kept = {id_: entry for id_, entry in evidence.items() if entry.tier == tier}
+    most = max(entry.facts for entry in kept.values())
+    ordered = sorted(kept.items(), key=lambda pair: -pair[1].newest)
+    return frozenset([id_ for id_, entry in ordered if entry.facts >= _STRAY * most][:_MOST_BEARERS])
+
+
+def _owner(connection: apsw.Connection) -> dict[str, Named]:
+    rows = connection.execute(SQL["owner"])
+    return with_families(connection, {str(id_): Named(str(name)) for id_, name in rows})
+
+
+def _named(
+    connection: apsw.Connection, phrase: Phrase, bearers: Iterable[str], language: str
+) -> dict[str, Named]:
+    rows = connection.execute(SQL["canonical_names"], (json.dumps(list(bearers)),))
+    role = phrase.said.split()[-1]
+    words = frozenset(tokens(role, language))
+    named = {str(id_): Named(str(name), words, via=f"role: {role}", said=phrase.said) for id_, name in rows}
+    return with_families(connection, named)
+
+
+def _called(connection: apsw.Connection, roles: Iterable[Role]) -> set[str]:
+    """Entities that have the role for an alias: Mum, my husband."""
+    words = words_for(roles)
+    said = [*words, *(f"{whose} {word}" for whose in every_possessive() for word in words)]
+    return {id_ for ids in aliases_of(connection, said).values() for id_ in ids}
+
+
+def _facts(connection: apsw.Connection, query: str, match: str) -> list[_Fact]:
+    rows = connection.execute(SQL[query], {"match": match, "limit": _READ})
+    return [
+        _Fact(seq, text, frozenset(id_ for id_ in (source, target, *(more or "").split(",")) if id_))
+        for seq, text, source, target, more in cast("list[tuple[int, str, str, str, str]]", rows.fetchall())
+    ]
+
+
+def _names(connection: apsw.Connection, ids: Iterable[str]) -> list[tuple[str, str]]:
+    rows = connection.execute(SQL["called_like"], (json.dumps(list(ids)),))
+    return [(str(name), str(id_)) for name, id_ in rows]
+
+
+def _merged(names: Names, more: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    merged = dict(names)
+    for name, id_ in more:
+        merged[name] = merged.get(name, frozenset()) | {id_}
+    return merged
+
+
+def _nearer(names: Names, fact: _Fact) -> Names:
+    """Of several with one name, those that the fact is tied to."""
+    return {name: ids & fact.tied or ids for name, ids in names.items()}
+
+
+def _without_roles_of(names: Names, owner: Mapping[str, Named]) -> Names:
+    """Others may call the owner Mum: asked by the owner, the word means somebody else."""
+    mine = frozenset(owner)
+    return {name: ids for name, ids in names.items() if ids - mine or not is_role(name)}

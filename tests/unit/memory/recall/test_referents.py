@@ -1,0 +1,141 @@
+"""A question means people whom it doesn't name: its asker, and those who are something to somebody."""
+
+import pytest
+
+from nexus.ledgers import Ledgers
+from nexus.memory.operations import Memory
+from nexus.memory.recall import Query, Recall, Visibility
+from nexus.memory.recall.naming import Named
+from unit.memory.recall.homes import LONG_MS, NOW, own
+
+_FAMILY = {
+    "Erik Sandell": "Erik Sandell is Nora's husband; they married in 2013.",
+    "Saga": "Saga is Nora and Erik's daughter, born in 2016.",
+    "Olle": "Olle is Nora and Erik's son.",
+    "Birgitta Lindqvist": "Birgitta Lindqvist is Nora's mother and lives in Umeå.",
+    "Göran Lindqvist": "Göran Lindqvist, Nora's father, died in 2017.",
+    "Deniz Aydin": "Deniz Aydin is Nora's boss at Fjordline.",
+    "Camilla Ek": "Saga's teacher is Camilla Ek.",
+    "Pixel": "Pixel is the family's cat.",
+}
+
+
+async def _family(opened: Ledgers) -> None:
+    await own(opened, "Nora Lindqvist", "Nora")
+    memory = Memory(opened)
+    for name, fact in _FAMILY.items():
+        await memory.run("entity", {"name": name, "type": "Person", "alias": [name.split()[0]]})
+        await memory.run("fact", {"about": name, "fact": fact})
+
+
+async def _named(
+    opened: Ledgers, text: str, *, entity: str | None = None, visible: Visibility | None = None
+) -> list[Named]:
+    recall = Recall(opened, None, now=lambda: NOW, visible=visible or Visibility())
+    answer = await recall.find(Query(text=text, budget="low", deadline_ms=LONG_MS, entity_id=entity))
+    return list(answer.named.values())
+
+
+async def _meant(opened: Ledgers, text: str) -> set[str]:
+    return {named.name for named in await _named(opened, text) if named.by_role}
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("What can't my husband drink?", {"Erik Sandell"}),
+        ("How did my dad die?", {"Göran Lindqvist"}),
+        ("Who fetches the kids on Monday?", {"Saga", "Olle"}),
+        ("Is my son protected against ticks?", {"Olle"}),
+        ("When is grandma's big birthday?", {"Birgitta Lindqvist"}),
+        ("What is the name of my daughter's teacher?", {"Saga", "Camilla Ek"}),
+        ("What drug does the cat get?", {"Pixel"}),
+        ("Wann hat mein Chef Urlaub?", {"Deniz Aydin"}),
+        ("¿Dónde vive mi madre?", {"Birgitta Lindqvist"}),
+        ("Quelle est la profession de mon mari ?", {"Erik Sandell"}),
+        ("Quando é que a minha filha faz anos?", {"Saga"}),
+    ],
+)
+async def test_a_role_means_whoever_has_it(opened: Ledgers, question: str, names: set[str]) -> None:
+    await _family(opened)
+    assert await _meant(opened, question) == names
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is Deniz's wife called?",  # nobody said
+        "How much child support is normal?",  # no child in particular
+        "How does one become a boss?",
+        "What kind of bread do I bake?",  # a German child, but English
+    ],
+)
+async def test_nobody_is_meant_where_no_fact_says_so(opened: Ledgers, question: str) -> None:
+    await _family(opened)
+    assert await _meant(opened, question) == set()
+
+
+@pytest.mark.parametrize(
+    ("fact", "question", "name"),
+    [
+        ("Tobias ist Johannas Bruder.", "Wie heißt mein Bruder?", "Tobias"),
+        ("Tobias ist seit 2015 der Lebensgefährte von Johanna.", "Was mag mein Freund?", "Tobias"),
+        ("El casero de Johanna es Tobias.", "¿Cuánto cobra mi casero?", "Tobias"),
+        ("Tobias, le frère de Johanna, paie un tiers.", "Que paie mon frère ?", "Tobias"),
+        ("O senhorio da Johanna é o Tobias, que mora no prédio.", "Onde mora o senhorio?", "Tobias"),
+        ("Johanna is Tobias's daughter.", "Where does my father live?", "Tobias"),
+        ("Johanna is married to Tobias.", "What does my husband eat?", "Tobias"),
+        ("Johanna sees the physiotherapist Tobias on Tuesdays.", "When is my physio?", "Tobias"),
+    ],
+)
+async def test_facts_say_it_in_the_languages_of_people(
+    opened: Ledgers, fact: str, question: str, name: str
+) -> None:
+    await own(opened, "Johanna")
+    memory = Memory(opened)
+    await memory.run("entity", {"name": "Tobias", "type": "Person"})
+    await memory.run("fact", {"about": "Tobias", "fact": fact})
+    assert await _meant(opened, question) == {name}
+
+
+async def test_an_unnamed_person_is_the_one_whom_the_fact_is_about(opened: Ledgers) -> None:
+    await own(opened, "Marcus")
+    memory = Memory(opened)
+    await memory.run("entity", {"name": "Colleen", "type": "Person"})
+    await memory.run(
+        "fact", {"about": "Marcus", "target": "Colleen", "fact": "Marcus calls his mother on Sundays."}
+    )
+    assert await _meant(opened, "When do I call my mother?") == {"Colleen"}
+
+
+async def test_an_alias_is_a_role_in_every_language(opened: Ledgers) -> None:
+    await own(opened, "Ruth")
+    await Memory(opened).run("entity", {"name": "Derek", "type": "Person", "alias": ["my husband"]})
+    assert await _meant(opened, "Was mochte mein Mann?") == {"Derek"}
+
+
+async def test_the_first_person_is_the_owner(opened: Ledgers) -> None:
+    await _family(opened)
+    for question in ("Which antibiotics must I not be given?", "Wo wohne ich?", "¿Qué no puedo comer?"):
+        (named,) = await _named(opened, question)
+        assert (named.name, named.via) == ("Nora Lindqvist", "owner")
+
+
+async def test_how_somebody_was_resolved_is_told(opened: Ledgers) -> None:
+    await _family(opened)
+    found = {named.name: named for named in await _named(opened, "Does my husband know Deniz?")}
+    assert (found["Erik Sandell"].via, found["Erik Sandell"].said) == ("role: husband", "my husband")
+    assert found["Deniz Aydin"].via == "name"
+
+
+async def test_the_words_of_a_guest_do_not_mean_the_owner(opened: Ledgers) -> None:
+    await _family(opened)
+    seen = Visibility(thread_ids=frozenset({"thr_guest"}))
+    assert await _named(opened, "What can't my husband drink?", visible=seen) == []
+
+
+@pytest.mark.parametrize(("entity", "name"), [("me", "Nora Lindqvist"), ("my husband", "Erik Sandell")])
+async def test_a_query_can_be_narrowed_to_a_role(opened: Ledgers, entity: str, name: str) -> None:
+    await _family(opened)
+    found = await _named(opened, "birthday", entity=entity)
+    assert {(named.name, named.via) for named in found} == {(name, "filter")}
