@@ -6,7 +6,7 @@ a request (an automation, a meeseeks) shares the very object. Cost and trace go 
 
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any, Final, Literal, Protocol
 
 from nexus import clock, ids
 from nexus.errors import UsageError
@@ -14,6 +14,28 @@ from nexus.errors import UsageError
 AccessLevel = Literal["owner", "known", "unknown"]
 Memory = Literal["none", "own", "all"]
 """What may be recalled: nothing, what was said in the same thread, or everything."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Visibility:
+    """The places whose contents may be seen. None means no limit; an empty set means nothing."""
+
+    channels: frozenset[str] | None = None
+    thread_ids: frozenset[str] | None = None
+    """Of a thread only what was said in it: what was concluded from it may rest on more."""
+
+    @property
+    def everything(self) -> bool:
+        return self.channels is None and self.thread_ids is None
+
+    @property
+    def nothing(self) -> bool:
+        return self.channels == frozenset() or self.thread_ids == frozenset()
+
+
+EVERYTHING: Final = Visibility()
+"""What the owner of the home may see."""
+NOTHING: Final = Visibility(channels=frozenset(), thread_ids=frozenset())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +79,22 @@ class Access:
     def within(self, asked: "Access") -> "Access":
         """What is both held here and asked for."""
         return self.narrowed(tools=asked.tools, directories=asked.directories, network=asked.network)
+
+    def visibility(self, thread_id: str | None, *, in_company: bool = False) -> Visibility:
+        """What of the memory a run may know that works in a thread. No other place decides this.
+
+        In company, where others than the owner speak too, nobody sees more than the thread.
+        """
+        if self.memory == "none":
+            return NOTHING
+        if self.memory == "all" and not in_company:
+            return EVERYTHING
+        return Visibility(thread_ids=frozenset(filter(None, [thread_id])))
+
+    def hears(self, thread_id: str | None, said_in: str | None) -> bool:
+        """Whether a run that works in a thread may be shown what was said in that or another thread."""
+        is_there = thread_id is not None and said_in == thread_id
+        return is_there or self.visibility(thread_id).everything
 
     def may_call(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
@@ -113,6 +151,15 @@ class Agent:
     session_label: str = ""
 
 
+class Party(Protocol):
+    """On whose behalf something was done, and with which rights."""
+
+    @property
+    def principal_id(self) -> str | None: ...
+    @property
+    def access(self) -> Access: ...
+
+
 @dataclass(kw_only=True)
 class Request:
     """One piece of work, from the message that caused it to its answer."""
@@ -134,6 +181,16 @@ class Request:
 
     def __post_init__(self) -> None:
         self.root_request_id = self.root_request_id or self.request_id
+
+    def has_rights_of(self, other: Party) -> bool:
+        """Whether another request acts for the same principal with the same access, or both for the owner."""
+        if self.access.level == other.access.level == "owner":
+            return True
+        return (self.principal_id, self.access) == (other.principal_id, other.access)
+
+    def may_know_all_of(self, other: Party) -> bool:
+        """Whether everything that another request was shown and found may be shown here too."""
+        return self.access.level == "owner" or self.has_rights_of(other)
 
     def child(self, *, content: str, agent: Agent, access: Access | None = None) -> "Request":
         """The request of a worker: same root, same principal, access no wider than this one's."""

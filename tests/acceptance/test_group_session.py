@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from apps import send, settings
-from memory_writers import bash, quiet, rows
+from memory_writers import bash, is_reflection, is_writer, quiet, rows, with_writer
 from nexus.app import App
 from nexus.config import ToolsConfig
 from nexus.home import Home
@@ -212,3 +212,128 @@ async def test_a_guest_does_not_hear_of_the_owners_workers(
     assert "salary" not in str(told).replace(worker, "")
     assert SECRET not in str(told)
     assert all("no worker" in str(each) for (each,) in told[2:])
+
+
+async def test_a_guests_run_is_not_shown_what_the_owners_tools_found(
+    home: Home, server: ModelServer, notes: Path
+) -> None:
+    look = [bash(f"cat {notes}/salary.txt"), ToolCall("recall", {"query": "Where is the safe?"})]
+    server.script(Turn("", look), "I looked it up.", "Hello Sam", "You are welcome")
+    async with group(home, server, notes) as app:
+        await acquainted(app)
+        await app.memory.run("fact", {"fact": "The safe is behind the painting SAFE-4711"})
+        await receive(app, owner("Check my salary and the safe"))
+        await receive(app, guest("What did it say?"))
+        await receive(app, owner("Thank you"))
+    mine, found, theirs, last = server.requests
+    assert SECRET in str(found.json)
+    assert "SAFE-4711" in str(found.json)
+    for hidden in (SECRET, "SAFE-4711", str(notes)):
+        assert hidden not in str(theirs.json)
+    told = texts_of(theirs)
+    assert '<message sender="@boss" trust="owner">\nCheck my salary and the safe\n</message>' in told[0]
+    assert told[1] == "I looked it up."
+    assert theirs.json["system"] == mine.json["system"], "what everybody shares is still read from the cache"
+    assert SECRET in str(last.json), "the owner goes on where the owner was"
+
+
+async def test_a_guest_in_a_granted_session_hears_nothing_of_another_thread(
+    home: Home, server: ModelServer, notes: Path
+) -> None:
+    server.script("The plan is a SURPRISE", "Hello Sam", "Sam, it is me again")
+    async with group(home, server, notes) as app:
+        await acquainted(app, Granted(sessions=("main",)))
+        await (await app.say("Plan the party")).result()
+        theirs = replace(guest("What is planned?"), session_label="main")
+        await receive(app, theirs)
+        await receive(app, replace(theirs, content="And now?"))
+    assert len(texts_of(server.requests[1])) == 1
+    assert "Hello Sam" in texts_of(server.requests[2])
+    assert not any("party" in str(request.json) for request in server.requests[1:])
+
+
+async def test_a_guest_who_may_recall_everything_still_sees_no_tool_results(
+    home: Home, server: ModelServer, notes: Path
+) -> None:
+    server.script(Turn("", [bash(f"cat {notes}/salary.txt")]), "It is a SURPRISE", "Hello Sam")
+    async with group(home, server, notes) as app:
+        await acquainted(app, Granted(memory="all", sessions=("main",)))
+        await (await app.say("Look it up")).result()
+        await receive(app, replace(guest("What is planned?"), session_label="main"))
+    assert texts_of(server.requests[-1])[1] == "It is a SURPRISE"
+    assert SECRET not in str(server.requests[-1].json)
+
+
+async def test_when_rights_are_taken_away_earlier_results_are_no_longer_shown(
+    home: Home, server: ModelServer, notes: Path
+) -> None:
+    server.script(Turn("", [bash(f"cat {notes}/salary.txt")]), "I have read it", "Sorry")
+    async with group(home, server, notes) as app:
+        granted = Granted(tools=("bash",), directories=(str(notes),))
+        sam = await acquainted(app, granted)
+        await receive(app, guest("Read it"))
+        await app.ledgers.identity.write(partial(grants.grant, entity_id=sam, granted=Granted(), by="test"))
+        await receive(app, guest("Read it to me again"))
+    assert SECRET in str(server.requests[1].json)
+    assert SECRET not in str(server.requests[2].json)
+    assert "I have read it" in texts_of(server.requests[2])
+
+
+async def test_a_summary_stands_in_for_those_only_whose_rights_it_was_made_with(
+    home: Home, server: ModelServer, notes: Path
+) -> None:
+    long = "word " * 1_500
+    read = Turn("", [bash(f"cat {notes}/salary.txt")])
+
+    def is_mine(request: ModelRequest) -> bool:
+        return any(text in str(request.json) for text in (SECRET, "OWNERS SUMMARY"))
+
+    server.when(lambda r: "Sum up the conversation" in r.last_user).always(
+        lambda r: Turn("OWNERS SUMMARY" if is_mine(r) else "GUESTS SUMMARY")
+    )
+    server.when(lambda r: "Check my salary" in r.last_user).script(read)
+    server.always(lambda r: Turn(f"Noted. {long}"))
+    config = replace(settings(server, context_tokens=9_000), tools=ToolsConfig(directories=(str(notes),)))
+    async with App(home, config) as app:
+        await acquainted(app)
+        await receive(app, owner("Check my salary"))
+        for number in range(4):
+            await receive(app, owner(f"Owner {number}"))
+            await receive(app, guest(f"Guest {number}"))
+    by_owner = [r for r in server.requests if r.last_user.endswith("Owner 3")]
+    by_guest = [r for r in server.requests if "Guest 3" in r.last_user]
+    sums = [r for r in server.requests if "Sum up the conversation" in r.last_user]
+    assert "OWNERS SUMMARY" in str(by_owner[-1].json)
+    assert "GUESTS SUMMARY" not in str(by_owner[-1].json)
+    assert "GUESTS SUMMARY" in str(by_guest[-1].json)
+    assert "OWNERS SUMMARY" not in str(by_guest[-1].json)
+    assert SECRET not in str(by_guest[-1].json)
+    assert {SECRET in str(r.json) for r in sums} == {True, False}
+
+
+async def test_the_writer_of_a_guests_turn_sees_no_more_than_the_guest(
+    home: Home, server: ModelServer, notes: Path
+) -> None:
+    server.when(is_reflection).always("Nothing learned")
+    server.when(is_writer).always("Nothing to remember")
+    server.script(Turn("", [bash(f"cat {notes}/salary.txt")]), "I looked it up.", "Hello Sam")
+    config = replace(with_writer(server), tools=ToolsConfig(directories=(str(notes),)))
+    async with App(home, config) as app:
+        await acquainted(app)
+        await receive(app, owner("Check my salary"))
+        await quiet(app)
+        await receive(app, guest("What did it say?"))
+        await quiet(app)
+    mine, theirs = [request for request in server.requests if is_writer(request)]
+    assert SECRET in str(mine.json)
+    assert SECRET not in str(theirs.json)
+
+
+def texts_of(request: ModelRequest) -> list[str]:
+    """The texts of a conversation, one for each message."""
+    found: list[str] = []
+    for message in request.json["messages"]:
+        content = message["content"]
+        parts = [{"text": content}] if isinstance(content, str) else content
+        found.append("".join(str(part.get("text", "")) for part in parts))
+    return found

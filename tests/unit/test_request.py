@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus.request import Access, Agent, Event, Grant, Request
+from nexus.request import EVERYTHING, Access, Agent, Event, Grant, Request, Visibility
 
 _HELD = Access(
     level="owner",
@@ -78,3 +78,31 @@ def _right(access: Access, path: str) -> int:
     over = [grant for grant in access.directories if PurePosixPath(path).is_relative_to(grant.path)]
     over.sort(key=lambda grant: len(PurePosixPath(grant.path).parts))
     return 1 + over[-1].writable if over else 0
+
+
+def test_what_may_be_known_follows_from_the_memory_that_was_granted() -> None:
+    own = Visibility(thread_ids=frozenset({"thr_1"}))
+    assert Access(memory="all").visibility("thr_1") == EVERYTHING
+    assert Access(memory="all").visibility("thr_1", in_company=True) == own
+    assert Access(memory="own").visibility("thr_1") == own
+    assert Access(memory="own").visibility(None).nothing
+    assert Access(memory="none").visibility("thr_1").nothing
+
+
+def test_what_was_said_is_heard_in_its_own_thread_or_where_everything_may_be_known() -> None:
+    assert Access(memory="none").hears("thr_1", "thr_1")
+    assert not Access(memory="own").hears("thr_1", "thr_2")
+    assert not Access(memory="own").hears(None, None)
+    assert Access(memory="all").hears("thr_1", "thr_2")
+
+
+def test_rights_are_the_same_for_one_principal_with_one_access_only() -> None:
+    guest = Access(level="known", memory="own")
+    asked = Request(event=Event(content=""), principal_id="ent_1", access=guest)
+    other = Request(event=Event(content=""), principal_id="ent_2", access=guest)
+    wider = Request(event=Event(content=""), principal_id="ent_1", access=_HELD)
+    assert asked.has_rights_of(asked)
+    assert not asked.has_rights_of(other)
+    assert not asked.may_know_all_of(wider)
+    assert wider.may_know_all_of(asked)
+    assert not wider.has_rights_of(asked)

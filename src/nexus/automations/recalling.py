@@ -73,9 +73,9 @@ def _query(request: Request, question: str, options: dict[str, Any]) -> Query:
     budget = options.get("budget", "low")
     if budget not in get_args(Budget):
         raise AutomationError(f"{budget!r} is not a budget", hint="Use low, mid or high.")
-    if request.access.memory == "none":
+    visible = request.access.visibility(request.event.thread_id)
+    if visible.nothing:
         raise AutomationError("Nothing may be recalled on behalf of this request")
-    own = frozenset(filter(None, [request.event.thread_id]))
     return Query(
         text=question,
         kinds=_kinds(options.get("kinds")),
@@ -83,7 +83,7 @@ def _query(request: Request, question: str, options: dict[str, Any]) -> Query:
         time_after=_moment(options.get("since")),
         time_before=_moment(options.get("until")),
         unjudged=not options.get("judged", True),
-        thread_ids=None if request.access.memory == "all" else own,
+        thread_ids=visible.thread_ids,
         channel=options.get("channel"),
         max_results=int(options.get("limit", 10)),
         max_tokens=int(options.get("max_tokens", 2_000)),

@@ -15,12 +15,13 @@ from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.records import Journal, Message
 from nexus.broker.queue import Turn
 from nexus.broker.streams import Stream, Streams
-from nexus.context import AssembledContext, budget, compaction
+from nexus.context import AssembledContext, budget, compaction, history
 from nexus.errors import AgentError, ModelRefusedError
-from nexus.ledgers.agents import history, sessions, turns
+from nexus.ledgers.agents import sessions, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import usage
+from nexus.request import Request
 
 MakeJob = Callable[[str, Sequence[StoredMessage], OpenTurn, Stream], loop.Job]
 """The job of asking this conversation's model something, without tools that do anything."""
@@ -30,9 +31,18 @@ _TRIES = 5
 
 
 async def compact(
-    turn: Turn, context: AssembledContext, streams: Streams, make: MakeJob, *, budget_tokens: int
+    turn: Turn,
+    request: Request,
+    context: AssembledContext,
+    streams: Streams,
+    make: MakeJob,
+    *,
+    budget_tokens: int,
 ) -> None:
-    """Sum the older part of a session up, where the next call of the model would be too long."""
+    """Sum up the older part of a session if the next call of the model would be too long.
+
+    It covers what the run's principal may know, and stands in for that in runs with the same rights only.
+    """
     if context.fork_of is not None:
         # A new fork has a past before it has a turn.
         await turn.ledgers.agents.write(
@@ -44,7 +54,7 @@ async def compact(
                 fork_through=context.fork_through,
             )
         )
-    through = await turn.decide("compaction", _through, turn, context, budget_tokens)
+    through = await turn.decide("compaction", _through, turn, request, context, budget_tokens)
     if through is None:
         return
     opened = await turn.ledgers.agents.write(
@@ -57,7 +67,7 @@ async def compact(
             summarises_through=through,
         )
     )
-    past = await turn.ledgers.agents.read(partial(history.before, turn=opened))
+    past = await history.before(turn.ledgers, request, context.session_label, opened)
     # Nobody reads along: subscribers of the run wait for its answer.
     name = f"{turn.execution.id}.summary"
     with closing(streams.open(name)) as stream:
@@ -78,13 +88,16 @@ async def compact(
     await turn.ledgers.agents.write(partial(turns.end, turn_id=opened.id, status="done"))
 
 
-async def _through(turn: Turn, context: AssembledContext, budget_tokens: int) -> int | None:
+async def _through(turn: Turn, request: Request, context: AssembledContext, budget_tokens: int) -> int | None:
     """The last turn to sum up; None where the conversation fits."""
-    past = await turn.ledgers.agents.read(partial(history.load, session_label=context.session_label))
+    past = await history.load(turn.ledgers, request, context.session_label)
     sizes = compaction.sizes(past)
     reported = await turn.ledgers.runtime.read(
         partial(
-            usage.last_of_session, session_label=context.session_label, but_of_execution=turn.execution.id
+            usage.last_of_session,
+            session_label=context.session_label,
+            but_of_execution=turn.execution.id,
+            request_id=request.request_id,
         )
     )
     estimated = (

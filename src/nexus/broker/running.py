@@ -22,9 +22,9 @@ from nexus.broker.tools import Call, Context, Sandbox, Tool
 from nexus.broker.tools import Grant as SandboxGrant
 from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import Config
-from nexus.context import AssembledContext
+from nexus.context import AssembledContext, history
 from nexus.errors import AgentError, NexusError, ToolError
-from nexus.ledgers.agents import history, tool_calls, turns
+from nexus.ledgers.agents import tool_calls, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import requests, usage
@@ -146,6 +146,7 @@ class AgentRun:
             context = AssembledContext.from_json(await self._turn.step("worker:pre_execution", hooked))
         await compact(
             self._turn,
+            request,
             context,
             self._parts.streams,
             partial(self._job, request, context),
@@ -171,7 +172,7 @@ class AgentRun:
         self, request: Request, context: AssembledContext, opened: OpenTurn, stream: Stream
     ) -> Result:
         journal = self._journal(request, context, opened, context.event_id)
-        before = await self._ledgers.agents.read(partial(history.before, turn=opened))
+        before = await history.before(self._ledgers, request, context.session_label, opened)
         job = replace(
             self._job(request, context, context.user_turn(), before.messages, opened, stream),
             journal=journal,
@@ -302,7 +303,10 @@ class AgentRun:
 
 
 def _exact(message: StoredMessage) -> str:
-    return message.parts_json or stored_messages.noted(message.content)
+    if message.parts_json:
+        return message.parts_json
+    stand_in = stored_messages.noted if message.role == "assistant" else stored_messages.asked
+    return stand_in(message.content)
 
 
 def _limits(config: Config, context: AssembledContext) -> Limits:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from nexus import clock
 from nexus.context.assembled import AssembledContext
 from nexus.context.prompt import system_prompt
-from nexus.context.wrapping import wrapped
+from nexus.context.wrapping import quoted, wrapped
 from nexus.home import Home
 from nexus.request import Request
 
@@ -47,7 +47,7 @@ def _attributed(request: Request, task: str) -> str:
     is_quoted = request.parent_request_id is None and request.event.content == task
     if request.access.level == "owner" or not is_quoted:
         return task
-    return wrapped("message", task, sender=request.event.sender_id or "unknown", trust=request.access.level)
+    return quoted(task, sender=request.event.sender_id, trust=request.access.level)
 
 
 def _situation(request: Request, now: clock.Clock) -> str:

@@ -14,7 +14,7 @@ from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
-from nexus.request import Agent, Event, Request
+from nexus.request import Access, Agent, Event, Request
 from nexus.testing import (
     HttpError,
     ModelRequest,
@@ -179,7 +179,11 @@ async def test_a_fork_of_a_long_conversation_is_summed_up_before_its_first_answe
     async with app_on(home, server) as app:
         await talk(app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out")
     async with app_on(home, server, context_tokens=_FORK_BUDGET_TOKENS) as app:
-        request = Request(event=Event(content="Where is the tea?"), agent=Agent(session_label="fork"))
+        request = Request(
+            event=Event(content="Where is the tea?"),
+            agent=Agent(session_label="fork"),
+            access=Access(level="owner"),
+        )
         await app.ledgers.runtime.write(partial(requests.create, request=request))
         context = await app.broker.assemble_context(
             request, session_label="fork", task="Where is the tea?", fork_of="main"

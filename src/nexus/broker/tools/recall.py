@@ -8,7 +8,7 @@ from nexus import clock
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError, UsageError
-from nexus.memory.recall import EVERYTHING, Answer, Query, Recall, Result, Visibility, kinds
+from nexus.memory.recall import Answer, Query, Recall, Result, Visibility, kinds
 from nexus.request import Request
 
 _BUDGETS = ("low", "mid", "high")
@@ -38,11 +38,11 @@ def recall_tool(ask: Ask) -> Tool:
 
 
 def visible_to(request: Request) -> Visibility:
-    """What of the memory a request may see. Nothing that is said in it can widen that."""
-    if request.access.memory == "none":
+    """What of the memory a request may see; a `ToolError` where that is nothing."""
+    visible = request.access.visibility(request.event.thread_id)
+    if visible.nothing:
         raise ToolError("Nothing may be recalled on behalf of this request")
-    own = frozenset(filter(None, [request.event.thread_id]))
-    return EVERYTHING if request.access.memory == "all" else Visibility(thread_ids=own)
+    return visible
 
 
 def _query(arguments: Arguments) -> Query:

@@ -1,5 +1,6 @@
 """The history of a session, as a model is to see it: forks and summaries resolved, nothing left dangling."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -24,6 +25,8 @@ class Turn:
     position: int
     status: str
     messages: tuple[StoredMessage, ...]
+    request_id: str | None = None
+    execution_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,25 +47,40 @@ class _Row:
     status: str
     error: str | None
     turn_position: int
+    request_id: str | None
+    execution_id: str | None
     message: StoredMessage
 
 
-def before(connection: apsw.Connection, turn: OpenTurn) -> History:
-    """What a turn builds on. It is the same whenever it is asked for again."""
-    return _load(connection, turn.session_id, turn.first_position)
+def before(connection: apsw.Connection, turn: OpenTurn, made_by: Sequence[str] | None = None) -> History:
+    """What a turn builds on. It is the same whenever it is asked for again.
+
+    Only summaries that were made for the requests `made_by` stand in for older turns; None: any.
+    """
+    return _load(connection, turn.session_id, turn.first_position, made_by)
 
 
-def load(connection: apsw.Connection, session_label: str) -> History:
-    """All of a session so far; empty for one that is not known."""
+def load(connection: apsw.Connection, session_label: str, made_by: Sequence[str] | None = None) -> History:
+    """All of a session so far, as `before`; empty for one that is not known."""
     session = sessions.get(connection, session_label)
-    return History() if session is None else _load(connection, session.id, _EVERYTHING)
+    return History() if session is None else _load(connection, session.id, _EVERYTHING, made_by)
 
 
-def _load(connection: apsw.Connection, session_id: str, until: int) -> History:
+def summarisers(connection: apsw.Connection, session_label: str) -> list[str]:
+    """The requests for which a session, or one that it was forked from, was summed up."""
+    session = sessions.get(connection, session_label)
+    if session is None:
+        return []
+    rows = connection.execute(sql.queries("agents")["summarisers"], {"session_id": session.id})
+    return [cast("str", row[0]) for row in rows]
+
+
+def _load(connection: apsw.Connection, session_id: str, until: int, made_by: Sequence[str] | None) -> History:
     queries = sql.queries("agents")
     bounds: dict[str, Any] = {"session_id": session_id, "before": until}
     summary, after = (), -1
-    newest = connection.execute(queries["newest_summary"], bounds).fetchone()
+    makers = None if made_by is None else json.dumps(list(made_by))
+    newest = connection.execute(queries["newest_summary"], {**bounds, "made_by": makers}).fetchone()
     if newest is not None:
         turn_id, after = cast("tuple[str, int]", newest)
         rows = connection.execute(queries["messages_of_turn"], (turn_id,))
@@ -70,7 +88,7 @@ def _load(connection: apsw.Connection, session_id: str, until: int) -> History:
         # The question and the answer: what a model tried with tools in between is not part of the summary.
         summary = (said[0], said[-1]) if len(said) > 1 else tuple(said)
     rows = connection.execute(queries["history"], {**bounds, "after": after})
-    found = [_Row(row[0], row[1], row[2], _message(row[3:])) for row in cast("Any", rows)]
+    found = [_Row(row[0], row[1], row[2], row[3], row[4], _message(row[5:])) for row in cast("Any", rows)]
     return History(
         summary=summary,
         turns=tuple(
@@ -85,7 +103,13 @@ def _turn(rows: Sequence[_Row]) -> Turn:
     first, messages = rows[0], [row.message for row in rows]
     if first.status != "done":
         messages = _mended(messages, _note(first.status, first.error))
-    return Turn(position=first.turn_position, status=first.status, messages=tuple(messages))
+    return Turn(
+        position=first.turn_position,
+        status=first.status,
+        messages=tuple(messages),
+        request_id=first.request_id,
+        execution_id=first.execution_id,
+    )
 
 
 def _mended(messages: list[StoredMessage], note: str) -> list[StoredMessage]:

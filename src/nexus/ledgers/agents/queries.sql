@@ -138,8 +138,20 @@ WITH RECURSIVE line (session_id, until) AS (
 SELECT turn.id, turn.summarises_through
 FROM line JOIN agent_turns AS turn ON turn.session_id = line.session_id
 WHERE turn.kind = 'summary' AND turn.status = 'done' AND turn.summarises_through IS NOT NULL
+  AND (:made_by IS NULL OR turn.request_id IN (SELECT value FROM json_each(:made_by)))
   AND EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until)
 ORDER BY turn.position DESC LIMIT 1
+
+-- name: summarisers
+WITH RECURSIVE line (session_id) AS (
+  SELECT :session_id
+  UNION
+  SELECT fork.parent_session_id FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
+  WHERE fork.forked_at_position IS NOT NULL
+)
+SELECT DISTINCT turn.request_id
+FROM line JOIN agent_turns AS turn ON turn.session_id = line.session_id
+WHERE turn.kind = 'summary' AND turn.request_id IS NOT NULL
 
 -- name: failed_summaries
 SELECT count(*) FROM agent_turns AS turn
@@ -175,8 +187,8 @@ WITH RECURSIVE line (session_id, until) AS (
   FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
   WHERE fork.forked_at_position IS NOT NULL
 )
-SELECT turn.status, turn.error, turn.position, message.id, message.turn_id, message.position, message.role,
-       message.content, message.parts_json, message.model, message.event_id, message.created_at
+SELECT turn.status, turn.error, turn.position, turn.request_id, turn.execution_id, message.id,
+       message.turn_id, message.position, message.role, message.content, message.parts_json, message.model, message.event_id, message.created_at
 FROM line
 JOIN agent_turns AS turn
   ON turn.session_id = line.session_id AND turn.position > :after AND turn.kind = 'exchange'

@@ -156,6 +156,26 @@ def interrupted_by(connection: apsw.Connection, execution_id: str) -> list[str]:
     return [cast("str", row[0]) for row in rows]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """A message that a run answered."""
+
+    event_id: str
+    trust: str
+    """The access level of its sender."""
+
+
+def said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[str, list[Said]]:
+    """The messages that some runs answered, those that they took included, in order."""
+    found: dict[str, list[Said]] = {}
+    given = {"ids": json.dumps(list(execution_ids))}
+    for run, event_id, trust in cast(
+        "Any", connection.execute(sql.queries("runtime")["said_to_runs"], given)
+    ):
+        found.setdefault(run, []).append(Said(event_id=event_id, trust=trust))
+    return found
+
+
 def begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
     """The runs of a session after another one, but for those that were cancelled or answered by others."""
     rows = connection.execute(sql.queries("runtime")["begun_in_session"], (session_label, after))

@@ -120,6 +120,21 @@ SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, ses
        depth, access_json, stage, status, error, created_at, ended_at
 FROM requests WHERE id = ?
 
+-- name: requests_by_id
+SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, session_label, principal_id, role,
+       depth, access_json, stage, status, error, created_at, ended_at
+FROM requests WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: said_to_runs
+-- The messages that each of some runs answered, with what their senders were to the home; not what workers
+-- reported.
+SELECT coalesce(e.taken_by, e.id), json_extract(e.input_json, '$.context.event_id') AS event_id,
+       coalesce(json_extract(r.access_json, '$.level'), 'unknown')
+FROM executions AS e JOIN requests AS r ON r.id = e.request_id
+WHERE (e.id IN (SELECT value FROM json_each(:ids)) OR e.taken_by IN (SELECT value FROM json_each(:ids)))
+  AND json_extract(e.input_json, '$.context.event_id') IS NOT NULL
+ORDER BY e.rowid
+
 -- name: requests_of_runs
 -- The requests that each of some runs answered: its own, and those that were collected into it. What a worker
 -- was given to do goes back to the message at its root.
@@ -299,7 +314,12 @@ ORDER BY r.ended_at, r.id LIMIT 50
 -- name: last_usage_of_session
 SELECT u.input_tokens + u.cache_read_tokens + u.cache_write_tokens + u.output_tokens
 FROM usage AS u JOIN executions AS e ON e.id = u.execution_id
-WHERE e.session_label = ? AND e.id <> ? AND u.output_tokens > 0 ORDER BY u.id DESC LIMIT 1
+WHERE e.session_label = :session_label AND e.id <> :but AND u.output_tokens > 0
+  AND (:request_id IS NULL OR EXISTS (
+    SELECT 1 FROM requests AS r JOIN requests AS own
+      ON (r.principal_id, r.access_json) IS (own.principal_id, own.access_json)
+    WHERE r.id = e.request_id AND own.id = :request_id))
+ORDER BY u.id DESC LIMIT 1
 
 -- name: usage_of_execution
 SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),

@@ -82,6 +82,12 @@ def get(connection: apsw.Connection, request_id: str) -> StoredRequest | None:
     return None if row is None else _request(row)
 
 
+def parties(connection: apsw.Connection, request_ids: Sequence[str]) -> dict[str, StoredRequest]:
+    """Some requests by id, for who asked and with which rights; none of those that were forgotten."""
+    rows = connection.execute(sql.queries("runtime")["requests_by_id"], (json.dumps(list(request_ids)),))
+    return {found.id: found for found in map(_request, rows)}
+
+
 def of_event(connection: apsw.Connection, event_id: str) -> list[str]:
     """The ids of the requests that an event asked for, the first one first."""
     rows = connection.execute(sql.queries("runtime")["requests_of_event"], (event_id,))

@@ -85,11 +85,15 @@ def automation_of_dispatcher(connection: apsw.Connection, worker_request_id: str
     return cast("str | None", connection.execute(query, (worker_request_id,)).get)
 
 
-def last_of_session(connection: apsw.Connection, session_label: str, but_of_execution: str) -> int | None:
-    """How many tokens the last call in a session read and wrote, leaving out one run; None: none is known."""
-    found = connection.execute(
-        sql.queries("runtime")["last_usage_of_session"], (session_label, but_of_execution)
-    ).fetchone()
+def last_of_session(
+    connection: apsw.Connection, session_label: str, but_of_execution: str, request_id: str | None = None
+) -> int | None:
+    """How many tokens the last call in a session read and wrote, leaving out one run; None: none is known.
+
+    With a request, only calls with its rights count: others are shown another history.
+    """
+    values = {"session_label": session_label, "but": but_of_execution, "request_id": request_id}
+    found = connection.execute(sql.queries("runtime")["last_usage_of_session"], values).fetchone()
     return None if found is None else cast("int", found[0])
 
 

@@ -3,8 +3,8 @@
 from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.item import Answer, Budget, Item, Kind, Query, Reasons, Result, Sighting, kinds
 from nexus.memory.recall.recall import Recall
-from nexus.memory.recall.scope import EVERYTHING, Visibility
 from nexus.memory.recall.search import ARMS, Arm, Search
+from nexus.request import EVERYTHING, Visibility
 
 __all__ = [
     "ARMS",

@@ -19,9 +19,10 @@ from nexus.memory.recall.order import Found, order
 from nexus.memory.recall.presets import preset
 from nexus.memory.recall.question import understand
 from nexus.memory.recall.reranker import Reranker
-from nexus.memory.recall.scope import EVERYTHING, Scope, Visibility, permitted
+from nexus.memory.recall.scope import Scope, permitted
 from nexus.memory.recall.search import ARMS, Arm, Search
 from nexus.memory.recall.timing import timed
+from nexus.request import EVERYTHING, Visibility
 
 # Fetching and weighing what one sighting brings, its neighbours included; what is always weighed, and
 # what is enough however much time there is.

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, get_args
 
 import apsw
 
@@ -17,25 +17,12 @@ from nexus.ledgers import Ledgers
 from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.item import Kind, Query, Sighting
 from nexus.memory.recall.statements import SQL
+from nexus.request import Visibility
 
 # What was said in a place, and what is known to come from there. Conclusions may rest on other places.
 _HAS_A_PLACE: Final[frozenset[Kind]] = frozenset({"event", "fact", "episode"})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Visibility:
-    """What a principal may see. None means no limit; an empty set means nothing."""
-
-    channels: frozenset[str] | None = None
-    thread_ids: frozenset[str] | None = None
-
-    @property
-    def everything(self) -> bool:
-        return self.channels is None and self.thread_ids is None
-
-
-EVERYTHING: Final = Visibility()
-"""What the owner of the home may see."""
+# In a thread several may speak, and what was learned from the owner's turn may rest on more than was said.
+_IS_SAID: Final[frozenset[Kind]] = frozenset({"event"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,8 +42,12 @@ class Scope:
             channels=_both(visible.channels, channel),
             thread_ids=_both(visible.thread_ids, query.thread_ids),
         )
-        kinds = query.kinds if places.everything else query.kinds & _HAS_A_PLACE
-        return cls(places=places, kinds=kinds, after=query.time_after, before=query.time_before)
+        return cls(
+            places=places,
+            kinds=query.kinds & _kinds(places),
+            after=query.time_after,
+            before=query.time_before,
+        )
 
     @property
     def open(self) -> bool:
@@ -116,6 +107,12 @@ async def _others(ledgers: Ledgers, scope: Scope, ids: set[str], deadline: Deadl
     sources = {source for _, source in rows if source}
     seen = await _events(ledgers, untimed, sources, deadline)
     return {id_ for id_, source in rows if source in seen or id_.startswith("epi_")}
+
+
+def _kinds(places: Visibility) -> frozenset[Kind]:
+    if places.everything:
+        return frozenset(get_args(Kind))
+    return _HAS_A_PLACE if places.thread_ids is None else _IS_SAID
 
 
 def _ids(sightings: Iterable[Sighting], kind: Kind) -> set[str]:

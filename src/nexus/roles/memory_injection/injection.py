@@ -109,8 +109,9 @@ class Injection:
         return Decision(items=items, verdicts=verdicts, decided_by="model", execution_id=reply.execution_id)
 
     async def _known(self, context: AutomationContext, ids_: list[str]) -> list[Item]:
-        seen = offer.visible(context.request)
-        return await (await self._parts.recall(seen)).known(ids_) if ids_ and seen is not None else []
+        request = context.request
+        seen = request.access.visibility(request.event.thread_id)
+        return await (await self._parts.recall(seen)).known(ids_) if ids_ and not seen.nothing else []
 
     async def _told(self, items: list[Item]) -> str:
         said = await speakers.behind(self._parts.ledgers, [item.id for item in items])

@@ -6,7 +6,7 @@ from functools import partial
 
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import requests
-from nexus.memory.recall import EVERYTHING, Answer, Item, Kind, Query, Recall, Visibility
+from nexus.memory.recall import Answer, Item, Kind, Query, Recall, Visibility
 from nexus.request import Request
 from nexus.roles.parts import Parts
 
@@ -43,15 +43,6 @@ async def asked(ledgers: Ledgers, request: Request) -> Asked:
     )
 
 
-def visible(request: Request) -> Visibility | None:
-    """What may be recalled for a request; None: nothing."""
-    if request.access.memory == "none":
-        return None
-    if request.access.memory == "all":
-        return EVERYTHING
-    return Visibility(thread_ids=frozenset(filter(None, [request.event.thread_id])))
-
-
 async def is_empty(ledgers: Ledgers, about: Asked) -> bool:
     """Whether there is nothing that could be recalled. It costs next to nothing to know."""
     if await ledgers.memory.read(lambda c: c.execute(sql.queries("memory")["anything_learned"]).get):
@@ -62,8 +53,8 @@ async def is_empty(ledgers: Ledgers, about: Asked) -> bool:
 
 async def offered(parts: Parts, request: Request, about: Asked, kinds: frozenset[Kind]) -> Answer | None:
     """Recall's best for the task, not judged yet; None where nothing may or can be recalled."""
-    seen = visible(request)
-    if seen is None or not about.task.strip() or await is_empty(parts.ledgers, about):
+    seen = request.access.visibility(request.event.thread_id)
+    if seen.nothing or not about.task.strip() or await is_empty(parts.ledgers, about):
         return None
     answer = await find(await _ready(parts, seen), about.task, kinds)
     return replace(answer, results=tuple(r for r in answer.results if not about.is_new(r.item)))

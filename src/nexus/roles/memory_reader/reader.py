@@ -14,8 +14,7 @@ from nexus.automations.context import AutomationContext
 from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
 from nexus.memory.provenance import Provenance
-from nexus.memory.recall import EVERYTHING, Visibility
-from nexus.request import Request
+from nexus.request import Request, Visibility
 from nexus.roles import desk, instructions
 from nexus.roles.memory_reader import answer
 from nexus.roles.memory_writer import known, names
@@ -40,16 +39,15 @@ class Reader:
 
     async def __call__(self, ctx: AutomationContext) -> dict[str, Any] | None:
         request = ctx.request
-        if request.access.memory == "none":
+        visible = request.access.visibility(request.event.thread_id)
+        if visible.nothing:
             return None
-        found = await self._known(request)
-        own = Visibility(thread_ids=frozenset(filter(None, [request.event.thread_id])))
-        visible = EVERYTHING if request.access.memory == "all" else own
+        found = await self._known(request, visible)
         provenance = Provenance(actor=NAME, request_id=request.request_id)
         name = f"{NAME}/{ctx.invocation_id}"
         async with desk.desk(self._parts, name, provenance, visible=visible, writes=False) as place:
             try:
-                told = await self._run(ctx, place, found)
+                told = await self._run(ctx, place, found, visible)
             except EndedError as error:
                 return {"flag": f"the worker goes on without memories: {error.message}"}
         memories = answer.memories(told)
@@ -57,21 +55,19 @@ class Reader:
             return {"enrich": {"memories": memories}}
         return {"flag": f"found nothing, though these are known: {'; '.join(found)}"} if found else None
 
-    async def _known(self, request: Request) -> list[str]:
+    async def _known(self, request: Request, visible: Visibility) -> list[str]:
         """The entities that the task names, as far as its principal may see all."""
-        if request.access.memory != "all":
+        if not visible.everything:
             return []
         named = await asyncio.to_thread(names.found, request.event.content)
         return await self._parts.ledgers.identity.read(partial(known.entities, names=named))
 
-    async def _run(self, ctx: AutomationContext, place: Path, found: list[str]) -> str:
+    async def _run(self, ctx: AutomationContext, place: Path, found: list[str], visible: Visibility) -> str:
         request, workspace = ctx.request, ctx.workspace
         assert workspace is not None
         is_owners = request.access.level == "owner"
         learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
-        access = desk.access(
-            self._parts, place, learned if is_owners else [], ledgers=request.access.memory == "all"
-        )
+        access = desk.access(self._parts, place, learned if is_owners else [], ledgers=visible.everything)
         shown = "\n\n" + wrapped("known_entities", "\n".join(found)) if found else ""
         assembled = await self._parts.broker.assemble_context(
             replace(request, access=access),

@@ -17,7 +17,6 @@ from nexus.engine.errors import EndedError
 from nexus.ledgers import memory
 from nexus.ledgers.runtime import usage
 from nexus.memory.provenance import Provenance
-from nexus.memory.recall import EVERYTHING, Visibility
 from nexus.request import Request
 from nexus.roles import desk, instructions
 from nexus.roles.memory_writer import known, names, turns
@@ -113,7 +112,8 @@ class Writer:
         )
         last = work.messages[-1].event.id if work.messages else None
         provenance = Provenance(actor=NAME, request_id=ctx.request.request_id, event_id=last)
-        visible = EVERYTHING if work.is_owners else _own_thread(ctx.request)
+        request = ctx.request
+        visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
         name = f"{NAME}/{ctx.invocation_id}"
         async with desk.desk(self.parts, name, provenance, gate=gate, visible=visible) as place:
             answer = await self._run(ctx, result, work, place)
@@ -203,7 +203,8 @@ async def _work(request: Request, due: Sequence[Turn], history: Sequence[Turn]) 
     return _Work(
         turns=due,
         history=history,
-        is_owners=request.access.memory == "all" and all(turn.is_owners for turn in history),
+        is_owners=request.access.visibility(request.event.thread_id).everything
+        and all(turn.is_owners for turn in history),
         names=await asyncio.to_thread(names.found, said),
     )
 
@@ -219,7 +220,3 @@ def _flag(work: _Work, gate: Gate) -> str | None:
         return None
     refused = f"; {len(gate.refused)} writes were refused" if gate.refused else ""
     return f"wrote nothing from a turn that names {', '.join(work.names[:5])}{refused}"
-
-
-def _own_thread(request: Request) -> Visibility:
-    return Visibility(thread_ids=frozenset(filter(None, [request.event.thread_id])))

@@ -133,7 +133,9 @@ async def test_on_behalf_of_a_request_it_sees_what_that_may_and_its_root_pays(
 ) -> None:
     server.script(search(), search("facts", observation="obs_1"), "Nothing is known.")
     parent = Request(
-        event=Event(content=""), agent=Agent(session_label="main"), access=Access(level="known", memory="own")
+        event=Event(content="", thread_id="thr_1"),
+        agent=Agent(session_label="main"),
+        access=Access(level="known", memory="own"),
     )
     async with App(home, steady(server)) as app:
         await learn(app, TEA)
