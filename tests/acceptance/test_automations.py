@@ -116,7 +116,7 @@ async def run(ctx):
 def test_a_writer_learns_and_its_turns_follow_each_other(
     home: Home, server: ModelServer, tmp_path: Path
 ) -> None:
-    """Two rapid turns: the second writer waits behind the first; afterwards it has learned something."""
+    """Two rapid turns: the second writer waits behind the first; what it learned is shown and approved."""
     register(
         home,
         tmp_path,
@@ -135,7 +135,7 @@ def test_a_writer_learns_and_its_turns_follow_each_other(
         chat.flush()
         learned = home.meeseeks / "note-taker" / "SKILLS.md"
         until(lambda: len(server.exchanges) == 6)
-        until(lambda: "names" in learned.read_text())
+        until(lambda: list((home.state / "lessons" / "note-taker").glob("les_*.json")))
         until(lambda: not rows(home, "runtime", "SELECT 1 FROM invocations WHERE status <> 'done'"))
 
     label = "meeseeks:note-taker:main"
@@ -144,6 +144,16 @@ def test_a_writer_learns_and_its_turns_follow_each_other(
     assert (first[2], second[2]) == ("done", "done")
     assert first[1] <= second[0], "the second began after the first had ended"
     assert [each["status"] for each in logs(home, "note-taker")] == ["done", "done"]
+    review = ("automations", "lessons", "note-taker")
+    assert learned.read_text() == "# Skills\n"
+    assert (
+        "waiting for approval" in finish(home, environment(None), "automations", "show", "note-taker").stdout
+    )
+    shown = finish(home, environment(None), *review).stdout
+    assert "+- Note names first." in shown
+    approved = finish(home, environment(None), *review, "--approve", shown.split()[0])
+    assert approved.stdout == "Approved: note-taker changed SKILLS.md.\n", approved.stderr
+    assert "No lessons" in finish(home, environment(None), *review).stdout
     assert learned.read_text() == "# Skills\n- Note names first.\n"
 
 

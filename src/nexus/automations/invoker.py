@@ -105,9 +105,11 @@ class Invoker:
         self._commit_if_changed(ready, f"{entry.automation.name} at {point.name}, {invocation_id}")
         return replace(ended, duration_ms=(time.perf_counter() - begun) * 1000)
 
-    async def improve(self, automation: Automation, occasion: Occasion, done: Invocation) -> Reflected:
-        """Let it reflect on what it did."""
-        settle = await reflect(self._home, automation, occasion, done, self._services)
+    async def improve(
+        self, automation: Automation, occasion: Occasion, done: Invocation, others: str | None
+    ) -> Reflected:
+        """Let it reflect on what it did; `others` is what of it may hold somebody else's words."""
+        settle = await reflect(self._home, automation, occasion, done, self._services, others)
         place = workspace.place(self._home.meeseeks, automation.workspace_dir or "")
         async with self._committing.setdefault(place, asyncio.Lock()):
             return await asyncio.to_thread(settle)

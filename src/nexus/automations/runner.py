@@ -14,7 +14,7 @@ from functools import partial
 from nexus import clock, ids
 from nexus.automations import hook_points, triggers
 from nexus.automations.hook_points import HookPoint
-from nexus.automations.improvement import reflection
+from nexus.automations.improvement import origin, reflection
 from nexus.automations.invoker import Ended, Invoker
 from nexus.automations.occasion import Occasion
 from nexus.automations.queue import InvocationQueue
@@ -130,12 +130,15 @@ class Runner:
         self._improve([final])
 
     async def run_improvement(self, invocation_id: str) -> None:
-        """Let an automation reflect on an invocation."""
+        """Let an automation reflect on an invocation that worked for the owner."""
         done = await self.ledgers.runtime.read(partial(invocations.get, invocation_id=invocation_id))
         entry = done and await self.registry.version(done.automation_id)
         if done is None or entry is None or done.input is None or not entry.automation.workspace_dir:
             return
-        await self.invoker.improve(entry.automation, Occasion.from_json(done.input), done)
+        occasion = Occasion.from_json(done.input)
+        if origin.is_owners(occasion):
+            others = await origin.content_of_others(self.ledgers, occasion, entry.automation, done)
+            await self.invoker.improve(entry.automation, occasion, done, others)
 
     async def _run(
         self, entry: Entry, point: HookPoint, occasion: Occasion, deadline: float

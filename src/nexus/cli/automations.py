@@ -11,7 +11,7 @@ import click
 from nexus.automations import creation, hook_points, registration, registry, template
 from nexus.automations.condition import condition
 from nexus.automations.creation import Wish
-from nexus.automations.improvement.reflection import quarantine_of
+from nexus.automations.improvement import lessons as waiting
 from nexus.automations.scripts import checked, script
 from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import History
@@ -109,13 +109,53 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     with opened(ctx) as place:
         found = place.found(name)
         told = condition(place.home, found, place.off)
-        aside = sorted(map(str, quarantine_of(place.home, name).glob("*.json")))
+        aside = [lesson.id for lesson in waiting.pending(place.home, name)]
     if as_json:
-        click.echo(json.dumps({**found.to_json(), "state": told, "quarantined": aside}, indent=2))
+        click.echo(json.dumps({**found.to_json(), "state": told, "lessons": aside}, indent=2))
         return
     print_automation(found, told)
-    for file in aside:
-        click.echo(f"{'quarantined':<20} {file}")
+    if aside:
+        click.echo(f"{'lessons':<20} {len(aside)} waiting for approval: nexus automations lessons {name}")
+
+
+@automations.command()
+@_name
+@click.option("--approve", "approved", metavar="LESSON", help="Write this lesson to the workspace.")
+@click.option("--discard", "discarded", metavar="LESSON", help="Delete this lesson.")
+@_json
+@click.pass_context
+def lessons(
+    ctx: click.Context, name: str, approved: str | None, discarded: str | None, as_json: bool
+) -> None:
+    """Review what an automation wants to learn: a diff of each lesson that waits for approval.
+
+    A lesson waits if the run it came from was shown anything that the owner did not write, such as tool
+    results, memories or other people's messages.
+    """
+    if approved and discarded:
+        raise UsageError("Choose one of --approve and --discard")
+    with opened(ctx) as place:
+        found = place.found(name)
+        if approved:
+            lesson = waiting.approve(place.home, found, approved)
+            click.echo(f"Approved: {name} changed {', '.join(edit.file for edit in lesson.edits)}.")
+            return
+        if discarded:
+            click.echo(f"Discarded {waiting.discard(place.home, name, discarded).id}.")
+            return
+        pending = [
+            (lesson, waiting.difference(place.home, found, lesson))
+            for lesson in waiting.pending(place.home, name)
+        ]
+    if as_json:
+        click.echo(json.dumps([{**lesson.to_json(), "diff": diff} for lesson, diff in pending], indent=2))
+        return
+    for lesson, diff in pending:
+        click.echo(f"{lesson.id}  {lesson.at}  {lesson.reason}\n\n{diff or lesson.answer}")
+    if pending:
+        click.echo(f"Approve with `nexus automations lessons {name} --approve LESSON`.")
+    else:
+        click.echo(f"No lessons of {name} wait for approval.")
 
 
 @automations.command()

@@ -1,1 +1,1 @@
-"""Self-improvement: after a run that went well, a reflection may leave something learned in the workspace."""
+"""Self-improvement: after a run for the owner, a reflection may leave something learned in the workspace."""

@@ -68,6 +68,16 @@ WHERE turn.request_id IN (SELECT value FROM json_each(:requests)) AND call.statu
   AND call.result IS NOT NULL AND session.label NOT LIKE 'meeseeks:%'
 ORDER BY call.started_at DESC LIMIT :limit
 
+-- name: requests_in_session
+SELECT DISTINCT turn.request_id
+FROM agent_turns AS turn JOIN agent_sessions AS session ON session.id = turn.session_id
+WHERE session.label = ? AND turn.request_id IS NOT NULL
+
+-- name: tools_called_for
+-- By agents and by automations' own agents: what any of them read may be in what was learned.
+SELECT DISTINCT call.tool_name FROM agent_turns AS turn JOIN agent_tool_calls AS call ON call.turn_id = turn.id
+WHERE turn.request_id IN (SELECT value FROM json_each(?)) ORDER BY call.tool_name LIMIT ?
+
 -- name: end_of_turn
 SELECT max(message.position) + 1 FROM agent_messages AS message JOIN agent_turns AS turn ON turn.id = message.turn_id
 WHERE turn.session_id = ? AND turn.execution_id = ? AND turn.kind = 'exchange'

@@ -1,0 +1,148 @@
+"""Lessons that wait for a person: what an automation wants to write down, and what that would change.
+
+They lie in `state/lessons/NAME/`, out of the automation's own reach, and take effect when they are approved.
+"""
+
+import difflib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from nexus import clock, ids
+from nexus.automations.improvement import edits as checks
+from nexus.automations.improvement.edits import Edit
+from nexus.automations.workspace import Folder, workspace
+from nexus.automations.workspace.history import History
+from nexus.errors import AutomationError, UsageError, WorkspaceError
+from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
+from nexus.ledgers.runtime.automations import Automation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """Edits that were put aside."""
+
+    id: str
+    at: str
+    reason: str
+    edits: tuple[Edit, ...]
+    answer: str
+    """What the reflection said, where no edits can be read from it."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Lesson":
+        fields: dict[str, Any] = {**value, "edits": tuple(Edit(**each) for each in value["edits"])}
+        return cls(**fields)
+
+
+def folder_of(home: Home, name: str) -> Path:
+    """Where the lessons of an automation wait."""
+    return home.state / "lessons" / name
+
+
+def put_aside(home: Home, name: str, reason: str, edits: Sequence[Edit], answer: str = "") -> Lesson:
+    """Keep edits until somebody decides about them."""
+    lesson = Lesson(
+        id=ids.new("les"),
+        at=clock.timestamp(clock.now()),
+        reason=reason,
+        edits=tuple(edits),
+        answer=answer,
+    )
+    folder = folder_of(home, name)
+    folder.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    building = folder / f".{lesson.id}"
+    building.touch(mode=PRIVATE_FILE)
+    building.write_text(json.dumps(lesson.to_json(), indent=2), encoding="utf-8")
+    building.replace(folder / f"{lesson.id}.json")
+    return lesson
+
+
+def pending(home: Home, name: str) -> list[Lesson]:
+    """The lessons of an automation that nobody has decided about, the oldest first."""
+    files = sorted(folder_of(home, name).glob("les_*.json"))
+    return [Lesson.from_json(json.loads(file.read_text(encoding="utf-8"))) for file in files]
+
+
+def difference(home: Home, automation: Automation, lesson: Lesson) -> str:
+    """What a lesson would change, as a unified diff."""
+    folder = Folder(_place(home, automation))
+    return "".join(
+        line
+        for edit in lesson.edits
+        for line in difflib.unified_diff(
+            _lines(_text(folder, edit.file)),
+            _lines(edit.content),
+            fromfile=f"a/{edit.file}",
+            tofile=f"b/{edit.file}",
+        )
+    )
+
+
+def approve(home: Home, automation: Automation, lesson_id: str) -> Lesson:
+    """Write a lesson to the workspace. Files that are not for lessons stay out of reach."""
+    lesson = _found(home, automation.name, lesson_id)
+    problem = checks.objection(lesson.edits, notes_of(automation)) if lesson.edits else lesson.reason
+    if problem:
+        raise AutomationError(
+            f"{lesson_id} cannot be approved: {problem}",
+            hint=f"Discard it with `nexus automations lessons {automation.name} --discard {lesson_id}`.",
+        )
+    apply(home, automation, lesson.edits, f"{automation.name} learned something; approved {lesson_id}")
+    _file(home, automation.name, lesson_id).unlink()
+    return lesson
+
+
+def discard(home: Home, name: str, lesson_id: str) -> Lesson:
+    """Drop a lesson."""
+    lesson = _found(home, name, lesson_id)
+    _file(home, name, lesson_id).unlink()
+    return lesson
+
+
+def apply(home: Home, automation: Automation, edits: Sequence[Edit], message: str) -> None:
+    """Write edits to the workspace, as a commit of its history. It waits for the disk."""
+    place = _place(home, automation)
+    folder = Folder(place)
+    for edit in edits:
+        folder.write(edit.file, edit.content)
+    if edits:
+        History(place).commit(message)
+
+
+def notes_of(automation: Automation) -> list[str]:
+    """The files in which an automation leaves word for its peers."""
+    return [workspace.notes_for(Path(each).name) for each in automation.peer_workspaces]
+
+
+def _place(home: Home, automation: Automation) -> Path:
+    return workspace.place(home.meeseeks, automation.workspace_dir or "")
+
+
+def _file(home: Home, name: str, lesson_id: str) -> Path:
+    return folder_of(home, name) / f"{lesson_id}.json"
+
+
+def _found(home: Home, name: str, lesson_id: str) -> Lesson:
+    for lesson in pending(home, name):
+        if lesson.id == lesson_id:
+            return lesson
+    raise UsageError(
+        f"{name} has no lesson {lesson_id}", hint=f"List them with `nexus automations lessons {name}`."
+    )
+
+
+def _text(folder: Folder, file: str) -> str:
+    try:
+        return folder.read(file)
+    except WorkspaceError:
+        return ""
+
+
+def _lines(text: str) -> list[str]:
+    return [f"{line}\n" for line in text.splitlines()]
