@@ -5,23 +5,22 @@ import click
 
 @click.group()
 def models() -> None:
-    """List and download the models that the memory uses. They run on this machine."""
+    """See and fetch the models that the memory uses. They run on this machine."""
 
 
 @models.command("list")
 def list_() -> None:
-    """List the models that Nexus knows, and whether they are installed."""
+    """Every model that Nexus knows, and whether its file is here."""
     from nexus.errors import ModelFileError
     from nexus.memory.embedding import DEFAULT_MODEL, MODELS, find
 
     for model in MODELS.values():
         try:
-            found = find(model)
-            build, state = found.build, f"Installed: {found.found_in}."
+            state = f"here, {find(model).found_in}"
         except ModelFileError as error:
-            build, state = None, f"Not installed. {error.hint}"
+            state = f"not here. {error.hint}"
         mark = " (default)" if model.name == DEFAULT_MODEL else ""
-        size = f"{(build or model.builds[0]).size_bytes / 1e6:.0f} MB, {model.licence}"
+        size = f"{model.weights.size_bytes / 1e6:.0f} MB, {model.licence}"
         click.echo(f"{click.style(model.name, bold=True)}{mark}: {model.role}, {size}")
         click.echo(f"  {model.about}")
         click.echo(f"  {state}")
@@ -31,7 +30,7 @@ def list_() -> None:
 @click.argument("name")
 @click.option("--endpoint", envvar="HF_ENDPOINT", help="Another hub than the public one.")
 def pull(name: str, endpoint: str | None) -> None:
-    """Download the model NAME and check its hashes."""
+    """Fetch the model NAME: the pinned revision, checked by its hash."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -44,6 +43,7 @@ def pull(name: str, endpoint: str | None) -> None:
     model = MODELS[name]
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(name, total=model.hub_build.size_bytes if model.hub_build else None)
-        folder = fetch(model, endpoint=endpoint, told=lambda count: progress.advance(task, count))
-    click.echo(f"Installed {name} in {folder}; its hashes match.")
+        task = progress.add_task(name, total=model.weights.size_bytes)
+        place = fetch(model, endpoint=endpoint, told=lambda count: progress.advance(task, count))
+        progress.update(task, completed=model.weights.size_bytes)
+    click.echo(f"{place}: complete, and its hash is the pinned one.")

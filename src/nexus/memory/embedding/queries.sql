@@ -42,6 +42,10 @@ SELECT seq, target_id, vector FROM embeddings WHERE seq > ? AND model_id = ? ORD
 -- name: vectors_by_seq
 SELECT seq, vector FROM embeddings WHERE seq IN (SELECT value FROM json_each(?))
 
+-- name: vectors_of_targets
+SELECT target_id, vector FROM embeddings
+WHERE target_type = ? AND model_id = ? AND target_id IN (SELECT value FROM json_each(?))
+
 -- name: position
 SELECT position FROM embedding_progress WHERE model_id = ? AND target_type = ?
 

@@ -1,5 +1,6 @@
 """The embeddings ledger: one model's vectors, kept as float16 blobs that anybody can read."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,6 +65,13 @@ class Vectors:
             ]
 
         return await self._database.read(work)
+
+    async def of(self, target_type: str, ids: Sequence[str]) -> dict[str, Floats]:
+        """The vectors of some things, as far as they have one."""
+        given = (target_type, self.embedder.model_id, json.dumps(list(ids)))
+        rows = await self._database.read(lambda c: c.execute(SQL["vectors_of_targets"], given).fetchall())
+        found = cast("list[tuple[str, bytes]]", rows)
+        return {id_: np.frombuffer(blob, "<f2").astype(np.float32) for id_, blob in found}
 
     async def position(self, target_type: str) -> str | None:
         """How far this model has come with a kind of thing."""

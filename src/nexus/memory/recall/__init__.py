@@ -1,7 +1,18 @@
 """Recall: find the right few things, fast, and say why. No language model is called."""
 
 from nexus.memory.recall.deadline import Deadline
-from nexus.memory.recall.item import Answer, Budget, Item, Kind, Query, Reasons, Result, Sighting, kinds
+from nexus.memory.recall.item import (
+    Answer,
+    Budget,
+    Item,
+    Kind,
+    Query,
+    Reasons,
+    Replacement,
+    Result,
+    Sighting,
+    kinds,
+)
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.search import ARMS, Arm, Search
 from nexus.request import EVERYTHING, Visibility
@@ -18,6 +29,7 @@ __all__ = [
     "Query",
     "Reasons",
     "Recall",
+    "Replacement",
     "Result",
     "Search",
     "Sighting",

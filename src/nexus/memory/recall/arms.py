@@ -137,6 +137,18 @@ def causal(connection: apsw.Connection, fact_ids: Iterable[str], limit: int) -> 
     return _sightings("causal", "fact", connection.execute(SQL["causal_neighbours"], given))
 
 
+def successions(connection: apsw.Connection, found: Iterable[Sighting], limit: int) -> list[Sighting]:
+    """Facts that replaced those found, or that these replaced, each ranked like the one that led to it."""
+    facts = {sighting.id: sighting for sighting in found if sighting.kind == "fact"}
+    given = {"facts": json.dumps(sorted(facts)), "limit": limit}
+    rows = connection.execute(SQL["succession_chains"], given).fetchall()
+    return [
+        Sighting(arm="succession", kind="fact", id=str(id_), rank=facts[str(start)].rank, score=1.0)
+        for start, id_ in rows
+        if id_ not in facts
+    ]
+
+
 def kind_of(id_: str) -> Kind:
     """What an id stands for: its prefix says so."""
     kinds: dict[str, Kind] = {

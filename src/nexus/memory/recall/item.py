@@ -54,6 +54,15 @@ class Query:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Replacement:
+    """The fact that replaced another one, and since when it holds."""
+
+    id: str
+    text: str
+    at: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
     """Something in a ledger that can be an answer."""
 
@@ -71,6 +80,7 @@ class Item:
     stale_since: str | None = None
     entity_ids: tuple[str, ...] = ()
     subject_id: str | None = None  # the entity that it is about
+    replaced_by: Replacement | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

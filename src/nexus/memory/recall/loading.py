@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, cast
 
 import apsw
@@ -12,7 +13,8 @@ import apsw
 from nexus import clock
 from nexus.memory.recall import surroundings
 from nexus.memory.recall.deadline import LateError
-from nexus.memory.recall.item import Item, Sighting
+from nexus.memory.recall.item import Item, Replacement, Sighting
+from nexus.memory.recall.scope import permitted
 from nexus.memory.recall.search import Search
 from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.surroundings import Stretch
@@ -32,6 +34,7 @@ async def fetch(
         _entities(search, ids.get("entity", [])),
         _telling(search),
     )
+    items = await _disclosed(search, items)
     stretches += [Stretch([item], [True]) for item in (*items, *entities)]
     if search.query.entity_id is not None:
         stretches = await _about(search, stretches)
@@ -56,6 +59,20 @@ async def _remembered(search: Search, ids: list[str]) -> list[Item]:
         return facts + [_summary(cast("tuple[Any, ...]", row)) for row in rest]
 
     return await search.read(search.ledgers.memory, work) if ids else []
+
+
+async def _disclosed(search: Search, items: list[Item]) -> list[Item]:
+    """The items, without successors that the asker may not see; a limit in time doesn't hide one."""
+    successors = {item.replaced_by.id for item in items if item.replaced_by}
+    if search.scope.places.everything or not successors:
+        return items
+    sightings = [Sighting(arm="succession", kind="fact", id=id_, rank=1, score=1.0) for id_ in successors]
+    untimed = replace(search.scope, after=None, before=None)
+    allowed = {seen.id for seen in await permitted(search.ledgers, untimed, sightings, search.deadline)}
+    return [
+        replace(item, replaced_by=None) if item.replaced_by and item.replaced_by.id not in allowed else item
+        for item in items
+    ]
 
 
 async def _entities(search: Search, ids: list[str]) -> list[Item]:
@@ -129,7 +146,7 @@ def _names(item: Item, names: Iterable[str]) -> bool:
 
 
 def _fact(row: tuple[Any, ...]) -> Item:
-    id_, text, at, seq, source_event_id, confidence, source_type, source, target, stale_since = row
+    id_, text, at, seq, source_event_id, confidence, source_type, source, target, stale_since, *by = row
     return Item(
         kind="fact",
         id=id_,
@@ -142,6 +159,7 @@ def _fact(row: tuple[Any, ...]) -> Item:
         stale_since=stale_since,
         entity_ids=tuple(entity for entity in (source, target) if entity),
         subject_id=source,
+        replaced_by=Replacement(id=by[0], text=by[1], at=by[2]) if by[0] else None,
     )
 
 

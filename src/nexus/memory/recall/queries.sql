@@ -289,6 +289,22 @@ UNION ALL
 SELECT cause_fact_id, confidence FROM causal_links WHERE effect_fact_id IN (SELECT value FROM json_each(:facts))
 LIMIT :limit
 
+-- name: succession_chains
+-- What replaced the given facts and what they replaced, however many steps away.
+WITH RECURSIVE
+  later (start, id) AS (
+    SELECT value, value FROM json_each(:facts)
+    UNION
+    SELECT later.start, l.new_fact_id FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id
+  ),
+  earlier (start, id) AS (
+    SELECT value, value FROM json_each(:facts)
+    UNION
+    SELECT earlier.start, l.old_fact_id FROM earlier JOIN fact_successions AS l ON l.new_fact_id = earlier.id
+  )
+SELECT start, id FROM (SELECT start, id FROM later UNION SELECT start, id FROM earlier)
+WHERE start <> id LIMIT :limit
+
 -- name: retained
 -- Those of the given events that facts were taken from.
 SELECT DISTINCT source_event_id FROM facts WHERE source_event_id IN (SELECT value FROM json_each(?))
@@ -310,11 +326,14 @@ FROM events WHERE seq IN (SELECT value FROM json_each(?))
 SELECT f.id, f.fact, coalesce(f.as_of, f.valid_at), f.seq, f.source_event_id, f.confidence, f.source_type,
        f.source_entity_id, f.target_entity_id,
        coalesce(
-         (SELECT min(n.valid_at) FROM causal_links AS l JOIN facts AS n ON n.id = l.effect_fact_id
-          WHERE l.cause_fact_id = f.id AND l.relation = 'replaced'),
+         coalesce(n.as_of, n.valid_at),
          CASE WHEN json_valid(f.metadata_json) AND json_extract(f.metadata_json, '$.valid_until') <= :now
-              THEN json_extract(f.metadata_json, '$.valid_until') END)
-FROM facts AS f WHERE f.id IN (SELECT value FROM json_each(:ids))
+              THEN json_extract(f.metadata_json, '$.valid_until') END),
+       n.id, n.fact, coalesce(n.as_of, n.valid_at)
+FROM facts AS f
+LEFT JOIN fact_successions AS l ON l.old_fact_id = f.id
+LEFT JOIN facts AS n ON n.id = l.new_fact_id
+WHERE f.id IN (SELECT value FROM json_each(:ids))
 
 -- name: summaries
 SELECT 'observation', id, content, created_at, confidence, stale_at, subject_entity_id

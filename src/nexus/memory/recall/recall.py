@@ -144,6 +144,7 @@ class Recall:
         built = pool.build(search.question, [], {}, {})
         try:
             seen = seen + await self._causes(search, seen)
+            seen = seen + await self._successions(search, seen)
             by_id = _affordable(seen, search.deadline.left_ms)
             with timed(timings, "fetch"):
                 stretches, idf = await loading.fetch(search, by_id)
@@ -170,6 +171,12 @@ class Recall:
             return []
         limit = search.limits.candidates
         found = await search.read(self._ledgers.memory, lambda c: arms.causal(c, facts, limit))
+        return await permitted(self._ledgers, search.scope, found, search.deadline)
+
+    async def _successions(self, search: Search, seen: list[Sighting]) -> list[Sighting]:
+        """What replaced the facts that were found, and what they replaced."""
+        limit = search.limits.candidates
+        found = await search.read(self._ledgers.memory, lambda c: arms.successions(c, seen, limit))
         return await permitted(self._ledgers, search.scope, found, search.deadline)
 
     async def _cosine(self, vectors: Floats | None, ids: list[str]) -> dict[str, tuple[float, float]]:

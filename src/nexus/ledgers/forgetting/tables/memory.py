@@ -93,6 +93,13 @@ TABLES = (
     ),
     Table(
         "memory",
+        "fact_successions",
+        key=("old_fact_id",),
+        refs=(Ref("old_fact_id", "facts"), Ref("new_fact_id", "facts")),
+    ),
+    Table("memory", "succession_progress", kept="a position in the log: no content"),
+    Table(
+        "memory",
         "analysis_runs",
         refs=(
             Ref("subject_entity_id", "entities"),

@@ -1,0 +1,100 @@
+"""Replaced facts in the order of an answer: never above their successors, unless the past is asked about."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from nexus.memory.recall.selection import Ranked
+
+
+def order(ranked: Sequence[Ranked], *, asks_past: bool = False) -> list[Ranked]:
+    """Rank a replaced fact behind its successor; everything else keeps its place.
+
+    Of a chain A → B → C, C takes the place of the highest. Asked about the past, the highest of the
+    replaced ones takes the place of the current one. What moves up counts as much as what it passes. The
+    same holds for two messages if what the question asks of them is such a pair.
+    """
+    links = _links(ranked)
+    if not links:
+        return list(ranked)
+    return _past_first(ranked, links) if asks_past else _current_first(ranked, links)
+
+
+def _current_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Ranked]:
+    by_id = {entry.item.id: entry for entry in ranked}
+    placed: dict[str, Ranked] = {}
+    waiting: dict[str, list[Ranked]] = {}
+
+    def place(entry: Ranked) -> None:
+        placed[entry.item.id] = entry
+        for follower in waiting.pop(entry.item.id, []):
+            place(_below(follower, entry))
+
+    for entry in ranked:
+        if entry.item.id in placed:
+            continue
+        head = _head(entry.item.id, links)
+        if head not in placed:
+            place(_above(by_id[head], entry))
+        successor = links.get(entry.item.id)
+        if entry.item.id in placed:
+            continue
+        if successor is None or successor in placed:
+            place(entry)
+        else:
+            waiting.setdefault(successor, []).append(entry)
+    return list(placed.values())
+
+
+def _past_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Ranked]:
+    replaced: dict[str, list[Ranked]] = {}
+    for entry in ranked:
+        if entry.item.id in links:
+            replaced.setdefault(_head(entry.item.id, links), []).append(entry)
+    placed: dict[str, Ranked] = {}
+    for entry in ranked:
+        older = replaced.get(entry.item.id, [])
+        if older and older[0].item.id not in placed:
+            placed[older[0].item.id] = _above(older[0], entry)
+        placed.setdefault(entry.item.id, entry)
+    return list(placed.values())
+
+
+def _links(ranked: Sequence[Ranked]) -> dict[str, str]:
+    """What replaced what, as far as both are here."""
+    here = {entry.item.id for entry in ranked}
+    links: dict[str, str] = {}
+    event_of = {entry.item.id: entry.item.source_event_id for entry in ranked if entry.item.kind == "fact"}
+    told: set[str] = set()
+    for entry in ranked:
+        item = entry.item
+        by = item.replaced_by
+        if by is not None and by.id in here and _head(by.id, links) != item.id:
+            links[item.id] = by.id
+        # A message stands for the best of the facts that were taken from it.
+        said = event_of.get(item.id)
+        if said is None or said not in here or said in told:
+            continue
+        told.add(said)
+        later = event_of.get(by.id) if by is not None else None
+        if later is not None and later in here and later != said and _head(later, links) != said:
+            links[said] = later
+    return links
+
+
+def _head(id_: str, links: dict[str, str]) -> str:
+    """The end of the chain that an item is in."""
+    while id_ in links:
+        id_ = links[id_]
+    return id_
+
+
+def _above(entry: Ranked, passed: Ranked) -> Ranked:
+    return replace(
+        entry,
+        score=max(entry.score, passed.score),
+        probability=max(entry.probability, passed.probability),
+    )
+
+
+def _below(entry: Ranked, before: Ranked) -> Ranked:
+    return replace(entry, score=min(entry.score, before.score))

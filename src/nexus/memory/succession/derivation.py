@@ -1,0 +1,268 @@
+"""Keep `fact_successions` up to date: find, for each new fact, the one that it replaces.
+
+The links can be thrown away and derived again. A position in the log says how far the search has come, so
+a pass costs nothing where nothing is new; it goes as far as facts have their vectors.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+import apsw
+import numpy as np
+
+from nexus.ledgers import Ledgers
+from nexus.ledgers.sql import named
+from nexus.memory.embedding.job import Thread
+from nexus.memory.embedding.vectors import Floats, Vectors
+from nexus.memory.succession import judge
+from nexus.memory.succession.chain import Link, links
+from nexus.memory.succession.pairs import Statement, stems_of
+
+SQL: Final = named(Path(__file__).with_name("queries.sql"))
+
+_BATCH: Final = 32
+# Of each fact: how many of the latest that share an entity, and how many of the nearest, are weighed.
+_SHARING: Final = 200
+_NEAREST: Final = 30
+# The index holds messages too: so many times the number is looked at.
+_WIDER: Final = 4
+# Unrelated facts tell how near is near: so many of the home's own, or these where it has few.
+_SAMPLE: Final = 256
+_FEW: Final = 64
+_UNRELATED: Final = (
+    "The library closes at six on weekdays",
+    "Paul plays the trumpet in a brass band",
+    "The garden needs water twice a week in summer",
+    "Anna's flight to Oslo leaves at noon on Friday",
+    "The invoice for the roof was paid in March",
+    "Tom is allergic to peanuts",
+    "Der Zug nach Köln fährt stündlich",
+    "Martina sammelt alte Landkarten",
+    "Die Heizung wurde im Herbst repariert",
+    "El perro de Carlos duerme en la cocina",
+    "La reunión del martes duró dos horas",
+    "Elena estudia para ser arquitecta",
+    "Le marché a lieu tous les samedis matin",
+    "Hugo a peur de l'avion",
+    "La facture d'électricité a été payée en avril",
+    "A Joana toca piano desde os seis anos",
+    "O carro vermelho está na oficina",
+    "O jantar de aniversário é no domingo",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """How many facts have a successor, by how that is known, and how many facts wait to be searched."""
+
+    stated: int
+    judged: int
+    waiting: int
+
+
+async def derive(ledgers: Ledgers, vectors: Vectors, *, thread: Thread = asyncio.to_thread) -> int:
+    """Bring the links up to date with the log; returns how many were added or changed."""
+    return await _Pass(ledgers, vectors, thread).run()
+
+
+async def rebuild(ledgers: Ledgers, vectors: Vectors, *, thread: Thread = asyncio.to_thread) -> int:
+    """Throw the links away and derive them again; what was stated stays."""
+    await ledgers.memory.write(_reset)
+    return await derive(ledgers, vectors, thread=thread)
+
+
+async def state(ledgers: Ledgers, model_id: str) -> State:
+    """What is linked, and how far the search has come with a model's vectors."""
+
+    def work(connection: apsw.Connection) -> State:
+        counts = dict(cast("list[tuple[str, int]]", connection.execute(SQL["counts"]).fetchall()))
+        position = connection.execute(SQL["position"], (_key(model_id),)).get or 0
+        waiting = cast("int", connection.execute(SQL["waiting"], (position,)).get)
+        return State(stated=counts.get("stated", 0), judged=counts.get("judged", 0), waiting=waiting)
+
+    return await ledgers.memory.read(work)
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One walk along the log, from where the last one ended."""
+
+    ledgers: Ledgers
+    vectors: Vectors
+    thread: Thread
+    mean: float = 0.0
+    spread: float = 1.0
+    families: dict[str, tuple[str, frozenset[str]]] = field(
+        default_factory=dict[str, tuple[str, frozenset[str]]]
+    )
+
+    async def run(self) -> int:
+        until = await self._end()
+        after = await self._position() if until else 0
+        if after >= until:
+            return 0
+        await self.vectors.mirror.refresh()
+        self.mean, self.spread = await self._background()
+        made = 0
+        while batch := await self._next(after, until):
+            after = batch[-1][0]
+            found = await self._batch({id_: created_at for _, id_, created_at in batch})
+            made += len(found)
+            await self.ledgers.memory.write(lambda c, found=found, after=after: self._write(c, found, after))
+        return made
+
+    async def _position(self) -> int:
+        """Where the last pass ended; links of another judge are dropped first."""
+        key = _key(self.vectors.embedder.model_id)
+        found = await self.ledgers.memory.read(lambda c: c.execute(SQL["position"], (key,)).get)
+        if found is None:
+            await self.ledgers.memory.write(_reset)
+        return cast("int", found or 0)
+
+    async def _end(self) -> int:
+        """The last fact that has its vector."""
+        embedded = int(await self.vectors.position("fact") or 0)
+        newest = await self.ledgers.memory.read(lambda c: c.execute(SQL["newest"]).get)
+        return min(embedded, cast("int", newest))
+
+    async def _next(self, after: int, until: int) -> list[tuple[int, str, str]]:
+        given = {"after": after, "until": until, "limit": _BATCH}
+        rows = await self.ledgers.memory.read(lambda c: c.execute(SQL["next_facts"], given).fetchall())
+        return cast("list[tuple[int, str, str]]", rows)
+
+    async def _background(self) -> tuple[float, float]:
+        """Mean and standard deviation of the cosine of two texts that have nothing to do with each other."""
+        rows = await self.ledgers.memory.read(lambda c: c.execute(SQL["newest_ids"], (_SAMPLE,)).fetchall())
+        known = await self.vectors.of("fact", [str(row[0]) for row in rows])
+        sample = np.array(list(known.values()), np.float32).reshape(len(known), -1)
+        if len(sample) < _FEW:
+            sample = await self.thread(self.vectors.embedder.embed, list(_UNRELATED))
+        cosines = (sample @ sample.T)[np.triu_indices(len(sample), 1)]
+        return float(cosines.mean()), max(float(cosines.std()), 1e-3)
+
+    async def _batch(self, times: dict[str, str]) -> dict[str, Link]:
+        """The links that some facts add, given when each was recorded."""
+        ids = list(times)
+        own = await self.vectors.of("fact", ids)
+        facts = {each.id: each for each in await self._statements(ids)}
+        wanted = [facts[id_] for id_ in ids if id_ in own and id_ in facts]
+        if not wanted:
+            return {}
+        queries = np.stack([own[fact.id] for fact in wanted])
+        near = await self._candidates(wanted, queries, times)
+        everything = list(dict.fromkeys(id_ for some in near for id_ in some))
+        others = facts | {each.id: each for each in await self._statements([*set(everything) - facts.keys()])}
+        known = await self._links(everything + [fact.id for fact in wanted])
+        scores = await self.vectors.mirror.scores(queries, everything)
+        closeness = (scores - self.mean) / self.spread
+        columns = {id_: column for column, id_ in enumerate(everything)}
+
+        def weigh() -> dict[str, Link]:
+            found: dict[str, Link] = {}
+            for row, (fact, candidates) in enumerate(zip(wanted, near, strict=True)):
+                some = [others[id_] for id_ in candidates if id_ in others and others[id_].seq < fact.seq]
+                close = {each.id: float(closeness[row, columns[each.id]]) for each in some}
+                found |= links(fact, some, close, known | found, judge.load())
+            return found
+
+        return await self.thread(weigh)
+
+    async def _candidates(
+        self, facts: Sequence[Statement], queries: Floats, times: dict[str, str]
+    ) -> list[list[str]]:
+        hits = await self.vectors.mirror.search(queries, _NEAREST * _WIDER)
+        families = await self._families({entity for fact in facts for entity in fact.entities})
+
+        def sharing(connection: apsw.Connection) -> list[list[str]]:
+            found: list[list[str]] = []
+            for fact in facts:
+                given = {
+                    "entities": json.dumps(sorted(_members(fact, families))),
+                    "created_at": times[fact.id],
+                    "seq": fact.seq,
+                    "limit": _SHARING,
+                }
+                found.append([str(row[0]) for row in connection.execute(SQL["sharing"], given)])
+            return found
+
+        shared = await self.ledgers.memory.read(sharing)
+        candidates: list[list[str]] = []
+        for fact, hit, some in zip(facts, hits, shared, strict=True):
+            nearest = [id_ for id_ in hit.ids if id_.startswith("fact_")][: _NEAREST + 1]
+            candidates.append([id_ for id_ in dict.fromkeys((*nearest, *some)) if id_ != fact.id])
+        return candidates
+
+    async def _statements(self, ids: Sequence[str]) -> list[Statement]:
+        given = json.dumps(list(ids))
+        rows = await self.ledgers.memory.read(lambda c: c.execute(SQL["statements"], (given,)).fetchall())
+        tied = [_tied(cast("tuple[Any, ...]", row)) for row in rows]
+        families = await self._families({entity for some in tied for entity in some})
+        return [
+            _statement(cast("tuple[Any, ...]", row), some, families)
+            for row, some in zip(rows, tied, strict=True)
+        ]
+
+    async def _families(self, ids: Iterable[str]) -> dict[str, tuple[str, frozenset[str]]]:
+        """For each entity the one that it stands for now, and the stems of what that is called."""
+        unknown = [id_ for id_ in ids if id_ not in self.families]
+        if unknown:
+            given = json.dumps(unknown)
+            rows = await self.ledgers.identity.read(lambda c: c.execute(SQL["families"], (given,)).fetchall())
+            for start, root, names in cast("list[tuple[str, str, str]]", rows):
+                self.families[start] = (root, stems_of(names))
+        return self.families
+
+    async def _links(self, ids: Sequence[str]) -> dict[str, Link]:
+        given = json.dumps(list(ids))
+        rows = await self.ledgers.memory.read(lambda c: c.execute(SQL["links"], (given,)).fetchall())
+        found = cast("list[tuple[str, str, float, str]]", rows)
+        return {old: Link(new, confidence, basis == "stated") for old, new, confidence, basis in found}
+
+    def _write(self, connection: apsw.Connection, found: dict[str, Link], after: int) -> None:
+        rows = [
+            {"old": old, "new": link.new_id, "confidence": link.confidence} for old, link in found.items()
+        ]
+        connection.executemany(SQL["put"], rows)
+        connection.execute(SQL["set_position"], (_key(self.vectors.embedder.model_id), after))
+
+
+def _key(model_id: str) -> str:
+    return f"{judge.load().version} {model_id}"
+
+
+def _reset(connection: apsw.Connection) -> None:
+    connection.execute(SQL["drop_judged"])
+    connection.execute(SQL["drop_progress"])
+    connection.execute(SQL["restate"])
+
+
+def _tied(row: tuple[Any, ...]) -> list[str]:
+    return [entity for entity in (row[4], row[5], *json.loads(row[9])) if entity]
+
+
+def _statement(
+    row: tuple[Any, ...], tied: list[str], families: dict[str, tuple[str, frozenset[str]]]
+) -> Statement:
+    id_, text, at, seq, source, target, relation_type, event_id, valid_until, _ = row
+    return Statement(
+        id=id_,
+        text=text,
+        at=at,
+        seq=seq,
+        subject=families[source][0] if source in families else source,
+        target=families[target][0] if target in families else target,
+        relation_type=relation_type,
+        entities=frozenset(families[each][0] if each in families else each for each in tied),
+        names=frozenset(name for each in tied if each in families for name in families[each][1]),
+        event_id=event_id,
+        valid_until=valid_until if isinstance(valid_until, str) else None,
+    )
+
+
+def _members(fact: Statement, families: dict[str, tuple[str, frozenset[str]]]) -> set[str]:
+    """The entities of a fact, and those known to stand for the same."""
+    return {id_ for id_, (root, _) in families.items() if root in fact.entities} | fact.entities

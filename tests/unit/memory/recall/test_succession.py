@@ -1,0 +1,86 @@
+"""Replaced facts in the order of an answer."""
+
+import pytest
+
+from nexus.memory.recall.item import Item, Kind, Replacement
+from nexus.memory.recall.selection import Ranked
+from nexus.memory.recall.succession import order
+
+AT = "2026-01-01T00:00:00.000Z"
+
+
+def ranked(*names: str, links: dict[str, str], said_in: dict[str, str] | None = None) -> list[Ranked]:
+    """Items in this order; those whose names begin with `evt` are messages."""
+    said_in = said_in or {}
+
+    def item(name: str) -> Item:
+        by = links.get(name)
+        kind: Kind = "event" if name.startswith("evt") else "fact"
+        replaced_by = Replacement(id=by, text=by, at=AT) if by else None
+        return Item(
+            kind=kind, id=name, text=name, at=AT, replaced_by=replaced_by, source_event_id=said_in.get(name)
+        )
+
+    return [
+        Ranked(item=item(name), score=10.0 - place, probability=1 - place / 10)
+        for place, name in enumerate(names)
+    ]
+
+
+def ids(entries: list[Ranked]) -> list[str]:
+    return [entry.item.id for entry in entries]
+
+
+CHAIN = {"A": "B", "B": "C"}
+
+
+@pytest.mark.parametrize(
+    ("given", "links", "wanted"),
+    [
+        ("A X B", {"A": "B"}, "B A X"),
+        ("X B Y A", {"A": "B"}, "X B Y A"),
+        ("A X Y", {"A": "gone"}, "A X Y"),
+        ("A X B Y C", CHAIN, "C X B A Y"),
+        ("B A C", CHAIN, "C B A"),
+        ("A C X", CHAIN, "C A X"),
+        ("A X D B", {"A": "D", "B": "D"}, "D A X B"),
+    ],
+)
+def test_a_replaced_fact_never_ranks_above_its_successor(
+    given: str, links: dict[str, str], wanted: str
+) -> None:
+    entries = ranked(*given.split(), links=links)
+    if given == "A C X":
+        # The one between them was not found: what leads on from it still counts.
+        entries = ranked(*given.split(), links={"A": "C"})
+    assert ids(order(entries)) == wanted.split()
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [("C X B Y A", "B C X Y A"), ("A X C B", "A X C B"), ("C A B", "A C B"), ("X C", "X C")],
+)
+def test_asked_about_the_past_a_replaced_fact_comes_first(given: str, wanted: str) -> None:
+    assert ids(order(ranked(*given.split(), links=CHAIN), asks_past=True)) == wanted.split()
+
+
+def test_a_successor_counts_as_much_as_what_it_passes() -> None:
+    first, second, _ = order(ranked("A", "X", "B", links={"A": "B"}))
+    assert (first.item.id, first.score, first.probability) == ("B", 10.0, 1.0)
+    assert second.item.id == "A"
+
+
+def test_a_statement_of_two_facts_each_replacing_the_other_ends() -> None:
+    assert sorted(ids(order(ranked("A", "B", links={"A": "B", "B": "A"})))) == ["A", "B"]
+
+
+def test_a_message_with_the_replaced_fact_follows_the_one_with_its_successor() -> None:
+    said_in = {"A": "evt_1", "B": "evt_2", "Z": "evt_1"}
+    entries = ranked("evt_1", "A", "evt_2", "B", "Z", links={"A": "B"}, said_in=said_in)
+    assert ids(order(entries)) == ["evt_2", "evt_1", "B", "A", "Z"]
+
+
+def test_a_message_keeps_its_place_if_another_of_its_facts_fits_better() -> None:
+    said_in = {"A": "evt_1", "B": "evt_2", "Z": "evt_1"}
+    entries = ranked("evt_1", "Z", "evt_2", "B", "A", links={"A": "B"}, said_in=said_in)
+    assert ids(order(entries)) == ["evt_1", "Z", "evt_2", "B", "A"]

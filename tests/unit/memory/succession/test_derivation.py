@@ -1,0 +1,174 @@
+"""Links between a fact and the one that replaces it, derived from the log."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from nexus import ids
+from nexus.ledgers import Ledgers, memory
+from nexus.memory import succession
+from nexus.memory.embedding import Vectors, embed_new
+from nexus.memory.succession import judge
+from unit.memory.recall.homes import WordHashes
+
+RUTH, MARTIN = "ent_ruth", "ent_martin"
+ENTITIES = (
+    "INSERT INTO entities (id, type, canonical_name, normalized_name) VALUES"
+    f" ('{RUTH}', 'Person', 'Ruth', 'ruth'), ('{MARTIN}', 'Person', 'Martin', 'martin')"
+)
+
+
+@pytest.fixture(autouse=True)
+async def people(opened: Ledgers) -> None:
+    await opened.identity.write(lambda c: c.execute(ENTITIES).fetchall())
+
+
+def fact(text: str, month: int, *, about: str = RUTH) -> memory.NewFact:
+    return memory.NewFact(
+        id=ids.new("fact"), fact=text, source_entity_id=about, as_of=datetime(2025, month, 3, tzinfo=UTC)
+    )
+
+
+async def learn(opened: Ledgers, *facts: memory.NewFact) -> list[str]:
+    recorded = await opened.memory.write(lambda c: memory.append_facts(c, facts))
+    return [str(id_) for id_ in recorded]
+
+
+async def derive(opened: Ledgers) -> int:
+    vectors = Vectors(opened.embeddings, WordHashes())
+    await embed_new(opened, vectors)
+    return await succession.derive(opened, vectors)
+
+
+async def links(opened: Ledgers) -> dict[str | None, tuple[str | None, str]]:
+    query = "SELECT old_fact_id, new_fact_id, basis FROM fact_successions"
+    rows = await opened.memory.read(lambda c: c.execute(query).fetchall())
+    return {str(old): (str(new), str(basis)) for old, new, basis in rows}
+
+
+OLD = fact("Ruth's GP is Dr Osei at Bentcliffe Surgery", 1)
+NEW = fact("Ruth's GP is now Dr Lindley at Bentcliffe Surgery", 8)
+
+
+async def test_a_changed_value_replaces_the_old_one(opened: Ledgers) -> None:
+    await learn(opened, OLD, fact("Ruth grows sweet peas on her allotment", 2), NEW)
+    assert await derive(opened) == 1
+    assert await links(opened) == {OLD.id: (NEW.id, "judged")}
+
+
+async def test_deriving_again_finds_nothing_new(opened: Ledgers) -> None:
+    await learn(opened, OLD, NEW)
+    assert await derive(opened) == 1
+    assert await derive(opened) == 0
+
+
+async def test_a_chain_links_each_fact_to_the_next(opened: Ledgers) -> None:
+    first = fact("Ruth's knee operation is on 18 September", 1)
+    second = fact("Ruth's knee operation has been moved to 6 November", 4)
+    third = fact("Ruth's knee operation has now been moved to 8 December", 9)
+    await learn(opened, first, second, third)
+    await derive(opened)
+    assert await links(opened) == {first.id: (second.id, "judged"), second.id: (third.id, "judged")}
+
+
+async def test_facts_that_both_hold_are_not_linked(opened: Ledgers) -> None:
+    await learn(
+        opened,
+        fact("Ruth has a daughter named Alison", 1),
+        fact("Ruth also has a son named Martin", 5),
+        fact("Martin takes his coffee black", 2, about=MARTIN),
+        fact("Ruth takes her tea with milk", 6),
+    )
+    await derive(opened)
+    assert await links(opened) == {}
+
+
+async def test_a_fact_said_again_or_in_more_detail_is_not_replaced(opened: Ledgers) -> None:
+    await learn(
+        opened,
+        fact("Ruth's GP is Dr Osei", 1),
+        fact("Ruth's GP is Dr Osei at Bentcliffe Surgery", 3),
+        fact("Ruth's GP is Dr Osei at Bentcliffe Surgery", 9),
+    )
+    await derive(opened)
+    assert await links(opened) == {}
+
+
+async def test_the_later_one_in_time_replaces_whatever_was_recorded_first(opened: Ledgers) -> None:
+    await learn(opened, NEW)
+    await derive(opened)
+    await learn(opened, OLD)
+    await derive(opened)
+    assert await links(opened) == {OLD.id: (NEW.id, "judged")}
+
+
+async def test_a_stated_replacement_counts_at_once_and_stands(opened: Ledgers) -> None:
+    stated = fact("Dr Patel looks after Ruth", 9)
+    await learn(opened, OLD, NEW, stated)
+    await opened.memory.write(
+        lambda c: c.execute(
+            "INSERT INTO causal_links (id, cause_fact_id, effect_fact_id, relation)"
+            " VALUES ('cau_1', ?, ?, 'replaced')",
+            (OLD.id, stated.id),
+        )
+    )
+    assert await links(opened) == {OLD.id: (stated.id, "stated")}
+    await derive(opened)
+    assert (await links(opened))[OLD.id] == (stated.id, "stated")
+
+
+async def test_links_can_be_thrown_away_and_derived_again(opened: Ledgers) -> None:
+    await learn(opened, OLD, NEW)
+    await derive(opened)
+    before = await links(opened)
+    vectors = Vectors(opened.embeddings, WordHashes())
+    assert await succession.rebuild(opened, vectors) == 1
+    assert await links(opened) == before
+
+
+async def test_a_new_model_judges_everything_again(opened: Ledgers) -> None:
+    class OtherHashes(WordHashes):
+        model_id = "word-hashes@2"
+
+    await learn(opened, OLD, NEW)
+    await derive(opened)
+    await opened.memory.write(lambda c: c.execute("UPDATE fact_successions SET confidence = 0.0"))
+    vectors = Vectors(opened.embeddings, OtherHashes())
+    await embed_new(opened, vectors)
+    assert await succession.derive(opened, vectors) == 1
+
+
+async def test_a_lost_successor_is_searched_again(opened: Ledgers) -> None:
+    middle = fact("Ruth's GP is now Dr Weir at Bentcliffe Surgery", 4)
+    await learn(opened, OLD, middle, NEW)
+    await derive(opened)
+    assert (await links(opened))[OLD.id][0] == middle.id
+    await opened.memory.write(
+        lambda c: c.execute(
+            "DELETE FROM fact_successions WHERE ? IN (old_fact_id, new_fact_id)", (middle.id,)
+        )
+    )
+    assert (await succession.state(opened, WordHashes.model_id)).waiting == 2
+    await derive(opened)
+    assert OLD.id in await links(opened)
+
+
+async def test_the_state_counts_links_and_what_waits(opened: Ledgers) -> None:
+    await learn(opened, OLD, NEW)
+    assert await succession.state(opened, WordHashes.model_id) == succession.State(
+        stated=0, judged=0, waiting=2
+    )
+    await derive(opened)
+    assert await succession.state(opened, WordHashes.model_id) == succession.State(
+        stated=0, judged=1, waiting=0
+    )
+
+
+def test_the_judge_weighs_only_features_that_exist() -> None:
+    from nexus.memory.succession.pairs import Nearness, Statement, features
+
+    one = Statement(id="a", text="one", at="2025-01-01T00:00:00.000Z", seq=1)
+    known = features(one, one, Nearness(closeness=1.0, rank=1, margin=0.0))
+    assert judge.load().weights.keys() <= known.keys()
+    assert np.isfinite(list(known.values())).all()
