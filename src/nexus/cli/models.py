@@ -5,22 +5,23 @@ import click
 
 @click.group()
 def models() -> None:
-    """See and fetch the models that the memory uses. They run on this machine."""
+    """List and download the models that the memory uses. They run on this machine."""
 
 
 @models.command("list")
 def list_() -> None:
-    """Every model that Nexus knows, and whether its file is here."""
+    """List the models that Nexus knows, and whether they are installed."""
     from nexus.errors import ModelFileError
     from nexus.memory.embedding import DEFAULT_MODEL, MODELS, find
 
     for model in MODELS.values():
         try:
-            state = f"here, {find(model).found_in}"
+            found = find(model)
+            build, state = found.build, f"Installed: {found.found_in}."
         except ModelFileError as error:
-            state = f"not here. {error.hint}"
+            build, state = None, f"Not installed. {error.hint}"
         mark = " (default)" if model.name == DEFAULT_MODEL else ""
-        size = f"{model.weights.size_bytes / 1e6:.0f} MB, {model.licence}"
+        size = f"{(build or model.builds[0]).size_bytes / 1e6:.0f} MB, {model.licence}"
         click.echo(f"{click.style(model.name, bold=True)}{mark}: {model.role}, {size}")
         click.echo(f"  {model.about}")
         click.echo(f"  {state}")
@@ -30,7 +31,7 @@ def list_() -> None:
 @click.argument("name")
 @click.option("--endpoint", envvar="HF_ENDPOINT", help="Another hub than the public one.")
 def pull(name: str, endpoint: str | None) -> None:
-    """Fetch the model NAME: the pinned revision, checked by its hash."""
+    """Download the model NAME and check its hashes."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -43,7 +44,6 @@ def pull(name: str, endpoint: str | None) -> None:
     model = MODELS[name]
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(name, total=model.weights.size_bytes)
-        place = fetch(model, endpoint=endpoint, told=lambda count: progress.advance(task, count))
-        progress.update(task, completed=model.weights.size_bytes)
-    click.echo(f"{place}: complete, and its hash is the pinned one.")
+        task = progress.add_task(name, total=model.hub_build.size_bytes if model.hub_build else None)
+        folder = fetch(model, endpoint=endpoint, told=lambda count: progress.advance(task, count))
+    click.echo(f"Installed {name} in {folder}; its hashes match.")

@@ -5,10 +5,17 @@ searches it, `embed_new` makes the vectors that are missing, and `background` ha
 """
 
 from nexus.memory.embedding.backlog import Backlog, backlog
-from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, MULTILINGUAL_MODEL, Model
-from nexus.memory.embedding.choice import chosen, model_for, opened, opener
-from nexus.memory.embedding.embedder import Embedder, MiniLM, load
-from nexus.memory.embedding.files import ModelFiles, find
+from nexus.memory.embedding.catalogue import (
+    DEFAULT_MODEL,
+    MODELS,
+    MULTILINGUAL_MODEL,
+    RERANKERS,
+    Build,
+    Model,
+)
+from nexus.memory.embedding.choice import chosen, chosen_id, model_for, opened, opener
+from nexus.memory.embedding.embedder import Embedder, Encoder, load
+from nexus.memory.embedding.files import ModelFiles, find, locate
 from nexus.memory.embedding.job import embed_new
 from nexus.memory.embedding.mirror import Hits, Mirror
 from nexus.memory.embedding.vectors import Vectors
@@ -17,19 +24,23 @@ __all__ = [
     "DEFAULT_MODEL",
     "MODELS",
     "MULTILINGUAL_MODEL",
+    "RERANKERS",
     "Backlog",
+    "Build",
     "Embedder",
+    "Encoder",
     "Hits",
-    "MiniLM",
     "Mirror",
     "Model",
     "ModelFiles",
     "Vectors",
     "backlog",
     "chosen",
+    "chosen_id",
     "embed_new",
     "find",
     "load",
+    "locate",
     "model_for",
     "opened",
     "opener",

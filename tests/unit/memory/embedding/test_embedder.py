@@ -8,43 +8,43 @@ import numpy as np
 import pytest
 
 from nexus.errors import ModelFileError
-from nexus.memory.embedding import DEFAULT_MODEL, MODELS, MiniLM, find, load
+from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Encoder, find, load
 
 
 @pytest.fixture(scope="module")
-def embedder() -> MiniLM:
+def embedder() -> Encoder:
     try:
         return load(find(MODELS[DEFAULT_MODEL]))
     except ModelFileError as error:
         pytest.skip(error.message)
 
 
-def test_vectors_have_length_one(embedder: MiniLM) -> None:
+def test_vectors_have_length_one(embedder: Encoder) -> None:
     vectors = embedder.embed(["a cat", "", "x" * 10_000])
     assert vectors.shape == (3, 384)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_any_text_can_be_embedded(embedder: MiniLM) -> None:
+def test_any_text_can_be_embedded(embedder: Encoder) -> None:
     hostile = ["\ud800 half", "\0", "🎻" * 3000, "チェロ", " \n\t", "a" * 100_000]
     assert np.isfinite(embedder.embed(hostile)).all()
 
 
-def test_like_meanings_are_near(embedder: MiniLM) -> None:
+def test_like_meanings_are_near(embedder: Encoder) -> None:
     cat, feline, stock = embedder.embed(
         ["The cat sat down.", "A feline was sitting.", "Shares fell on Monday."]
     )
     assert float(cat @ feline) > 0.5 > float(cat @ stock) + 0.2
 
 
-def test_a_batch_gives_what_single_texts_give(embedder: MiniLM) -> None:
+def test_a_batch_gives_what_single_texts_give(embedder: Encoder) -> None:
     texts = ["short", "a somewhat longer sentence about gardens", "middle sized text"]
     together = embedder.embed(texts)
     alone = np.concatenate([embedder.embed([text]) for text in texts])
     assert np.allclose(together, alone, atol=1e-4)
 
 
-def test_a_long_backlog_leaves_its_memory_behind(embedder: MiniLM) -> None:
+def test_a_long_backlog_leaves_its_memory_behind(embedder: Encoder) -> None:
     """In a process of its own: what the runtime keeps of its largest batch is never given back."""
     program = """
         from nexus.memory.embedding import DEFAULT_MODEL, MODELS, find, load

@@ -7,20 +7,25 @@ from pathlib import Path
 import pytest
 
 from nexus.errors import ModelFileError
-from nexus.memory.embedding import MODELS, Model, find
+from nexus.memory.embedding import MODELS, Build, Model, find, locate
+from nexus.memory.embedding.catalogue import File
 
 
 def small_model(content: bytes) -> Model:
     model = MODELS["all-minilm-l6-v2-int8"]
-    digest = hashlib.sha256(content).hexdigest()
-    return replace(model, weights=replace(model.weights, sha256=digest, packages=()))
+    return replace(model, builds=(build(model.builds[0], content),))
+
+
+def build(like: Build, content: bytes, name: str = "model.onnx") -> Build:
+    weights = replace(like.weights, name=name, sha256=hashlib.sha256(content).hexdigest(), packages=())
+    return replace(like, weights=weights)
 
 
 def test_the_path_of_the_settings_wins_over_a_pulled_copy(tmp_path: Path) -> None:
     model = small_model(b"weights")
     pulled = tmp_path / "pulled" / model.name
     pulled.mkdir(parents=True)
-    (pulled / model.weights.name).write_bytes(b"weights")
+    (pulled / "model.onnx").write_bytes(b"weights")
     (tmp_path / "mine.onnx").write_bytes(b"weights")
     assert find(model, path=tmp_path / "mine.onnx", pulled=tmp_path / "pulled").found_in == "settings"
     assert find(model, pulled=tmp_path / "pulled").found_in == "pulled"
@@ -28,8 +33,8 @@ def test_the_path_of_the_settings_wins_over_a_pulled_copy(tmp_path: Path) -> Non
 
 def test_a_folder_in_the_settings_holds_the_file(tmp_path: Path) -> None:
     model = small_model(b"weights")
-    (tmp_path / model.weights.name).write_bytes(b"weights")
-    assert find(model, path=tmp_path).weights == tmp_path / model.weights.name
+    (tmp_path / "model.onnx").write_bytes(b"weights")
+    assert find(model, path=tmp_path).weights == tmp_path / "model.onnx"
 
 
 def test_a_file_with_another_hash_is_refused(tmp_path: Path) -> None:
@@ -43,3 +48,67 @@ def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError) as caught:
         find(small_model(b"weights"), pulled=tmp_path)
     assert "nexus models pull" in caught.value.hint
+
+
+def two_builds() -> Model:
+    """A model with a build of the hub and one that was converted, each with its own tokenizer."""
+    like = MODELS["all-minilm-l6-v2-int8"]
+
+    def with_tokenizer(name: str) -> Build:
+        tokens = f"tokens of {name}".encode()
+        tokenizer = File(
+            name=f"{name}.json", sha256=hashlib.sha256(tokens).hexdigest(), size_bytes=len(tokens)
+        )
+        return replace(build(like.builds[0], name.encode(), f"{name}.onnx"), tokenizer=tokenizer)
+
+    return replace(like, builds=(with_tokenizer("hub"), with_tokenizer("converted")))
+
+
+def lay(folder: Path, name: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.onnx").write_text(name)
+    (folder / f"{name}.json").write_text(f"tokens of {name}")
+
+
+def test_vectors_of_two_builds_of_a_model_never_mix(tmp_path: Path) -> None:
+    model = two_builds()
+    lay(tmp_path / model.name, "converted")
+    converted = find(model, pulled=tmp_path)
+    lay(tmp_path / model.name, "hub")
+    preferred = find(model, pulled=tmp_path)
+    assert (converted.weights.name, preferred.weights.name) == ("converted.onnx", "hub.onnx")
+    assert converted.id != preferred.id
+    assert {converted.id.partition("@")[0], preferred.id.partition("@")[0]} == {model.name}
+
+
+def test_a_build_without_its_tokenizer_is_not_found(tmp_path: Path) -> None:
+    model = two_builds()
+    lay(tmp_path / model.name, "converted")
+    (tmp_path / model.name / "hub.onnx").write_text("hub")
+    assert find(model, pulled=tmp_path).build is model.builds[1]
+    (tmp_path / model.name / "converted.json").unlink()
+    assert locate(model, pulled=tmp_path) is None
+
+
+def test_a_tokenizer_with_another_hash_is_refused(tmp_path: Path) -> None:
+    model = two_builds()
+    lay(tmp_path / model.name, "hub")
+    (tmp_path / model.name / "hub.json").write_text("something else")
+    with pytest.raises(ModelFileError, match=r"is not the pinned hub\.json"):
+        find(model, pulled=tmp_path)
+
+
+def test_a_file_in_the_settings_is_the_build_whose_hash_it_has(tmp_path: Path) -> None:
+    model = two_builds()
+    lay(tmp_path, "converted")
+    (tmp_path / "converted.onnx").rename(tmp_path / "mine.onnx")
+    assert find(model, path=tmp_path / "mine.onnx").build is model.builds[1]
+
+
+def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
+    model = small_model(b"weights")
+    (tmp_path / "mine.onnx").write_bytes(b"weights")
+    find(model, path=tmp_path / "mine.onnx")
+    (tmp_path / "mine.onnx").write_bytes(b"another length")
+    with pytest.raises(ModelFileError, match="is not the pinned"):
+        find(model, path=tmp_path / "mine.onnx")

