@@ -37,6 +37,7 @@ from nexus.memory.embedding.background import Background
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall import EVERYTHING, Recall, Visibility
+from nexus.memory.recall.reranker import installed_reranker
 from nexus.memory.upkeep import Upkeep
 from nexus.pipeline import Incoming, Pipeline, access
 from nexus.pipeline.pipeline import refused
@@ -246,7 +247,8 @@ class App:
         vectors: Vectors | None = None
         with suppress(ModelFileError):
             vectors = await self.embedding.vectors()
-        return Recall(self.ledgers, vectors, visible=visible)
+        reranker = await asyncio.to_thread(installed_reranker)
+        return Recall(self.ledgers, vectors, visible=visible, reranker=reranker)
 
     def _parts(self) -> Parts:
         return Parts(

@@ -11,6 +11,7 @@ from nexus.errors import AutomationError, ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Vectors, opened
 from nexus.memory.recall import Budget, Kind, Query, Recall, Result
+from nexus.memory.recall.reranker import installed_reranker
 from nexus.request import Request
 
 _OPTIONS = (
@@ -56,7 +57,8 @@ class Alone:
     async def __call__(self) -> Recall:
         async with self._loading:
             if self._recall is None:
-                self._recall = Recall(self._ledgers, await self._vectors())
+                reranker = await asyncio.to_thread(installed_reranker)
+                self._recall = Recall(self._ledgers, await self._vectors(), reranker=reranker)
             return self._recall
 
     async def _vectors(self) -> Vectors | None:

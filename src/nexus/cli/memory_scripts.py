@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nexus.config import Config
     from nexus.home import Home
     from nexus.ledgers import Ledgers
+    from nexus.memory.embedding import Vectors
     from nexus.memory.recall import Recall
     from nexus.skills.commands import Commands
 
@@ -96,14 +97,15 @@ async def _recall(ledgers: "Ledgers", config: "Config") -> "Recall":
     from nexus.errors import ModelFileError
     from nexus.memory.embedding import embed_new, opened
     from nexus.memory.recall import Recall
+    from nexus.memory.recall.reranker import installed_reranker
 
+    vectors: Vectors | None = None
     try:
         vectors = await opened(ledgers, config.memory)
+        await embed_new(ledgers, vectors)
     except ModelFileError as error:
         click.echo(f"Searching by words alone: {error.message}", err=True)
-        return Recall(ledgers, None)
-    await embed_new(ledgers, vectors)
-    return Recall(ledgers, vectors)
+    return Recall(ledgers, vectors, reranker=await asyncio.to_thread(installed_reranker))
 
 
 async def _look(home: "Home", config: "Config", *, check: bool) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final, cast
 
@@ -14,9 +13,9 @@ from nexus.cli.recall_report import show
 from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
-from nexus.memory.embedding import MODELS, Vectors, embed_new, find, opened
+from nexus.memory.embedding import Vectors, embed_new, opened
 from nexus.memory.recall import Answer, Budget, Query, Recall, kinds
-from nexus.memory.recall.reranker import CrossEncoder
+from nexus.memory.recall.reranker import installed_reranker
 
 # The program has just started and nothing is warm; a person waits longer than an agent may.
 _DEADLINE_MS: Final = 10_000
@@ -77,11 +76,5 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answe
             await vectors.mirror.refresh()
         except ModelFileError as error:
             notes.append(f"Searching by words alone: {error.message}. {error.hint}")
-        return await Recall(ledgers, vectors, reranker=_reranker()).find(query), notes
-
-
-def _reranker() -> CrossEncoder | None:
-    """The reranker, where somebody has pulled one."""
-    with suppress(ModelFileError):
-        return CrossEncoder(find(MODELS["ms-marco-minilm-l6-v2"]))
-    return None
+        reranker = await asyncio.to_thread(installed_reranker)
+        return await Recall(ledgers, vectors, reranker=reranker).find(query), notes

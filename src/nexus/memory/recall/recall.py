@@ -54,7 +54,7 @@ class Recall:
         self.visible = visible
         self._now = now
         self._arms = arms
-        self._reranker = reranker
+        self.reranker = reranker
 
     async def find(self, query: Query) -> Answer:
         """The best results for a question, within its budget's deadline; nothing where nothing is relevant.
@@ -68,7 +68,7 @@ class Recall:
             async with asyncio.timeout(deadline.left_s):
                 found = await self._gather(query, deadline)
                 rerank_until = deadline.part(_RERANK_SHARE)
-                answer = await asyncio.to_thread(order, found, query, self._now, self._reranker, rerank_until)
+                answer = await asyncio.to_thread(order, found, query, self._now, self.reranker, rerank_until)
         except TimeoutError:
             late = ("fetch",) if found is None else (*found.late, "order")
             answer = Answer(results=(), late_arms=late)

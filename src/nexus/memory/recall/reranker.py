@@ -1,17 +1,23 @@
 """A second look at the best few: a small network reads the question and a text together.
 
-It is optional (`nexus models pull ms-marco-minilm-l6-v2`), reads a bounded number of pairs, and stops
+It is optional (`nexus models pull ms-marco-minilm-l12-v2`), reads a bounded number of pairs, and stops
 when its time is over: what it has not read keeps its place.
 """
 
+import logging
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol, cast
 
 import numpy as np
 
+from nexus.errors import ModelFileError
 from nexus.ledgers.text import storable
+from nexus.memory.embedding.catalogue import MODELS, RERANKERS, Model
 from nexus.memory.embedding.embedder import session, tokenizer
-from nexus.memory.embedding.files import ModelFiles
+from nexus.memory.embedding.files import ModelFiles, find, locate
 from nexus.memory.recall.deadline import Deadline
 
 # So many pairs at a time: between two batches the clock is looked at.
@@ -22,6 +28,11 @@ _LONGEST_TEXT = 2_000
 class Reranker(Protocol):
     """Whatever can say how well a text fits a question."""
 
+    @property
+    def languages(self) -> frozenset[str]:
+        """The languages of the questions it may be asked; empty for all."""
+        ...
+
     def fits(self, question: str, texts: Sequence[str], deadline: Deadline) -> list[float]:
         """From 0 to 1 for each text, best first given; fewer than the texts where time ran out."""
         ...
@@ -31,6 +42,7 @@ class CrossEncoder:
     """A BERT-like classifier with one output, on onnxruntime."""
 
     def __init__(self, files: ModelFiles, *, threads: int = 1) -> None:
+        self.languages: frozenset[str] = files.model.languages
         self._tokenizer = tokenizer(files)
         self._session = session(files, threads)
         self._inputs: set[str] = {node.name for node in self._session.get_inputs()}
@@ -58,3 +70,33 @@ class CrossEncoder:
         }
         logits = np.asarray(self._session.run(None, feed)[0], np.float64).reshape(len(texts), -1)[:, 0]
         return cast("list[float]", (1.0 / (1.0 + np.exp(-np.clip(logits, -30, 30)))).tolist())
+
+
+_opening = Lock()
+_log = logging.getLogger(__name__)
+
+
+def installed_reranker() -> Reranker | None:
+    """Return the best reranker on this machine, opened once per process, or None.
+
+    Opening it takes a third of a second: call it on a thread. A reranker that is installed later is used
+    after a restart.
+    """
+    with _opening:
+        return _installed()
+
+
+@cache
+def _installed() -> Reranker | None:
+    return best_of([MODELS[name] for name in RERANKERS])
+
+
+def best_of(models: Sequence[Model], *, pulled: Path | None = None) -> Reranker | None:
+    """Open the first of the models that is on this machine; one with a wrong hash is logged and skipped."""
+    for model in models:
+        try:
+            if locate(model, pulled=pulled) is not None:
+                return CrossEncoder(find(model, pulled=pulled))
+        except ModelFileError as error:
+            _log.warning("The reranker is not used: %s", error.message)
+    return None

@@ -92,6 +92,8 @@ async def test_a_slow_model_costs_the_meaning_and_not_the_answer(opened: Ledgers
 class Unhurried:
     """A reranker that does not look at the clock."""
 
+    languages: frozenset[str] = frozenset()
+
     def fits(self, question: str, texts: Sequence[str], deadline: Deadline) -> list[float]:
         time.sleep(3.0)
         return [1.0] * len(texts)

@@ -12,20 +12,24 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from nexus.app import App
+from nexus.automations.recalling import Alone
+from nexus.config import Config
+from nexus.home import Home
 from nexus.ledgers import Ledgers, memory
-from nexus.memory.embedding import MODELS, find
-from nexus.memory.embedding.catalogue import VOCABULARY
+from nexus.memory.embedding import MODELS, Build, Model, find
+from nexus.memory.embedding.catalogue import VOCABULARY, File
 from nexus.memory.recall import Query, Recall
 from nexus.memory.recall.deadline import Deadline
-from nexus.memory.recall.reranker import CrossEncoder
+from nexus.memory.recall.reranker import CrossEncoder, best_of, installed_reranker
 from unit.memory.recall.homes import LONG_MS, NOW, learn
 
 WORD = "violin"
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoder:
-    """A network whose one output says how often the text, and not the question, holds a word."""
+def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Model, Path]:
+    """A network in a folder of pulled models. Its output counts a word in the text, not in the question."""
     number = VOCABULARY.read_text(encoding="utf-8").splitlines().index(WORD)
     whole: Any = TensorProto.INT64
     inputs = [
@@ -47,13 +51,19 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> CrossEncoder:
     ]
     graph = helper.make_graph(nodes, "counts", inputs, [output], constants)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    file = Path(tmp_path_factory.mktemp("model")) / "tiny.onnx"
-    onnx.save(made, str(file))
     model = MODELS["ms-marco-minilm-l6-v2"]
+    pulled = tmp_path_factory.mktemp("models")
+    file = pulled / model.name / "tiny.onnx"
+    file.parent.mkdir()
+    onnx.save(made, str(file))
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    build = model.builds[0]
-    changed = replace(build, weights=replace(build.weights, sha256=digest))
-    return CrossEncoder(find(replace(model, builds=(changed,)), path=file))
+    weights = File(name=file.name, sha256=digest, size_bytes=file.stat().st_size)
+    return replace(model, builds=(Build(weights=weights),)), pulled
+
+
+@pytest.fixture(scope="module")
+def network(model: tuple[Model, Path]) -> CrossEncoder:
+    return CrossEncoder(find(model[0], pulled=model[1]))
 
 
 def test_each_text_is_read_beside_the_question(network: CrossEncoder) -> None:
@@ -90,3 +100,41 @@ async def test_its_word_is_one_more_factor_of_the_score(opened: Ledgers, network
     assert [result.score for result in read.results] == sorted(
         (result.score for result in read.results), reverse=True
     )
+
+
+def test_the_best_reranker_that_is_installed_is_opened(model: tuple[Model, Path]) -> None:
+    tiny, pulled = model
+    missing = replace(tiny, name="not-pulled")
+    opened = best_of([missing, tiny], pulled=pulled)
+    assert opened is not None
+    assert opened.languages == {"en"}
+    assert opened.fits("?", ["a violin"], Deadline(LONG_MS))[0] > 0.5
+    assert best_of([missing], pulled=pulled) is None
+
+
+def test_a_reranker_with_another_hash_is_not_used(model: tuple[Model, Path], tmp_path: Path) -> None:
+    tiny, _ = model
+    (tmp_path / tiny.name).mkdir()
+    (tmp_path / tiny.name / "tiny.onnx").write_bytes(b"something else")
+    assert best_of([tiny], pulled=tmp_path) is None
+
+
+def test_a_process_opens_its_reranker_once() -> None:
+    assert installed_reranker() is installed_reranker()
+
+
+def test_the_installed_reranker_prefers_the_answer() -> None:
+    reranker = installed_reranker()
+    if reranker is None:
+        pytest.skip("No reranker is installed: see requirements-model.lock")
+    texts = ["Nora plays the cello on Tuesdays.", "Nora is allergic to penicillin."]
+    music, allergy = reranker.fits("Which antibiotics must Nora not take?", texts, Deadline(LONG_MS))
+    assert allergy > music
+
+
+async def test_everybody_who_asks_has_the_same_reranker(home: Home) -> None:
+    async with Ledgers(home, Config().ledgers) as ledgers:
+        script = await Alone(ledgers, Config().memory)()
+    async with App(home, Config(), serve=False) as app:
+        tool = await app.recall()
+    assert script.reranker is tool.reranker is installed_reranker()
