@@ -64,7 +64,7 @@ def main() -> int:
 def _environment(folder: Path, *, download: bool) -> Path:
     """Build the wheel and install it into an environment of its own; returns that one's interpreter."""
     wheels, venv = folder / "wheels", folder / "venv"
-    _pip("wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT))
+    _pip("wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT), str(ROOT / "models" / "english"))
     _done([sys.executable, "-m", "venv", "--without-pip", str(venv)])
     python = venv / "bin" / "python"
     if download:
@@ -73,9 +73,9 @@ def _environment(folder: Path, *, download: bool) -> Path:
         [packages] = venv.glob("lib/python*/site-packages")
         for each in _locked():
             _link(each, packages)
-    [wheel] = wheels.glob("*.whl")
+    [wheel] = wheels.glob("nexus_agent-*.whl")
     _require_whole(wheel)
-    _pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
+    _pip("--python", str(python), "install", "--no-deps", "--no-index", *map(str, wheels.glob("*.whl")))
     _pip("--python", str(python), "check")  # what the wheel asks for is there
     return python
 

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from nexus import __version__
+from nexus.memory.embedding import DEFAULT_MODEL, MODELS
 
 _ROOT = Path(__file__).parents[2]
 _WHEEL = f"nexus_agent-{__version__}-py3-none-any.whl"
 _SDIST = f"nexus_agent-{__version__}.tar.gz"
+_MODEL = "nexus_model_english-1.0.0"
 _BILL = f"nexus_agent-{__version__}.cdx.json"
 
 
@@ -35,7 +37,8 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_hashes_are_those_of_the_files(release: Path) -> None:
     lines = (release / "SHA256SUMS").read_text().splitlines()
     listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
-    assert set(listed) == {_WHEEL, _SDIST, _BILL}
+    model = {f"{_MODEL}-py3-none-any.whl", f"{_MODEL}.tar.gz"}
+    assert set(listed) == {_WHEEL, _SDIST, _BILL, *model}
     for name, digest in listed.items():
         assert hashlib.sha256((release / name).read_bytes()).hexdigest() == digest
 
@@ -52,6 +55,16 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(release: Path)
         about = wheel.read(f"nexus_agent-{__version__}.dist-info/entry_points.txt").decode()
     assert held == files
     assert "nexus = nexus.cli:main" in about
+
+
+def test_the_default_model_is_a_package_of_its_own_with_its_notices(release: Path) -> None:
+    with zipfile.ZipFile(release / f"{_MODEL}-py3-none-any.whl") as wheel:
+        held = set(wheel.namelist())
+        weights = wheel.read("nexus_model_english/model.onnx")
+    licenses = f"{_MODEL}.dist-info/licenses"
+    assert {f"{licenses}/LICENSE", f"{licenses}/NOTICE.md"} <= held
+    pinned = MODELS[DEFAULT_MODEL].builds[0].weights
+    assert (hashlib.sha256(weights).hexdigest(), len(weights)) == (pinned.sha256, pinned.size_bytes)
 
 
 def test_the_sdist_can_be_built_from(release: Path) -> None:

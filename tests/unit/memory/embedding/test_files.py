@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nexus.errors import ModelFileError
-from nexus.memory.embedding import MODELS, Build, Model, find, locate
+from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Build, Model, find, locate
 from nexus.memory.embedding.catalogue import File
 
 
@@ -112,3 +112,10 @@ def test_a_file_that_changes_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "mine.onnx").write_bytes(b"another length")
     with pytest.raises(ModelFileError, match="is not the pinned"):
         find(model, path=tmp_path / "mine.onnx")
+
+
+def test_a_source_checkout_holds_the_default_model(tmp_path: Path) -> None:
+    model = MODELS[DEFAULT_MODEL]
+    (build,) = model.builds
+    unpackaged = replace(build, weights=replace(build.weights, packages=()))
+    assert find(replace(model, builds=(unpackaged,)), pulled=tmp_path).found_in == "source checkout"
