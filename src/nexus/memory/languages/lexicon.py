@@ -1,15 +1,17 @@
 """What Nexus knows about a language: `lexicon/<code>.toml`, one file for each.
 
-To add a language, add its file: the name of its Snowball stemmer, letters that give it away, and its
-function words, time words and number words in every inflection.
+To add a language, add its file: the name of its Snowball stemmer, letters that give it away, its
+function words, time words and number words in every inflection, the cues by which it
+asks, and how it names dates.
 """
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,6 +24,8 @@ class Lexicon:
     function_words: frozenset[str] = frozenset()
     time_words: frozenset[str] = frozenset()
     number_words: frozenset[str] = frozenset()
+    cues: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])  # patterns
+    calendar: Mapping[str, Any] = field(default_factory=dict[str, Any])  # how it names dates
 
 
 # Languages recognized by their script alone.
@@ -57,7 +61,7 @@ def lexicon(code: str) -> Lexicon:
     return lexicons().get(code) or Lexicon(code=code)
 
 
-def _read(code: str, fields: Mapping[str, str]) -> Lexicon:
+def _read(code: str, fields: Mapping[str, Any]) -> Lexicon:
     return Lexicon(
         code=code,
         stemmer=fields["stemmer"],
@@ -65,4 +69,6 @@ def _read(code: str, fields: Mapping[str, str]) -> Lexicon:
         function_words=frozenset(fields["function_words"].split()),
         time_words=frozenset(fields["time_words"].split()),
         number_words=frozenset(fields["number_words"].split()),
+        cues={cue: tuple(patterns) for cue, patterns in fields.get("cues", {}).items()},
+        calendar=fields.get("calendar", {}),
     )

@@ -1,26 +1,15 @@
 """A question understood: its words, the kind of answer it wants, the time it means."""
 
 import itertools
-import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from nexus.memory.languages import DEFAULT, mixture
+from nexus.memory.languages import DEFAULT, cues, mixture
 from nexus.memory.recall import dates
 from nexus.memory.recall.words import forms, function_words, tokens
 
 _LONGEST_QUESTION = 2_000
 _MOST_TERMS = 48
-
-_WHEN = re.compile(
-    r"\bwhen\b|\bwhat (date|day|time|year|month)\b|\bhow long\b|\b(days|weeks|months)\b", re.IGNORECASE
-)
-_COUNT = re.compile(r"\bhow (many|much|often)\b", re.IGNORECASE)
-_SURVEY = re.compile(
-    r"\bsummar|\border\b|\bover time\b|\bthroughout\b|\bwalk me\b|\blist\b|\bhow (has|have|did)\b",
-    re.IGNORECASE,
-)
-_FIRST_PERSON = re.compile(r"\b(i|my|me|mine|i'm|i've)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +23,8 @@ class Question:
     pairs: tuple[tuple[str, str], ...]  # neighbouring words, not both of them function words
     asks_when: bool
     asks_count: bool
+    asks_why: bool
+    asks_past: bool  # how things were before they changed
     asks_survey: bool
     first_person: bool
     window: tuple[datetime, datetime] | None
@@ -68,9 +59,11 @@ def understand(text: str, now: datetime, prior: str = DEFAULT) -> Question:
         terms=terms,
         forms={term: written[term] for term in terms},
         pairs=tuple(pairs[:_MOST_TERMS]),
-        asks_when=bool(_WHEN.search(text)),
-        asks_count=bool(_COUNT.search(text)),
-        asks_survey=bool(_SURVEY.search(text)),
-        first_person=bool(_FIRST_PERSON.search(text)),
-        window=dates.window(text, now),
+        asks_when=cues.asks_when(text, language),
+        asks_count=cues.asks_count(text, language),
+        asks_why=cues.asks_why(text, language),
+        asks_past=cues.asks_past(text, language),
+        asks_survey=cues.asks_survey(text, language),
+        first_person=cues.first_person(text, language),
+        window=dates.window(text, now, language),
     )
