@@ -17,6 +17,8 @@ from acceptance.terminal import Terminal
 from nexus import config
 from nexus.demo import mark
 from nexus.home import Home
+from nexus.memory.embedding import DEFAULT_MODEL, MODELS, MULTILINGUAL_MODEL, locate
+from nexus.memory.embedding.files import pulled_folder
 from nexus.testing import Hold, ModelServer, Turn
 
 _QUICKSTART = Path(__file__).parents[2] / "docs" / "quickstart.md"
@@ -312,6 +314,38 @@ def test_without_a_terminal_nothing_is_asked_and_nobody_is(
     assert done.returncode == 0
     assert new_home.config_file.read_text() == config.template()
     assert server.records == []
+
+
+def test_a_new_home_takes_the_embedding_model_of_its_language(new_home: Home, env: dict[str, str]) -> None:
+    if locate(MODELS[MULTILINGUAL_MODEL]) is None:
+        pytest.skip("The multilingual model is not installed: run scripts/multilingual_model.py")
+    env["NEXUS_MODELS"] = str(pulled_folder())
+    done = _init(new_home, {**env, "LC_ALL": "de_DE.UTF-8"}, "--no-mcp")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Embedding model: multilingual-e5-small, for the language de_DE.UTF-8." in done.stdout
+    assert _loaded(new_home).memory.embedding_model == MULTILINGUAL_MODEL
+
+    again = _init(new_home, {**env, "LC_ALL": "en_US.UTF-8"}, "--no-mcp")
+    assert "nothing was changed" in again.stdout
+    assert _loaded(new_home).memory.embedding_model == MULTILINGUAL_MODEL
+
+    changed = _init(new_home, env, "--no-mcp", "--language", "en")
+    assert '[memory] embedding_model = "all-minilm-l6-v2"' in changed.stdout
+    assert _loaded(new_home).memory.embedding_model == DEFAULT_MODEL
+
+
+def test_without_a_terminal_no_model_is_downloaded_because_of_the_locale(
+    new_home: Home, env: dict[str, str], tmp_path: Path
+) -> None:
+    env |= {
+        "LC_ALL": "fr_FR.UTF-8",
+        "NEXUS_MODELS": str(tmp_path / "none"),
+        "HF_ENDPOINT": "http://127.0.0.1:9",
+    }
+    done = _init(new_home, env, "--no-mcp")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "`nexus models pull multilingual-e5-small`" in done.stdout
+    assert _loaded(new_home).memory.embedding_model == DEFAULT_MODEL
 
 
 def test_what_the_person_wrote_stays_unless_it_is_named(

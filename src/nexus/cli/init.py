@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from nexus import config, ledgers
-from nexus.cli import init_model, init_roles, init_settings
+from nexus.cli import init_language, init_model, init_roles, init_settings
 from nexus.cli.init_choice import Choice, Wishes
 from nexus.cli.init_keys import KeyWish
 from nexus.cli.init_questions import Asking, Defaults, Person
@@ -42,6 +42,12 @@ _INTERRUPTED = 130
 @click.option("--key-file", metavar="PATH", default="", help="The key is in this file.")
 @click.option("--key-stdin", is_flag=True, help="Read the key from standard input, and keep it.")
 @click.option("--test/--no-test", default=True, help="Ask the model one question before it is written down.")
+@click.option(
+    "--language",
+    metavar="TAG",
+    default="",
+    help="The language you speak, as `de`: picks the embedding model. A new home takes it from the locale.",
+)
 @click.option("--mcp", "clients", metavar="CLIENT", multiple=True, help="Give this agent the memory.")
 @click.option("--no-mcp", is_flag=True, help="Give it to no other agent.")
 @click.option("--start/--no-start", default=None, help="Run `nexus up` at the end, or do not.")
@@ -50,6 +56,7 @@ def init(
     ctx: click.Context,
     yes: bool,
     test: bool,
+    language: str,
     clients: tuple[str, ...],
     no_mcp: bool,
     start: bool | None,
@@ -76,9 +83,11 @@ def init(
     is_new = not home.exists
     try:
         with _uninterrupted():
-            is_new = _make(home, unchanged=choice is None)
+            is_new = _make(home, unchanged=choice is None and not language)
             if choice is not None:
                 _save(home, choice)
+        if language or is_new:
+            _choose_embedding(home, language, asking, download=yes)
         if not no_mcp:
             _offer_memory(ctx, clients, asking, install=yes)
         if start is None:
@@ -182,6 +191,18 @@ def _save(home: Home, choice: Choice) -> None:
     if not changes:
         click.echo(f"{home.config_file} says so already.")
         return
+    _write(home, changes)
+
+
+def _choose_embedding(home: Home, language: str, asking: Asking, *, download: bool) -> None:
+    """Set the embedding model for the language that was named, or for the locale's."""
+    spoken = language or init_language.of_locale()
+    name = init_language.embedding_model(spoken, asking, download=download or bool(language))
+    if name != config.load(home.config_file, {}).memory.embedding_model:
+        _write(home, [init_settings.Change(section="memory", key="embedding_model", value=name)])
+
+
+def _write(home: Home, changes: list[init_settings.Change]) -> None:
     init_settings.save(home.config_file, changes)
     click.echo(f"Wrote into {home.config_file}:")
     for change in changes:

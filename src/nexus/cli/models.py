@@ -1,6 +1,12 @@
 """`nexus models`: the small networks that turn texts into vectors, and where their files are."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from nexus.memory.embedding import Model
 
 
 @click.group()
@@ -32,18 +38,23 @@ def list_() -> None:
 @click.option("--endpoint", envvar="HF_ENDPOINT", help="Another hub than the public one.")
 def pull(name: str, endpoint: str | None) -> None:
     """Download the model NAME and check its hashes."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
     from nexus.errors import UsageError
     from nexus.memory.embedding import MODELS
-    from nexus.memory.embedding.pull import pull as fetch
 
     if name not in MODELS:
         raise UsageError(f"There is no model `{name}`", hint=f"Known: {', '.join(MODELS)}.")
-    model = MODELS[name]
+    folder = download(MODELS[name], endpoint)
+    click.echo(f"Installed {name} in {folder}; its hashes match.")
+
+
+def download(model: "Model", endpoint: str | None = None) -> Path:
+    """Download a model with a progress bar, and return its folder."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from nexus.memory.embedding.pull import pull as fetch
+
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(name, total=model.hub_build.size_bytes if model.hub_build else None)
-        folder = fetch(model, endpoint=endpoint, told=lambda count: progress.advance(task, count))
-    click.echo(f"Installed {name} in {folder}; its hashes match.")
+        task = progress.add_task(model.name, total=model.hub_build.size_bytes if model.hub_build else None)
+        return fetch(model, endpoint=endpoint, told=lambda count: progress.advance(task, count))

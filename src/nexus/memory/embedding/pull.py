@@ -74,6 +74,6 @@ def _fetch(model: Model, build: Build, file: File, folder: Path, endpoint: str |
     except Exception as error:
         # The hub's library raises whatever its transport raises; to a person all of it means the same.
         raise ModelFileError(
-            f"Could not download {file.name} of {model.name}: {str(error).splitlines()[0]}",
+            f"Could not download {file.name} of {model.name}: {str(error).splitlines()[0].rstrip('.')}",
             hint="Check the network and run the command again, or set `embedding_model_path`.",
         ) from error
