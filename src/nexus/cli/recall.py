@@ -59,11 +59,15 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
     )
     answer, notes = asyncio.run(_ask(home, settings, query))
     if as_json:
-        click.echo(json.dumps({"notes": notes, **asdict(answer)}, indent=2, default=str))
+        click.echo(json.dumps({"notes": notes, **asdict(answer)}, indent=2, default=_plain))
         return
     for note in notes:
         click.echo(note, err=True)
     show(answer, explain=explain)
+
+
+def _plain(value: object) -> object:
+    return sorted(cast("frozenset[str]", value)) if isinstance(value, frozenset) else str(value)
 
 
 async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answer, list[str]]:

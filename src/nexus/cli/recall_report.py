@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from nexus.memory.recall import Answer, Result
+from nexus.memory.recall import Answer, Link, Result
 
 _WIDTH: Final = 100
 _INDENT: Final = " " * 6
@@ -72,10 +72,17 @@ def _why(result: Result) -> list[tuple[str, str]]:
                 _age(reasons.age_days)
                 + (f", stale since {item.stale_since[:10]}" if item.stale_since else ""),
             ),
+            ("because", "; ".join(_link(link) for link in item.caused_by)),
+            ("led to", "; ".join(_link(link) for link in item.leads_to)),
             ("source", "; ".join(source)),
         )
         if pair[1]
     ]
+
+
+def _link(link: Link) -> str:
+    relation = "" if link.relation == "caused" else f" [{link.relation}]"
+    return f"{textwrap.shorten(link.text, 160, placeholder=' …')}{relation} ({link.id})"
 
 
 def _age(days: float) -> str:
@@ -86,20 +93,10 @@ def _age(days: float) -> str:
     return "less than a day"
 
 
-def meant(answer: Answer) -> list[str]:
-    """Whom the question means, as it says it: my husband → Erik Sandell."""
-    said: dict[str, list[str]] = {}
-    for named in answer.named.values():
-        if named.name and named.said.lower() != named.name.lower():
-            names = said.setdefault(named.said, [])
-            names += [named.name] if named.name not in names else []
-    return [f"{words} → {', '.join(names)}" for words, names in said.items()]
-
-
 def _show_course(answer: Answer) -> None:
     click.echo()
-    for line in meant(answer):
-        click.echo(line)
+    for said, names in answer.meant.items():
+        click.echo(f"{said} → {', '.join(names)}")
     if answer.window:
         start, end = answer.window
         click.echo(f"Time meant: {start.date()} to {end.date()}")

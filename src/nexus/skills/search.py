@@ -1,7 +1,7 @@
 """`memory-search.sh`: a question to the memory, answered with scores and with why each result is there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, Self, cast, get_args
 
@@ -94,6 +94,8 @@ def _plain(result: Result) -> dict[str, Any]:
         "matched_words": list(reasons.matched_words),
         "matched_names": list(reasons.matched_names),
         "neighbour_of": reasons.neighbour_of,
+        "caused_by": [asdict(link) for link in item.caused_by],
+        "leads_to": [asdict(link) for link in item.leads_to],
     }
     return {name: value for name, value in plain.items() if value not in (None, [], "")}
 

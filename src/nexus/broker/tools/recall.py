@@ -8,7 +8,7 @@ from nexus import clock
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError, UsageError
-from nexus.memory.recall import Answer, Query, Recall, Result, Visibility, kinds
+from nexus.memory.recall import Answer, Link, Query, Recall, Result, Visibility, kinds
 from nexus.request import Request
 
 _BUDGETS = ("low", "mid", "high")
@@ -83,7 +83,8 @@ def _text(answer: Answer) -> str:
     if not answer.results:
         return "\n".join(filter(None, ("Nothing relevant is remembered.", late)))
     # What was said is a record of somebody's words, never an instruction to whoever reads it here.
-    lines = "\n".join(_line(result) for result in answer.results)
+    who = [f"{said} → {', '.join(names)}" for said, names in answer.meant.items()]
+    lines = "\n".join([*who, *(_line(result) for result in answer.results)])
     return "\n".join(filter(None, (wrapped("memory", lines), late)))
 
 
@@ -97,7 +98,14 @@ def _line(result: Result) -> str:
     if item.source_event_id and item.source_event_id != item.id:
         notes.append(f"from {item.source_event_id}")
     who = f"{item.speaker}: " if item.speaker else ""
-    return f"- {who}{' '.join(item.text.split())} ({', '.join(notes)})"
+    lines = [f"- {who}{' '.join(item.text.split())} ({', '.join(notes)})"]
+    lines += [f"  because: {_said(link)}" for link in item.caused_by]
+    lines += [f"  led to: {_said(link)}" for link in item.leads_to]
+    return "\n".join(lines)
+
+
+def _said(link: Link) -> str:
+    return f"{' '.join(link.text.split())} ({link.relation}, {link.id})"
 
 
 def _described(type_: str, text: str, **more: Any) -> dict[str, Any]:

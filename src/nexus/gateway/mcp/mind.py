@@ -19,6 +19,7 @@ from nexus.gateway.mcp.answers import (
     Reflection,
     Remembered,
     Source,
+    Tie,
     Timeline,
 )
 from nexus.ledgers import events
@@ -70,7 +71,9 @@ class Mind:
             query = replace(query, deadline_ms=query.deadline_ms - catch_up_ms)
         found = await (await self.app.recall()).find(query)
         return Recalled(
-            memories=[_memory(result) for result in found.results], left_out=list(found.late_arms)
+            memories=[_memory(result) for result in found.results],
+            meant={said: list(names) for said, names in found.meant.items()},
+            left_out=list(found.late_arms),
         )
 
     async def remember(self, statement: Statement, client: str) -> Remembered:
@@ -191,6 +194,8 @@ def _memory(result: Result) -> Memory:
         source_event_id=item.source_event_id,
         confidence=item.confidence,
         stale_since=item.stale_since,
+        caused_by=[Tie(**asdict(link)) for link in item.caused_by],
+        leads_to=[Tie(**asdict(link)) for link in item.leads_to],
         relevance=round(result.probability, 3),
     )
 

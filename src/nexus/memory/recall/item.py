@@ -53,6 +53,15 @@ class Query:
     retained: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Another fact, and how it is tied to this one: caused, enabled, prevented."""
+
+    id: str
+    text: str
+    relation: str
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replacement:
     """The fact that replaced another one, and since when it holds."""
@@ -81,6 +90,8 @@ class Item:
     entity_ids: tuple[str, ...] = ()
     subject_id: str | None = None  # the entity that it is about
     replaced_by: Replacement | None = None
+    caused_by: tuple[Link, ...] = ()  # facts that led to it, as far as the asker may see them
+    leads_to: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,3 +146,12 @@ class Answer:
     considered: int = 0
     named: dict[str, Named] = field(default_factory=dict[str, Named])  # whom the question means, by id
     answerable: float = 0.0  # how likely it is that anything here answers the question
+
+    @property
+    def meant(self) -> dict[str, tuple[str, ...]]:
+        """Whom the question means without their names, in its words: my husband → Erik Sandell."""
+        said: dict[str, tuple[str, ...]] = {}
+        for named in self.named.values():
+            if named.name and not named.by_name and named.name not in said.get(named.said, ()):
+                said[named.said] = (*said.get(named.said, ()), named.name)
+        return said

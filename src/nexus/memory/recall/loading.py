@@ -11,7 +11,7 @@ from typing import Any, cast
 import apsw
 
 from nexus import clock
-from nexus.memory.recall import surroundings
+from nexus.memory.recall import causality, surroundings
 from nexus.memory.recall.deadline import LateError
 from nexus.memory.recall.item import Item, Replacement, Sighting
 from nexus.memory.recall.scope import permitted
@@ -58,7 +58,7 @@ async def _remembered(search: Search, ids: list[str]) -> list[Item]:
         rest = connection.execute(SQL["summaries"], (given["ids"],))
         return facts + [_summary(cast("tuple[Any, ...]", row)) for row in rest]
 
-    return await search.read(search.ledgers.memory, work) if ids else []
+    return await causality.linked(search, await search.read(search.ledgers.memory, work)) if ids else []
 
 
 async def _disclosed(search: Search, items: list[Item]) -> list[Item]:

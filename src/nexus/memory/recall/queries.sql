@@ -305,6 +305,14 @@ WITH RECURSIVE
 SELECT start, id FROM (SELECT start, id FROM later UNION SELECT start, id FROM earlier)
 WHERE start <> id LIMIT :limit
 
+-- name: causal_links
+-- Facts with those that they led to. What was replaced was not caused.
+SELECT l.cause_fact_id, c.fact, l.effect_fact_id, e.fact, l.relation
+FROM causal_links AS l JOIN facts AS c ON c.id = l.cause_fact_id JOIN facts AS e ON e.id = l.effect_fact_id
+WHERE l.relation <> 'replaced' AND (l.cause_fact_id IN (SELECT value FROM json_each(?1))
+      OR l.effect_fact_id IN (SELECT value FROM json_each(?1)))
+ORDER BY l.created_at, l.id
+
 -- name: retained
 -- Those of the given events that facts were taken from.
 SELECT DISTINCT source_event_id FROM facts WHERE source_event_id IN (SELECT value FROM json_each(?))

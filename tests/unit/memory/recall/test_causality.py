@@ -1,0 +1,66 @@
+"""Causes come with what they caused, and only to those who may see them."""
+
+from dataclasses import replace
+
+from nexus.ledgers import Ledgers
+from nexus.memory.operations import Memory
+from nexus.memory.recall import Item, Link, Query, Recall, Result, Visibility, causality
+from nexus.memory.recall.selection import Ranked
+from unit.memory.recall.homes import LONG_MS, NOW, say
+
+_CAUSE = "The parking fee rose to 1,400 kronor a month."
+_EFFECT = "Nora decided against a second car."
+
+
+async def _linked(opened: Ledgers, relation: str = "caused") -> tuple[str, str]:
+    memory = Memory(opened)
+    (here,) = await say(opened, "here", ("Nora", "No second car for us."))
+    (there,) = await say(opened, "there", ("Erik", "They raised the fee again."))
+    effect = (await memory.run("fact", {"fact": _EFFECT, "event": here}))["id"]
+    cause = (await memory.run("fact", {"fact": _CAUSE, "event": there}))["id"]
+    await memory.run("causal-link", {"cause": cause, "effect": effect, "relation": relation})
+    return str(cause), str(effect)
+
+
+async def _facts(opened: Ledgers, text: str, visible: Visibility | None = None) -> dict[str, Result]:
+    recall = Recall(opened, None, now=lambda: NOW, visible=visible or Visibility())
+    answer = await recall.find(Query(text=text, deadline_ms=LONG_MS, unjudged=True))
+    return {result.item.id: result for result in answer.results if result.item.kind == "fact"}
+
+
+async def test_a_fact_comes_with_what_caused_it(opened: Ledgers) -> None:
+    cause, effect = await _linked(opened)
+    found = await _facts(opened, "second car")
+    assert found[effect].item.caused_by == (Link(cause, _CAUSE, "caused"),)
+    assert found[cause].item.leads_to == (Link(effect, _EFFECT, "caused"),)
+
+
+async def test_what_was_replaced_is_no_cause(opened: Ledgers) -> None:
+    _, effect = await _linked(opened, "replaced")
+    assert (await _facts(opened, "second car"))[effect].item.caused_by == ()
+
+
+async def test_a_cause_from_elsewhere_is_not_shown_to_a_guest(opened: Ledgers) -> None:
+    _, effect = await _linked(opened)
+    thread = await opened.events.read(
+        lambda c: c.execute("SELECT thread_id FROM events WHERE sender = 'Nora'").get
+    )
+    found = await _facts(opened, "second car", Visibility(thread_ids=frozenset({str(thread)})))
+    assert list(found) == [effect]
+    assert found[effect].item.caused_by == ()
+
+
+def test_asked_why_the_cause_stands_right_behind_its_effect() -> None:
+    def ranked(id_: str, score: float) -> Ranked:
+        item = Item(kind="fact", id=id_, text=id_, at="2026-01-01T00:00:00.000Z")
+        return Ranked(item=item, score=score, probability=0.5)
+
+    effect = ranked("effect", 3.0)
+    effect = replace(effect, item=replace(effect.item, caused_by=(Link("cause", "cause", "caused"),)))
+    given = [effect, ranked("other", 2.0), ranked("cause", 1.0)]
+    assert [e.item.id for e in causality.order(given, asks_why=True)] == ["effect", "cause", "other"]
+    assert [e.item.id for e in causality.order(given, asks_why=False)] == ["effect", "other", "cause"]
+    ahead = [ranked("cause", 4.0), *given[:2]]
+    assert [e.item.id for e in causality.order(ahead, asks_why=True)] == ["cause", "effect", "other"]
+    scores = [entry.score for entry in causality.order(given, asks_why=True)]
+    assert scores == sorted(scores, reverse=True)
