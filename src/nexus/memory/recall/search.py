@@ -80,7 +80,19 @@ class Search:
 
     async def narrowed(self) -> dict[str, Named]:
         """The entities that the query was narrowed to: by id, by name, as `me` or as `my husband`."""
-        return await self._once("narrowed", self._narrowed)
+        given = self.query.entity_id
+        if given is None:
+            return {}
+        known = await self.read(self.ledgers.identity, lambda c: naming.narrowed_to(c, given))
+        if any(named.name for named in known.values()) or not self.by_owner:
+            return known
+        meant = await Referents(self.ledgers, self.deadline).of(given)
+        meant = {
+            id_: replace(named, via="filter")
+            for id_, named in meant.items()
+            if named.said.lower() == given.lower()
+        }
+        return meant or known
 
     async def _embed(self) -> Floats:
         assert self.vectors is not None
@@ -103,21 +115,6 @@ class Search:
             meant = await referents.of(self.question.text, self.question.language)
         self.entities = meant | await self.read(self.ledgers.identity, work) | await self.narrowed()
         return self.entities
-
-    async def _narrowed(self) -> dict[str, Named]:
-        given = self.query.entity_id
-        if given is None:
-            return {}
-        known = await self.read(self.ledgers.identity, lambda c: naming.narrowed_to(c, given))
-        if any(named.name for named in known.values()) or not self.by_owner:
-            return known
-        meant = await Referents(self.ledgers, self.deadline).of(given)
-        meant = {
-            id_: replace(named, via="filter")
-            for id_, named in meant.items()
-            if named.said.lower() == given.lower()
-        }
-        return meant or known
 
     async def _unknown_words(self) -> set[str]:
         """Words of the question that hardly anybody has used: one of them may be a name with a slip."""
