@@ -7,7 +7,17 @@ from datetime import datetime
 import numpy as np
 
 from nexus import clock
-from nexus.memory.recall import factors, features, pool, ranker, selection, succession, surroundings, threads
+from nexus.memory.recall import (
+    causality,
+    factors,
+    features,
+    pool,
+    ranker,
+    selection,
+    succession,
+    surroundings,
+    threads,
+)
 from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.item import Answer, Item, Query, Reasons, Result, Sighting
 from nexus.memory.recall.naming import Named
@@ -60,7 +70,7 @@ def order(
         if reranker is not None and deadline is not None and limits.reranked:
             ranked = _reranked(ranked, found.question.text, reranker, limits.reranked, deadline)
         chosen = selection.choose(
-            succession.order(ranked),
+            succession.order(causality.order(ranked, asks_why=found.question.asks_why)),
             gap=math.inf if query.unjudged else limits.gap,
             max_results=query.max_results,
             max_tokens=query.max_tokens,

@@ -14,8 +14,8 @@ _EFFECT = "Nora decided against a second car."
 
 async def _linked(opened: Ledgers, relation: str = "caused") -> tuple[str, str]:
     memory = Memory(opened)
-    (here,) = await say(opened, "here", ("Nora", "No second car for us."))
-    (there,) = await say(opened, "there", ("Erik", "They raised the fee again."))
+    (here,) = await say(opened, "here", ("Nora", "No second car for us."), channel="here")
+    (there,) = await say(opened, "there", ("Erik", "They raised the fee again."), channel="there")
     effect = (await memory.run("fact", {"fact": _EFFECT, "event": here}))["id"]
     cause = (await memory.run("fact", {"fact": _CAUSE, "event": there}))["id"]
     await memory.run("causal-link", {"cause": cause, "effect": effect, "relation": relation})
@@ -42,10 +42,7 @@ async def test_what_was_replaced_is_no_cause(opened: Ledgers) -> None:
 
 async def test_a_cause_from_elsewhere_is_not_shown_to_a_guest(opened: Ledgers) -> None:
     _, effect = await _linked(opened)
-    thread = await opened.events.read(
-        lambda c: c.execute("SELECT thread_id FROM events WHERE sender = 'Nora'").get
-    )
-    found = await _facts(opened, "second car", Visibility(thread_ids=frozenset({str(thread)})))
+    found = await _facts(opened, "second car", Visibility(channels=frozenset({"here"})))
     assert list(found) == [effect]
     assert found[effect].item.caused_by == ()
 
