@@ -107,6 +107,7 @@ class AddPersonFact(Step):
                 scope.now,
             ),
         )
+        connection.execute(queries["touch_entity"], (scope.now, entity_id))
 
     def answer(self) -> dict[str, Any]:
         return {"id": self.id, "person_id": self.person_id}

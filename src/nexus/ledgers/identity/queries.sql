@@ -135,6 +135,9 @@ INSERT INTO person_facts (
   id, person_id, category, fact_type, value, confidence, source_type, source_event_id, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
+-- name: touch_entity
+UPDATE entities SET updated_at = ? WHERE id = ?
+
 -- name: contact_by_identifier
 SELECT contacts.id, contacts.entity_id FROM contact_identifiers JOIN contacts ON contacts.id = contact_id
 WHERE contact_identifiers.channel = ? AND normalized = ?

@@ -90,7 +90,14 @@ SELECT count(*), min(created_at) FROM facts WHERE seq > ?
 SELECT count(*) FROM facts
 
 -- name: entity_sources
-SELECT id, id, canonical_name, summary FROM entities
+-- Of what is known about a person only what it is, a birthday or a phone: the values can be forgotten alone.
+SELECT id, id, canonical_name, summary,
+       (SELECT group_concat(what, ', ') FROM (
+          SELECT replace(fact_type, '_', ' ') AS what FROM person_facts AS k
+          JOIN persons AS p ON p.id = k.person_id WHERE p.entity_id = entities.id
+          UNION
+          SELECT type FROM entity_aliases WHERE entity_id = entities.id AND type <> 'name' ORDER BY what))
+FROM entities
 WHERE id > :after AND updated_at >= :since ORDER BY id LIMIT :limit
 
 -- name: entity_present

@@ -74,7 +74,7 @@ async def sources(ledgers: Ledgers, kind: Kind, rows: Sequence[Row]) -> list[Sou
     if kind.name == "event":
         texts = [event_text(row[2], row[3]) for row in rows]
     elif kind.name == "entity":
-        texts = [". ".join(part for part in row[2:4] if part) for row in rows]
+        texts = [". ".join(part for part in row[2:5] if part) for row in rows]
     elif kind.name == "episode":
         texts = await _episode_texts(ledgers, rows)
     else:

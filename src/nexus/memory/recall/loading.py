@@ -178,10 +178,9 @@ def _summary(row: tuple[Any, ...]) -> Item:
 
 
 def _entity(row: tuple[Any, ...]) -> Item:
-    id_, name, type_, summary, at, source_event_id, aliases = row
-    text = (
-        f"{name} ({type_})" + (f", also {aliases}" if aliases else "") + (f": {summary}" if summary else "")
-    )
+    id_, name, type_, summary, at, source_event_id, aliases, details = row
+    text = f"{name} ({type_})" + (f", also {aliases}" if aliases else "")
+    text += (f"; {details}" if details else "") + (f": {summary}" if summary else "")
     return Item(
         kind="entity",
         id=id_,

@@ -218,7 +218,13 @@ SELECT normalized_name FROM entities WHERE id IN (SELECT value FROM json_each(?1
 SELECT e.id, e.canonical_name, e.type, e.summary, e.updated_at, e.source_event_id,
        (SELECT group_concat(alias, ', ') FROM (
           SELECT DISTINCT alias FROM entity_aliases
-          WHERE entity_id = e.id AND alias <> e.canonical_name ORDER BY alias LIMIT 8))
+          WHERE entity_id = e.id AND alias <> e.canonical_name AND type = 'name' ORDER BY alias LIMIT 8)),
+       (SELECT group_concat(what || ' ' || value, '; ') FROM (
+          SELECT DISTINCT replace(fact_type, '_', ' ') AS what, value FROM person_facts AS k
+          JOIN persons AS p ON p.id = k.person_id WHERE p.entity_id = e.id
+          UNION
+          SELECT type, alias FROM entity_aliases WHERE entity_id = e.id AND type <> 'name'
+          ORDER BY what LIMIT 24))
 FROM entities AS e
 WHERE e.id IN (SELECT value FROM json_each(?)) AND e.merged_into IS NULL
 

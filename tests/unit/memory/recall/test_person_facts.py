@@ -1,0 +1,44 @@
+"""Birthdays, addresses and numbers are found with the person that they belong to, by the owner alone."""
+
+from nexus.ledgers import Ledgers
+from nexus.memory.embedding.sources import KINDS, sources
+from nexus.memory.operations import Memory
+from nexus.memory.recall import Query, Recall, Visibility
+from unit.memory.recall.homes import LONG_MS, NOW
+
+
+async def _hana(opened: Ledgers) -> None:
+    memory = Memory(opened)
+    await memory.run("entity", {"name": "Hana", "type": "Person", "alias": ["hana@port.example:email"]})
+    await memory.run(
+        "person-fact", {"entity": "Hana", "category": "personal", "type": "birthday", "value": "1986-04-02"}
+    )
+
+
+async def _texts(opened: Ledgers, text: str, visible: Visibility | None = None) -> list[str]:
+    recall = Recall(opened, None, now=lambda: NOW, visible=visible or Visibility())
+    answer = await recall.find(Query(text=text, deadline_ms=LONG_MS, unjudged=True))
+    return [result.item.text for result in answer.results]
+
+
+async def test_a_birthday_and_an_address_are_found_with_their_person(opened: Ledgers) -> None:
+    await _hana(opened)
+    for question in ("When is Hana's birthday?", "What is Hana's email?"):
+        (text,) = await _texts(opened, question)
+        assert "birthday 1986-04-02" in text
+        assert "email hana@port.example" in text
+
+
+async def test_a_guest_finds_neither(opened: Ledgers) -> None:
+    await _hana(opened)
+    seen = Visibility(channels=frozenset({"chat"}))
+    assert await _texts(opened, "When is Hana's birthday?", seen) == []
+
+
+async def test_a_vector_holds_what_is_known_and_not_its_value(opened: Ledgers) -> None:
+    await _hana(opened)
+    (kind,) = [kind for kind in KINDS if kind.name == "entity"]
+    given = {"after": "", "since": "", "limit": 10}
+    rows = await opened.identity.read(lambda c: c.execute(kind.sql("sources"), given).fetchall())
+    (source,) = await sources(opened, kind, rows)
+    assert source.text == "Hana. birthday, email"
