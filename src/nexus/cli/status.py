@@ -29,6 +29,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"  {name:<11}{size(entry['bytes']):>11}  {counts}")
     if picture["last_event_at"]:
         click.echo(f"  last event  {picture['last_event_at']}")
+    if picture["embedding"]["waiting"] or picture["embedding"]["changes_model"]:
+        click.echo(f"  embedding   {_progress(picture['embedding'])}")
     for holder in picture["used_by"]:
         click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
 
@@ -41,15 +43,41 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
             files = [database.path, database.path.with_name(database.path.name + "-wal")]
             bytes_ = sum(file.stat().st_size for file in files if file.is_file())
             entries[database.ledger] = {"bytes": bytes_, "counts": counts}
+        embedding = await _embedding(ledgers, settings)
         last = await ledgers.events.read(lambda c: c.execute(sql.queries("events")["last_occurred_at"]).get)
     return {
         "version": __version__,
         "home": str(home.root),
         "bytes": sum(entry["bytes"] for entry in entries.values()),
         "ledgers": entries,
+        "embedding": embedding,
         "last_event_at": last,
         "used_by": [{"pid": holder.pid, "command": holder.command} for holder in holders(home)],
     }
+
+
+async def _embedding(ledgers: Ledgers, settings: config.Config) -> dict[str, Any]:
+    # Imported here, because it brings numpy with it.
+    from nexus.memory.embedding import backlog, chosen_id
+
+    found = await backlog(ledgers, chosen_id(settings.memory))
+    return {
+        "model_id": found.model_id,
+        "serving_model_id": found.serving_model_id,
+        "changes_model": found.changes_model,
+        "total": found.total,
+        "embedded": found.embedded,
+        "waiting": found.depth,
+    }
+
+
+def _progress(embedding: dict[str, Any]) -> str:
+    share = embedding["embedded"] / max(1, embedding["total"])
+    done = (
+        f"{embedding['embedded']:,} of {embedding['total']:,} texts ({share:.0%}) by {embedding['model_id']}"
+    )
+    until = f"; searches use {embedding['serving_model_id']} until it is done"
+    return done + until * embedding["changes_model"]
 
 
 def _counts(connection: apsw.Connection, ledger: str) -> dict[str, int]:

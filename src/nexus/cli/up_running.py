@@ -83,6 +83,7 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "models": _models(app.config),
         "automations": [each.name for each in found if each.status == "active"],
         "embedding_model": waiting.model_id,
+        "serving_embedding_model": waiting.serving_model_id,
         "waiting_to_be_embedded": waiting.depth,
         "off": await _off(app, [each.name for each in found if each.status == "disabled"]),
         "warnings": [*_warnings(app.config.gateway.host), *model_checks.warnings(app.config)],
@@ -144,6 +145,8 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
     _line("automations", ", ".join(picture["automations"]) or "none")
     waiting = counted(picture["waiting_to_be_embedded"], "text")
     _line("memory", f"{picture['embedding_model']}, {waiting} waiting to be embedded")
+    if picture["serving_embedding_model"] not in {None, picture["embedding_model"]}:
+        _line("", f"Searches use {picture['serving_embedding_model']} until everything is embedded again.")
     _line("socket", picture["socket"])
     for off in picture["off"]:
         _line("off", f"{off['what']}: {off['why']}", fg="yellow")

@@ -1,7 +1,7 @@
 """Embedding on the engine: a job that drains what waits, and wake-ups that ask for it.
 
 A wake-up may be lost, doubled or late without harm: the job looks at the ledgers, not at a list. While a
-new model catches up, searches go on with the vectors of the old one.
+new model catches up, searches use the vectors of the old one, which goes on embedding what is written.
 """
 
 import asyncio
@@ -23,6 +23,8 @@ WORK: Final = "embedding"
 _TOGETHER_S: Final = 0.2
 # How long a write by another process, which cannot wake this one, may go unnoticed.
 _LOOK_S: Final = 30.0
+# How often the model that serves embeds what is new while another one catches up.
+_MEANWHILE_S: Final = 1.0
 _RETRY: Final = Retry(attempts=8, first_ms=500)
 
 _log = logging.getLogger(__name__)
@@ -111,10 +113,34 @@ class Background:
 
     async def _embed(self, thread: Thread) -> int:
         vectors = await self._opened(None)
-        made = await Pass(ledgers=self._ledgers, vectors=vectors, careful=self._careful, thread=thread).run()
+        meanwhile = asyncio.create_task(self._keep_serving())
+        try:
+            made = await Pass(
+                ledgers=self._ledgers, vectors=vectors, careful=self._careful, thread=thread
+            ).run()
+        finally:
+            meanwhile.cancel()
+            with suppress(asyncio.CancelledError):
+                await meanwhile
         self._careful = False
         await vectors.serve()
         return made
+
+    async def _keep_serving(self) -> None:
+        """Embed what is written with the model that searches use, if it is another than the chosen one."""
+        serving = await serving_model(self._ledgers.embeddings)
+        if serving in {None, self.model_id}:
+            return
+        try:
+            vectors = await self._opened(serving)
+            while True:
+                await Pass(ledgers=self._ledgers, vectors=vectors, careful=False).run()
+                await asyncio.sleep(_MEANWHILE_S)
+        except ModelFileError:
+            _log.warning("The model %s is not installed: new texts are found by words for now", serving)
+        except Exception:
+            # The chosen model goes on, and will have these texts too.
+            _log.exception("New texts could not be embedded with the model %s", serving)
 
     async def _opened(self, model_id: str | None) -> Vectors:
         key = model_id or self.model_id

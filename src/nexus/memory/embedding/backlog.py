@@ -35,6 +35,19 @@ class Backlog:
     def depth(self) -> int:
         return sum(kind.waiting for kind in self.kinds)
 
+    @property
+    def total(self) -> int:
+        return sum(kind.total for kind in self.kinds)
+
+    @property
+    def embedded(self) -> int:
+        return sum(kind.embedded for kind in self.kinds)
+
+    @property
+    def changes_model(self) -> bool:
+        """Whether searches use another model until this one has embedded everything."""
+        return self.serving_model_id not in {None, self.model_id}
+
     def lag_ms(self, now: datetime) -> int:
         """How long the oldest has waited."""
         moments = [clock.parse(kind.oldest_at) for kind in self.kinds if kind.oldest_at]

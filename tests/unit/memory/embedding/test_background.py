@@ -123,6 +123,58 @@ async def test_the_old_model_serves_until_the_new_one_is_complete(opened: Ledger
         assert (after.embedder, len(after.mirror)) == (new, 1)
 
 
+async def test_what_is_written_during_a_change_of_model_is_found_by_meaning(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    old, new = Hashes("old@1"), Hashes("new@1")
+    await Memory(opened).run("fact", {"fact": "written before"})
+    async with running(opened, tmp_path / "1", only(old), "old@1") as background:
+        await drained(background)
+    new.gate.clear()
+    async with running(
+        opened, tmp_path / "2", lambda id_: old if id_ == "old@1" else new, "new@1"
+    ) as background:
+        await Memory(opened).run("fact", {"fact": "written meanwhile"})
+        serving = await background.vectors()
+        async with asyncio.timeout(60):
+            while len(serving.mirror) < 2:
+                await asyncio.sleep(0.02)
+                await serving.mirror.refresh()
+        found = await background.backlog()
+        assert serving.embedder is old
+        assert (found.changes_model, found.embedded, found.total) == (True, 0, 2)
+        new.gate.set()
+        await _serves(background, new)
+        after = await background.vectors()
+        await after.mirror.refresh()
+        assert len(after.mirror) == 2
+        assert not (await background.backlog()).changes_model
+
+
+async def test_a_change_of_model_goes_on_without_the_old_one(opened: Ledgers, tmp_path: Path) -> None:
+    old, new = Hashes("old@1"), Hashes("new@1")
+    await Memory(opened).run("fact", {"fact": "Ann grows tomatoes"})
+    async with running(opened, tmp_path / "1", only(old), "old@1") as background:
+        await drained(background)
+
+    def without_old(model_id: str | None) -> Embedder:
+        if model_id == "old@1":
+            raise ModelFileError("The files are not on this machine")
+        return new
+
+    async with running(opened, tmp_path / "2", without_old, "new@1") as background:
+        await _serves(background, new)
+    assert new.embedded == ["Ann grows tomatoes"]
+
+
+async def test_the_build_that_is_opened_gives_the_vectors_their_id(opened: Ledgers, tmp_path: Path) -> None:
+    await Memory(opened).run("fact", {"fact": "Ann grows tomatoes"})
+    async with running(opened, tmp_path, only(Hashes("model@converted")), "model@preferred") as background:
+        await _serves(background, None)
+        assert background.model_id == "model@converted"
+        await drained(background)
+
+
 async def test_without_the_model_writes_go_on_and_wait(opened: Ledgers, tmp_path: Path) -> None:
     def none(model_id: str | None) -> Embedder:
         raise ModelFileError("The files are not on this machine")
@@ -133,6 +185,17 @@ async def test_without_the_model_writes_go_on_and_wait(opened: Ledgers, tmp_path
         with pytest.raises(ModelFileError):
             await background.vectors()
         assert (await background.backlog()).depth == 1
+
+
+async def _serves(background: Background, embedder: Embedder | None) -> None:
+    """Wait until the model that searches use is the chosen one, or the given one."""
+    async with asyncio.timeout(60):
+        while True:
+            found = await background.backlog()
+            vectors = await background.vectors()
+            if not found.changes_model and found.serving_model_id and embedder in {None, vectors.embedder}:
+                return
+            await asyncio.sleep(0.02)
 
 
 def _waking(background: Background) -> Callable[[str, list[str]], Awaitable[None]]:
