@@ -9,7 +9,7 @@ weigh on their order, and the most frequent are left out.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from nexus.ledgers.text import match_all, match_any
+from nexus.ledgers.text import match_any
 
 # What ranking may cost: rows that are visited, words that are looked for in each.
 _RANKED_ROWS = 8_000
@@ -30,6 +30,13 @@ class Frequency:
 
     word: str
     rows: int
+    spellings: tuple[str, ...] = ()
+    """How the index may spell it, if not only as the word itself."""
+
+    @property
+    def match(self) -> str:
+        """A full-text query for the rows that hold it."""
+        return match_any(list(self.spellings) or [self.word])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +67,36 @@ def plans(
     if not chosen:
         return _of_frequent_words(found, scanned_rows)
     weighed = _within(found[len(chosen) :], scanned_rows)
-    rows = match_any(chosen)
+    rows = _any(chosen)
     # The right side adds no row: it lets the frequent words count, where they stand in a chosen one.
-    return [Plan(f"({rows}) AND ({match_any(chosen + weighed)})" if weighed else rows, ranked=True)]
+    return [Plan(f"({rows}) AND ({_any(chosen + weighed)})" if weighed else rows, ranked=True)]
 
 
 def _of_frequent_words(found: list[Frequency], scanned_rows: int) -> list[Plan]:
-    rarest = Plan(match_any([found[0].word]), ranked=False)
+    rarest = Plan(found[0].match, ranked=False)
     if len(found) == 1:
         return [rarest]
     together = found[:_TOGETHER]
     affordable = sum(each.rows for each in together) <= scanned_rows
-    return [Plan(match_all([each.word for each in together]), ranked=affordable), rarest]
+    return [Plan(" AND ".join(_grouped(each) for each in together), ranked=affordable), rarest]
 
 
-def _within(found: list[Frequency], rows: int) -> list[str]:
-    words: list[str] = []
+def _within(found: list[Frequency], rows: int) -> list[Frequency]:
+    within: list[Frequency] = []
     for each in found:
         rows -= each.rows
         if rows < 0:
             break
-        words.append(each.word)
-    return words
+        within.append(each)
+    return within
+
+
+def _any(found: list[Frequency]) -> str:
+    return " OR ".join(each.match for each in found)
+
+
+def _grouped(each: Frequency) -> str:
+    return f"({each.match})" if len(each.spellings) > 1 else each.match
 
 
 def _rows(word: str, newest: int, probe: Probe) -> int:

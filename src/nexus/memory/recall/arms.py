@@ -6,6 +6,7 @@ first; what they are worth together is decided by the features and the ranker.
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final, Literal, cast
 
 import apsw
@@ -13,15 +14,16 @@ import apsw
 from nexus import clock
 from nexus.ledgers import keywords
 from nexus.ledgers.text import match_any
+from nexus.memory.recall.inflections import Index, spellings
 from nexus.memory.recall.item import Kind, Sighting
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.scope import Scope
 from nexus.memory.recall.statements import SQL
-from nexus.memory.recall.words import ROLE_WORDS
+from nexus.memory.recall.words import ROLE_WORDS, unspaced
 
 Log = Literal["event", "fact", "summary"]
 """What has a full-text index. Summaries are observations, mental models and episodes."""
-_PLURAL: Final[dict[Log, str]] = {"event": "events", "fact": "facts", "summary": "summaries"}
+_PLURAL: Final[dict[Log, Index]] = {"event": "events", "fact": "facts", "summary": "summaries"}
 
 _NEIGHBOURS = 5
 _FACTS_FOR_NEIGHBOURS = 2_000
@@ -36,12 +38,20 @@ def frequencies(connection: apsw.Connection, question: Question, log: Log) -> li
     Exact for a word of few rows; for a frequent one its newest rows tell it near enough.
     """
 
+    index = _PLURAL[log]
+    spelled = {
+        form: spellings(connection, index, term, form, question.language)
+        for term, form in question.forms.items()
+    }
+
     def probe(word: str, most: int) -> tuple[int, int]:
-        row = connection.execute(SQL[f"{_PLURAL[log]}_matching"], (match_any([word]), most)).fetchone()
+        statement = _statement(f"{index}_matching", index, is_unspaced=unspaced(word))
+        row = connection.execute(statement, (match_any(list(spelled[word])), most)).fetchone()
         return cast("tuple[int, int]", row)
 
     newest = cast("int", connection.execute(SQL[f"newest_{log}"]).get)
-    return keywords.frequencies(question.forms.values(), newest, probe)
+    found = keywords.frequencies((word for word in spelled if spelled[word]), newest, probe)
+    return [replace(each, spellings=spelled[each.word]) for each in found]
 
 
 def keyword(
@@ -55,18 +65,27 @@ def keyword(
     """Rows of a log that share words with the question: the rare words choose, as BM25 ranks them."""
     narrowed = "" if log == "summary" or scope.open or not _narrows(log, scope) else "_scoped"
     hits: dict[str, float] = {}
-    for plan in keywords.plans(found, ranked_rows=matched_rows, scanned_rows=0):
-        if len(hits) >= limit:
-            break
-        name = f"{'keyword' if plan.ranked else 'newest'}_{_PLURAL[log]}{narrowed}"
-        for row in connection.execute(SQL[name], {"match": plan.match, "limit": limit, **scope.parameters}):
-            hits.setdefault(str(row[0]), cast("float", row[1]))
+    index = _PLURAL[log]
+    for is_unspaced in (False, True):
+        words = [each for each in found if unspaced(each.word) == is_unspaced]
+        for plan in keywords.plans(words, ranked_rows=matched_rows, scanned_rows=0):
+            if len(hits) >= limit:
+                break
+            name = f"{'keyword' if plan.ranked else 'newest'}_{index}{narrowed}"
+            given = {"match": plan.match, "limit": limit, **scope.parameters}
+            for row in connection.execute(_statement(name, index, is_unspaced=is_unspaced), given):
+                hits.setdefault(str(row[0]), cast("float", row[1]))
     return [
         Sighting(
             arm="keyword", kind=log if log != "summary" else kind_of(id_), id=id_, rank=rank, score=score
         )
         for rank, (id_, score) in enumerate(list(hits.items())[:limit], start=1)
     ]
+
+
+def _statement(name: str, index: Index, *, is_unspaced: bool) -> str:
+    """A statement over the index of words, or over that of the scripts that have no spaces."""
+    return SQL[name].replace(f"{index}_fts", f"{index}_unspaced_fts") if is_unspaced else SQL[name]
 
 
 def _narrows(log: Log, scope: Scope) -> bool:
@@ -79,6 +98,7 @@ def speakers_named(connection: apsw.Connection, question: Question) -> frozenset
         term
         for term in question.terms
         if term not in ROLE_WORDS
+        and not unspaced(term)
         and connection.execute(SQL["speaks"], (f"sender : {match_any([question.forms[term]])}",)).get
     )
 

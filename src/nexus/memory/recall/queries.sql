@@ -31,6 +31,21 @@ SELECT count(*), min(seq) FROM (
   SELECT rowid AS seq FROM summaries_fts WHERE summaries_fts MATCH ? ORDER BY rowid DESC LIMIT ?
 )
 
+-- name: events_words_beginning
+SELECT term FROM events_terms WHERE term >= :first AND term < :last LIMIT :limit
+
+-- name: facts_words_beginning
+SELECT term FROM facts_terms WHERE term >= :first AND term < :last LIMIT :limit
+
+-- name: summaries_words_beginning
+SELECT term FROM summaries_terms WHERE term >= :first AND term < :last LIMIT :limit
+
+-- name: events_unspaced_beginning
+SELECT term FROM events_unspaced_terms WHERE term >= :first AND term < :last ORDER BY doc DESC LIMIT :limit
+
+-- name: facts_unspaced_beginning
+SELECT term FROM facts_unspaced_terms WHERE term >= :first AND term < :last ORDER BY doc DESC LIMIT :limit
+
 -- name: keyword_events
 SELECT event_id, -bm25(events_fts, 0.0, 1.0, 1.0) FROM events_fts
 WHERE events_fts MATCH :match ORDER BY rank LIMIT :limit
