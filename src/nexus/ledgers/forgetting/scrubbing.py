@@ -6,7 +6,6 @@ keep what stood on them until the file is written anew; the WAL keeps both until
 
 import os
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -15,7 +14,7 @@ import apsw
 from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import Home
 from nexus.ledgers.database import Database
-from nexus.ledgers.forgetting import tables
+from nexus.ledgers.tables import full_text
 
 # Where SQLite puts the copy from which it writes a file anew, in its order.
 _TEMPORARY: Final = ("SQLITE_TMPDIR", "TMPDIR")
@@ -48,7 +47,7 @@ async def scrub(database: Database) -> str:
     """
     file = database.path.name
     try:
-        await database.maintain(partial(_rewrite, database.ledger))
+        await database.maintain(_rewrite)
     except LedgerBusyError:
         return f"the free pages of {file} (another process keeps writing to it)"
     except LedgerFullError:
@@ -58,10 +57,9 @@ async def scrub(database: Database) -> str:
     return ""
 
 
-def _rewrite(ledger: str, connection: apsw.Connection) -> None:
-    for table in tables.of(ledger):
-        if table.index:
-            connection.execute(f"INSERT INTO {table.index} ({table.index}) VALUES ('optimize')")
+def _rewrite(connection: apsw.Connection) -> None:
+    for index in full_text(connection):
+        connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").get:
         # The planner's statistics hold samples of what stood in the indexes.
         connection.execute("ANALYZE")

@@ -276,3 +276,13 @@ async def test_statistics_of_the_planner_hold_no_samples_of_it(scene: Scene) -> 
     assert any("xylomorph" in sample for sample in await scene.left("events.sqlite_stat4", samples))
     await scene.forget_thread("thr_1")
     assert b"xylomorph" not in file.read_bytes()
+
+
+async def test_words_of_a_script_without_spaces_go_from_their_index(scene: Scene) -> None:
+    await scene.put("events.threads", id="thr_1", channel="c")
+    await scene.event("evt_1", "她对花生过敏", thread_id="thr_1")
+    await scene.event("evt_2", "她住在柏林")
+    await scene.forget_thread("thr_1")
+    assert "花生过" not in await scene.left("events.events_unspaced_terms", "term")
+    assert "住在柏" in await scene.left("events.events_unspaced_terms", "term")
+    assert "花生过".encode() not in scene.ledgers.home.ledger("events").read_bytes()
