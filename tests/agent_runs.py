@@ -70,6 +70,15 @@ class MemoryJournal:
     broke: BudgetError | None = None
     estimates: list[Estimate] = field(default_factory=list[Estimate])
 
+    waited: list[str] = field(default_factory=list[str])
+
+    async def wait(self, reason: str) -> float:
+        self.waited.append(reason)
+        return 0.0
+
+    async def go_on(self) -> None:
+        pass
+
     async def message(self, offset: int) -> str | None:
         return self.messages[offset].parts_json if offset in self.messages else None
 

@@ -21,7 +21,7 @@ def settings(server: ModelServer, wire: str = "anthropic", **agents: Any) -> Con
         engine=EngineConfig(lease_ms=1_000),
         models=ModelsConfig(manager=(MODEL,)),
         providers={"test": provider},
-        agents=AgentsConfig(**agents),
+        agents=AgentsConfig(**{"outage_ms": 0, **agents}),
     )
 
 

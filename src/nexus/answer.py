@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, Self
 MICRO: Final = 1_000_000
 """How many of what money is counted in make a dollar."""
 
-Kind = Literal["begin", "text", "thinking", "tool_call", "done", "tool_result", "restart", "end"]
+Kind = Literal["begin", "text", "thinking", "tool_call", "done", "tool_result", "restart", "waiting", "end"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,8 @@ class Delta:
     """A piece of a run.
 
     `begin` and `done` enclose one answer of the model, `restart` withdraws what came since `begin` because
-    the answer is asked for again, `end` is the last of a run.
+    the answer is asked for again, `waiting` says why no provider answers while the run waits for one, `end`
+    is the last of a run.
     """
 
     kind: Kind

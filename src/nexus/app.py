@@ -17,6 +17,7 @@ from nexus.automations.parts import Automations
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
+from nexus.broker.outbox import Outbox
 from nexus.broker.queue import SessionQueue
 from nexus.broker.results import Run
 from nexus.broker.running import Hooks
@@ -106,6 +107,8 @@ class App:
         )
         services = BrokerServices(self.ledgers, self.broker, self.recall)
         self.automations = Automations(self.ledgers, config.automations, self.engine, services, now)
+        self._outbox = Outbox(self.broker.recover, partial(self.automations.queue.recover, self.ledgers))
+        self.queue.late = self.automations.queue.late = self._outbox.late
         self.stages = Stages(
             ledgers=self.ledgers, config=config, broker=self.broker, runner=self.automations.runner
         )
@@ -139,6 +142,9 @@ class App:
                 opening.push_async_callback(self.timetable.stop)
                 await self.timetable.start()
                 await self.broker.recover()
+                await self.broker.end_orphans()
+                opening.push_async_callback(self._outbox.stop)
+                self._outbox.start()
             self._stack = opening.pop_all()
         return self
 

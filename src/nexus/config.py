@@ -159,6 +159,9 @@ class AgentsConfig:
     context_tokens: int = _setting(
         150_000, "How long a conversation may get before its older part is summarised.", least=1_000
     )
+    outage_ms: int = _setting(
+        3_600_000, "How long a message waits for a provider that does not answer. 0: it fails immediately."
+    )
     max_depth: int = _setting(2, "How deep workers may hand out work themselves. 0: no workers at all.")
     max_workers: int = _setting(8, "The most workers that one run may have at work at a time.")
 

@@ -240,6 +240,17 @@ def holders(home: Home) -> list[Holder]:
     return [Holder(pid, _command(pid)) for pid in sorted(pids - {os.getpid()}) if pid > 0]
 
 
+def is_alone(home: Home) -> bool:
+    """Whether nobody but this process, and once, has a home open; False where the system doesn't tell."""
+    try:
+        inode = str(home.lock_file.stat().st_ino)
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    held = [lock for line in lines if (lock := line.split())[-3].rpartition(":")[2] == inode]
+    return len(held) == 1 and held[0][-4] == str(os.getpid())
+
+
 def _command(pid: int) -> str:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")

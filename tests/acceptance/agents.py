@@ -29,6 +29,7 @@ def environment(server: ModelServer | None, wire: str = "anthropic", **more: str
         "NEXUS_PROVIDERS_TEST_KIND": wire,
         "NEXUS_PROVIDERS_TEST_BASE_URL": server.url if wire == "anthropic" else server.openai_url,
         "NEXUS_ENGINE_LEASE_MS": "1000",
+        "NEXUS_AGENTS_OUTAGE_MS": "0",
         **more,
     }
 

@@ -145,13 +145,14 @@ async def test_a_job_that_was_cancelled_while_it_waited_can_be_asked_for_again(e
 async def test_a_job_that_takes_its_process_down_too_often_is_put_aside(engine: Engine) -> None:
     jobs = Jobs(engine)
     jobs.register("embed", Counted().work)
-    often = engine.database.sql(
-        "UPDATE {t}workflow_status SET recovery_attempts = 50 WHERE workflow_uuid = :id"
+    given_up = engine.database.sql(
+        """UPDATE {t}workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'
+        WHERE workflow_uuid = :id"""
     )
     new = tables.new_execution("embed", "x", key="k", lane="background", version="1")
     with engine.database.write() as connection:
         tables.insert(engine.database, connection, [new])
-        connection.execute(often, {"id": new.id})
+        connection.execute(given_up, {"id": new.id})
         connection.execute(
             engine.database.sql(
                 """INSERT INTO {t}nexus_jobs
@@ -160,9 +161,8 @@ async def test_a_job_that_takes_its_process_down_too_often_is_put_aside(engine: 
             ),
             {"id": new.id},
         )
-    engine.announce()
-    await until(lambda: records.get(engine.database, new.id).state == "failed")  # pyright: ignore[reportOptionalMemberAccess]
-    assert await asyncio.to_thread(dead_letters.bury_deadly, engine.database) == 1
+    assert (await engine.show(new.id)).state == "failed"
+    await asyncio.to_thread(dead_letters.bury_deadly, engine.database)
     (letter,) = dead_letters.dead(engine.database)
     again = await asyncio.to_thread(dead_letters.retry, engine.database, letter.execution_id)
     assert await engine.handle(again).result() == "x"
@@ -252,7 +252,9 @@ async def test_work_of_a_version_that_is_served_is_left_to_it(engine: Engine) ->
     with engine.database.write() as connection:
         connection.execute(
             engine.database.sql(
-                "INSERT INTO {t}nexus_leases VALUES ('other', 'h', 1, 'old', {now}, {now}, {now} + 60000)"
+                """INSERT INTO {t}nexus_leases
+                  (executor_id, host, pid, version, started_at, renewed_at, expires_at)
+                VALUES ('other', 'h', 1, 'old', {now}, {now}, {now} + 60000)"""
             )
         )
         old = tables.new_execution("turn", "x", key="s", lane="chat", version="old")

@@ -28,7 +28,7 @@ def test_sessions_run_in_order_and_one_at_a_time(harnesses: Harnesses) -> None:
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-def test_with_random_ids_the_order_is_seen_to_break(harnesses: Harnesses) -> None:
-    harness = harnesses(without=["sortable ids"])
+def test_without_the_order_of_recording_the_order_is_seen_to_break(harnesses: Harnesses) -> None:
+    harness = harnesses(without=["order of recording"])
     run(harness, producers=2, count=60, keys=5)
     assert promises.reorderings(harness) != []

@@ -19,7 +19,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nexus.engine import Context, Engine, Lane, Settings, enqueue, exclusive, ids, interior, leases
+from nexus.engine import Context, Engine, Lane, Settings, enqueue, exclusive, ids, interior, leases, tables
 from nexus.engine.database import Database
 
 _SIDE_BY_SIDE = 4
@@ -172,7 +172,7 @@ def take_away(protection: str) -> None:
     """Remove one protection, to show that the contract notices."""
     {
         "index": _without_index,
-        "sortable ids": _without_sortable_ids,
+        "order of recording": _without_order_of_recording,
         "takeover": _without_takeover,
         "fencing": _without_fencing,
         "order of starting steps": _without_step_order,
@@ -188,8 +188,18 @@ def _without_index() -> None:
     exclusive.ensure = drop
 
 
-def _without_sortable_ids() -> None:
+def _without_order_of_recording() -> None:
+    """All that waits was recorded in the same moment, and ids are by chance."""
     ids.new = lambda: f"exe_{uuid.uuid4()}"
+    real = tables.insert
+
+    def insert(database: Database, connection: Any, executions: Any) -> None:
+        real(database, connection, executions)
+        connection.execute(
+            database.sql("UPDATE {t}workflow_status SET created_at = 1 WHERE status = 'ENQUEUED'")
+        )
+
+    tables.insert = insert
 
 
 def _without_takeover() -> None:

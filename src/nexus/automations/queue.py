@@ -1,7 +1,7 @@
 """Async invocations on the engine: in order for each automation and session, and none lost in a crash.
 
-The ledger holds what each is given; the engine's database holds its id. One that was written down and
-never reached the engine is handed over when its home is next served.
+The ledger holds what each is given; the engine's database holds its id. The ledger is the outbox: one that
+did not reach the engine is handed over when that is back, or when its home is next served.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from nexus import ids
 from nexus.engine import Context, Engine
-from nexus.engine.errors import UnknownExecutionError
-from nexus.errors import NexusError
+from nexus.engine.records import FINAL
+from nexus.errors import LedgerBusyError, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, invocations
 
@@ -44,8 +44,12 @@ class Invocations:
         engine.register(_IMPROVEMENT, self._improve)
 
     async def _run(self, context: Context, payload: Any) -> None:
-        async with self._runners(payload["home"]) as runner:
-            await runner.run_queued(context.id)
+        try:
+            async with self._runners(payload["home"]) as runner:
+                await runner.run_queued(context.id)
+        except LedgerBusyError:
+            # Another process holds the ledger, as one that is frozen does: it runs when that has passed.
+            raise context.put_back() from None
 
     async def _improve(self, context: Context, payload: Any) -> None:
         async with self._runners(payload["home"]) as runner:
@@ -59,6 +63,8 @@ class InvocationQueue:
         self._engine = engine
         self._home = home
         self._handing: set[asyncio.Task[None]] = set()
+        self.late: Callable[[], None] = lambda: None
+        """Called when one could not be handed over: `recover` is due."""
 
     def add(self, invocation_id: str, automation: str, session_label: str) -> None:
         """Hand one over that is written down already. Nobody waits for it."""
@@ -73,13 +79,21 @@ class InvocationQueue:
         task.add_done_callback(self._handing.discard)
 
     async def recover(self, ledgers: Ledgers) -> int:
-        """Hand over what was written down and never reached the engine; returns how many those were."""
+        """Hand over what never reached the engine, in order, and end what the engine gave up.
+
+        Returns how many those were.
+        """
+        await self.settled()
+        unfinished = await ledgers.runtime.read(invocations.unfinished)
+        known = await self._engine.states(unfinished) if unfinished else {}
         count = 0
-        for id_ in await ledgers.runtime.read(invocations.unfinished):
-            try:
-                await self._engine.show(id_)
-            except UnknownExecutionError:
+        for id_ in unfinished:
+            if id_ not in known:
                 count += await self._hand_over_again(ledgers, id_)
+            elif known[id_] in FINAL:
+                error = (await self._engine.show(id_)).error or "It ended without saying how"
+                await ledgers.runtime.write(partial(invocations.lose, invocation_id=id_, error=error))
+                count += 1
         return count
 
     async def settled(self) -> None:
@@ -93,7 +107,7 @@ class InvocationQueue:
             return False
         automation = await ledgers.runtime.read(partial(automations.by_id, automation_id=found.automation_id))
         label = "" if found.input is None else str(found.input["request"]["agent"]["session_label"])
-        await self._hand_over(id_, automation.name if automation else "", label)
+        await self._start(id_, automation.name if automation else "", label)
         return True
 
     async def _chain(self, invocation_id: str, automation: str) -> None:
@@ -108,12 +122,17 @@ class InvocationQueue:
             )
 
     async def _hand_over(self, id_: str, automation: str, session_label: str) -> None:
+        try:
+            await self._start(id_, automation, session_label)
+        except NexusError:
+            self.late()  # it stays written down, and is handed over when the engine is back
+
+    async def _start(self, id_: str, automation: str, session_label: str) -> None:
         key = f"automation:{automation}:{session_label}"
-        with suppress(NexusError):  # it stays written down, and is handed over at the next start
-            await self._engine.start(
-                _WORK,
-                {"home": self._home},
-                key=f"{self._home}/{key}" if self._home else key,
-                lane=LANE,
-                execution_id=id_,
-            )
+        await self._engine.start(
+            _WORK,
+            {"home": self._home},
+            key=f"{self._home}/{key}" if self._home else key,
+            lane=LANE,
+            execution_id=id_,
+        )

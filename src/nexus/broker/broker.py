@@ -1,7 +1,10 @@
 """The broker: turns an assembled context into a finished run, durably, through the session queue."""
 
 from collections.abc import Iterable
+from datetime import timedelta
+from functools import partial
 
+from nexus import clock
 from nexus.broker.agent.models import Models
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.queue import SessionQueue, Turn
@@ -12,11 +15,14 @@ from nexus.broker.tools import TOOLS, Tool
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.context import assemble_context as assembled
-from nexus.home import Home
+from nexus.home import Home, is_alone
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
 from nexus.ledgers.runtime.executions import Mode
 from nexus.request import Access, Request
+
+# How long a message may take from coming in to its recorded run.
+_LONGEST_INTAKE = timedelta(minutes=10)
 
 
 class Broker:
@@ -35,6 +41,7 @@ class Broker:
         hooks: Hooks | None = None,
     ) -> None:
         self._home = home
+        self._ledgers = ledgers
         self._queue = queue
         self._streams = streams
         self._models = models
@@ -119,9 +126,13 @@ class Broker:
         return await self._workers.at_work(execution_id)
 
     async def recover(self) -> None:
-        """After a crash: go on with what was recorded. Call it when a home is opened to be served."""
+        """Go on with what was recorded: when a home is opened to be served, and after an outage."""
         await self._queue.recover()
         await self._workers.recover()
+
+    async def end_orphans(self) -> None:
+        """End what processes that are gone left open. Call it when a home is opened to be served."""
+        await self._ledgers.runtime.write(partial(requests.end_orphans, before=_orphaned(self._home)))
         self._streams.sweep()
 
     async def _run(self, turn: Turn) -> object:
@@ -132,3 +143,8 @@ class Broker:
     ) -> None:
         context = await self.assemble_context(request, session_label=session_label, task=task)
         await self.start_execution(request, context, mode=mode, execution_id=execution_id)
+
+
+def _orphaned(home: Home) -> str:
+    """Requests older than that have no process: another one may just be taking a message in."""
+    return clock.timestamp(clock.now() - (timedelta() if is_alone(home) else _LONGEST_INTAKE))

@@ -1,5 +1,6 @@
 """A run that was asked for, in the hand of whoever asked."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -9,18 +10,25 @@ from nexus import engine
 from nexus.engine import Engine
 from nexus.engine.errors import (
     EndedError,
+    EngineBusyError,
+    EngineFullError,
+    EngineUnreachableError,
     UnknownExecutionError,
     WorkCancelledError,
     WorkFailedError,
     WorkTimeoutError,
 )
 from nexus.ledgers import Ledgers
+from nexus.ledgers.agents import turns
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.executions import FINAL, Execution, Status
 
 Homes = Callable[[str], AbstractAsyncContextManager[Ledgers]]
 """The ledgers of a home by its id, for as long as they are needed."""
 
+OUTAGE = (EngineUnreachableError, EngineBusyError, EngineFullError)
+"""What passes: the ledger holds the work, and it is handed over afterwards."""
+_LOOK_S = 0.5
 _ERRORS: dict[Status, type[EndedError]] = {
     "failed": WorkFailedError,
     "timeout": WorkTimeoutError,
@@ -30,10 +38,14 @@ _ERRORS: dict[Status, type[EndedError]] = {
 
 async def settle(ledgers: Ledgers, known: engine.Execution) -> bool:
     """Record an end that only the engine knows of: it never ran, or took its process down each time."""
-    if known.state == "failed" or known.state == "timeout" or known.state == "cancelled":
-        end = partial(executions.end, execution_id=known.id, status=known.state, error=known.error)
-        return await ledgers.runtime.write(end)
-    return False
+    if known.state != "failed" and known.state != "timeout" and known.state != "cancelled":
+        return False
+    turn: turns.End = "cancelled" if known.state == "cancelled" else "failed"
+    await ledgers.agents.write(
+        partial(turns.end_of_run, execution_id=known.id, status=turn, error=known.error)
+    )
+    end = partial(executions.end, execution_id=known.id, status=known.state, error=known.error)
+    return await ledgers.runtime.write(end)
 
 
 class ExecutionHandle:
@@ -52,9 +64,17 @@ class ExecutionHandle:
     async def result(self) -> Any:
         """The result once there is one; that of the run that answered for this one, where one did."""
         execution = await self.state()
-        if execution.status not in FINAL:
-            await self._settle(await self._engine.finished(self.id))
+        while execution.status not in FINAL:
+            try:
+                known = await self._engine.finished(self.id)
+            except (UnknownExecutionError, *OUTAGE):
+                # It is on record, and is handed over when the engine is back.
+                await asyncio.sleep(_LOOK_S)
+                execution = await self.state()
+                continue
+            await self._settle(known)
             execution = await self.state()
+            break
         if execution.taken_by is not None:
             return await self.other(execution.taken_by).result()
         if execution.status == "done":
@@ -79,7 +99,7 @@ class ExecutionHandle:
             return True
         try:
             known = await self._engine.show(self.id)
-        except UnknownExecutionError:
+        except (UnknownExecutionError, *OUTAGE):
             return False
         async with self._homes(self._home) as ledgers:
             return await settle(ledgers, known)
@@ -89,10 +109,24 @@ class ExecutionHandle:
 
         Its session goes on only after its code has stopped.
         """
+        if await self._withdrawn():
+            return True
         if not await self._engine.cancel(self.id):
             return False
         await self._settle(await self._engine.show(self.id))
         return True
+
+    async def _withdrawn(self) -> bool:
+        """Cancel one that the engine has not got: it is on record only."""
+        try:
+            if await self._engine.states([self.id]):
+                return False
+        except OUTAGE:
+            return False
+        async with self._homes(self._home) as ledgers:
+            return await ledgers.runtime.write(
+                partial(executions.end, execution_id=self.id, status="cancelled")
+            )
 
     async def _settle(self, known: engine.Execution) -> None:
         async with self._homes(self._home) as ledgers:

@@ -18,7 +18,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import messages, tool_calls
 from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
-from nexus.ledgers.runtime import reservations, spans, usage
+from nexus.ledgers.runtime import executions, reservations, spans, usage
 from nexus.ledgers.runtime.spans import Span
 from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Request
@@ -38,6 +38,7 @@ class LedgerJournal:
         spender: Spender,
         invocation_id: str | None = None,
         event_id: str | None = None,
+        waiting: bool = False,
     ) -> None:
         self._ledgers = ledgers
         self._request = request
@@ -48,6 +49,7 @@ class LedgerJournal:
         self._spender = spender
         self._invocation_id = invocation_id
         self._event_id = event_id
+        self._waiting = waiting
         # A run that is resumed looks at the answers that it has, and then makes the calls of the last one.
         self._last_offset = 0
         self._calls: dict[str, tuple[str, Span]] = {}
@@ -132,6 +134,21 @@ class LedgerJournal:
             partial(usage.of_root, root_request_id=self._request.root_request_id)
         )
         return total.calls
+
+    async def wait(self, reason: str) -> float:
+        """Record that the run waits for a provider; returns for how many seconds it has."""
+        self._waiting = True
+        since = await self._ledgers.runtime.write(
+            partial(executions.wait_for_provider, execution_id=self._execution_id, reason=reason)
+        )
+        return (clock.now() - clock.parse(since)).total_seconds() if since else 0.0
+
+    async def go_on(self) -> None:
+        """Record that a provider has answered."""
+        if self._waiting:
+            self._waiting = False
+            answers = partial(executions.provider_answers, execution_id=self._execution_id)
+            await self._ledgers.runtime.write(answers)
 
     async def afford(self, estimate: Estimate) -> None:
         """Reserve what a request may come to; BudgetError where a budget is used up."""

@@ -6,6 +6,7 @@ database holds ids only. Every message is a run of its own. Where one run answer
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,12 +15,14 @@ from weakref import WeakValueDictionary
 
 from nexus import clock, ids
 from nexus.broker.errors import RunFailedError
-from nexus.broker.handle import ExecutionHandle, Homes, settle
+from nexus.broker.handle import OUTAGE, ExecutionHandle, Homes, settle
 from nexus.broker.steps import Steps
 from nexus.engine import Context, Engine
-from nexus.engine.errors import EngineStateError, UnknownExecutionError, UnknownWorkError
+from nexus.engine.errors import EngineStateError, UnknownWorkError
+from nexus.engine.records import FINAL as ENDED
+from nexus.errors import LedgerBusyError
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import executions
+from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
 from nexus.request import check_label
 
@@ -31,6 +34,7 @@ LANES = (("meeseeks:", "background"), ("worker:", "workers"), ("subworker:", "su
 WORK: Final = "broker.execution"
 """What the engine knows every run as."""
 _DEBOUNCE_MS = 1_500
+_log = logging.getLogger(__name__)
 
 
 def lane_of(session_label: str) -> str:
@@ -82,6 +86,8 @@ class SessionQueue:
         self._debounce_s = debounce_ms / 1000
         self._bodies: dict[str, Body] = {}
         self._starting: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.late: Callable[[], None] = lambda: None
+        """Called when a run could not be handed over: `recover` is due."""
         engine.register(WORK, self._run)
 
     def register(self, work: str, body: Body) -> None:
@@ -147,38 +153,83 @@ class SessionQueue:
                 input=ended.input,
                 timeout_ms=ended.timeout_ms,
             )
-            return await self._start(home, ledgers, new)
+            await ledgers.runtime.write(partial(requests.reopen, request_id=ended.request_id))
+            started = await self._start(home, ledgers, new)
+            await self._engine.close_letter(execution_id)
+            return started
 
     def handle(self, execution_id: str, *, home: str = "") -> ExecutionHandle:
         """The handle of a run that was asked for before, here or elsewhere."""
         return ExecutionHandle(self._engine, self._homes, home, execution_id)
 
     async def recover(self, home: str = "") -> int:
-        """After a crash: hand over what was recorded and never reached the engine, and record ends that
-        were not. Returns how many runs that were. Call it when a home is opened to be served, before
-        anything is started in it."""
+        """Hand over what the engine has not got, in order, and record ends that only the engine knows.
+
+        Returns how many runs that were. Call it when a home is opened to be served, and now and then: the
+        ledger is the outbox of the engine, which may have been out of reach.
+        """
         async with self._homes(home) as ledgers:
             unfinished = await ledgers.runtime.read(executions.unfinished)
-            return sum([await self._recovered(home, ledgers, id_) for id_ in unfinished])
+            known = await self._engine.states(unfinished) if unfinished else {}
+            count = 0
+            for id_ in unfinished:
+                if id_ not in known:
+                    count += await self._hand_over_late(home, ledgers, id_)
+                elif known[id_] in ENDED:
+                    count += await settle(ledgers, await self._engine.show(id_))
+            return count
 
     async def _start(self, home: str, ledgers: Ledgers, new: NewExecution) -> ExecutionHandle:
-        lock = self._starting.setdefault(f"{home}/{new.session_label}", asyncio.Lock())
         # Under the lock the ledger and the engine see the runs of a session in the same order.
-        async with lock:
+        async with self._lock(home, new.session_label):
             recorded = await ledgers.runtime.write(partial(executions.enqueue, execution=new))
             if recorded.status not in FINAL:
-                await self._hand_over(home, ledgers, recorded)
+                await self._promise(home, ledgers, recorded)
         return self.handle(new.id, home=home)
 
-    async def _recovered(self, home: str, ledgers: Ledgers, id_: str) -> bool:
+    async def _promise(self, home: str, ledgers: Ledgers, execution: Execution) -> None:
+        """Hand a run over, now or when the engine is back; or take it back, so that it never runs."""
         try:
-            return await settle(ledgers, await self._engine.show(id_))
-        except UnknownExecutionError:
-            recorded = await ledgers.runtime.read(partial(executions.get, execution_id=id_))
-            if recorded is None or recorded.status in FINAL:
-                return False
-            await self._hand_over(home, ledgers, recorded)
-            return True
+            await self._hand_over_in_order(home, ledgers, execution)
+        except OUTAGE as error:
+            _log.warning("%s waits until the engine is back: %s", execution.id, error)
+            self.late()
+        except Exception:
+            await asyncio.shield(
+                ledgers.runtime.write(partial(executions.withdraw, execution_id=execution.id))
+            )
+            raise
+
+    async def _hand_over_in_order(self, home: str, ledgers: Ledgers, execution: Execution) -> None:
+        """Whatever its session has before it goes first, in whichever process that was held up."""
+        before = await ledgers.runtime.read(partial(executions.predecessor, execution_id=execution.id))
+        if before is not None and not await self._engine.states([before]):
+            waiting = await ledgers.runtime.read(
+                partial(executions.unfinished_in, session_label=execution.session_label)
+            )
+            earlier = waiting[: waiting.index(execution.id)]
+            known = await self._engine.states(earlier)
+            for id_ in earlier:
+                if id_ not in known:
+                    await self._hand_over_recorded(home, ledgers, id_)
+        await self._hand_over(home, ledgers, execution)
+
+    async def _hand_over_late(self, home: str, ledgers: Ledgers, id_: str) -> bool:
+        found = await ledgers.runtime.read(partial(executions.get, execution_id=id_))
+        if found is None:
+            return False
+        async with self._lock(home, found.session_label):
+            return await self._hand_over_recorded(home, ledgers, id_)
+
+    async def _hand_over_recorded(self, home: str, ledgers: Ledgers, id_: str) -> bool:
+        recorded = await ledgers.runtime.read(partial(executions.get, execution_id=id_))
+        if recorded is None or recorded.status in FINAL:
+            return False
+        await self._hand_over(home, ledgers, recorded)
+        return True
+
+    def _lock(self, home: str, session_label: str) -> asyncio.Lock:
+        return self._starting.setdefault(f"{home}/{session_label}", asyncio.Lock())
 
     async def _hand_over(self, home: str, ledgers: Ledgers, execution: Execution) -> None:
         label = execution.session_label
@@ -216,6 +267,10 @@ class SessionQueue:
                 if reason == "cancelled" or reason == "timeout":
                     await asyncio.shield(ledgers.runtime.write(partial(finish, status=reason)))
                 raise
+            except LedgerBusyError as busy:
+                # Another process holds the ledger, as one that is frozen does. It is not this run's failure.
+                _log.warning("%s goes back to its queue: %s", context.id, busy)
+                raise context.put_back() from None
             except Exception as error:
                 message = f"{type(error).__name__}: {error}"
                 await ledgers.runtime.write(partial(finish, status="failed", error=message))

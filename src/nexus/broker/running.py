@@ -23,7 +23,7 @@ from nexus.broker.tools import Grant as SandboxGrant
 from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import Config
 from nexus.context import AssembledContext, history
-from nexus.errors import AgentError, NexusError, ToolError
+from nexus.errors import AgentError, LedgerBusyError, NexusError, ToolError
 from nexus.ledgers.agents import tool_calls, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
@@ -105,6 +105,9 @@ class AgentRun:
                 raise
             await self._ended(request, context, "cancelled", "It was cancelled.")
             self._parts.streams.finish(self._turn.execution.id, stream)
+            raise
+        except LedgerBusyError:
+            stream.close()  # the queue takes it back, and everything stays open
             raise
         except Exception as error:
             text = self._parts.models.redact(_told(error))
@@ -205,6 +208,7 @@ class AgentRun:
             spender=spender,
             invocation_id=context.invocation_id,
             event_id=event_id,
+            waiting=self._turn.execution.waiting_since is not None,
         )
 
     def _job(
@@ -226,7 +230,7 @@ class AgentRun:
             tools=self._tools(context),
             models=self._parts.models,
             names=(context.model,) if context.model else self._parts.models.names(context.role),
-            limits=_limits(self._parts.config, context),
+            limits=_limits(self._parts.config, request, context),
             journal=self._journal(request, context, opened, None),
             stream=stream,
             call=_refuse,
@@ -309,9 +313,12 @@ def _exact(message: StoredMessage) -> str:
     return stand_in(message.content)
 
 
-def _limits(config: Config, context: AssembledContext) -> Limits:
+def _limits(config: Config, request: Request, context: AssembledContext) -> Limits:
     agents = config.agents
+    # Messages and workers wait for a provider; automations are run again later.
+    own = context.session_label == request.agent.session_label
     return Limits(
+        outage_ms=agents.outage_ms if own else 0,
         max_turns=context.max_turns or agents.max_turns,
         timeout_ms=context.timeout_ms or agents.timeout_ms,
         max_requests=agents.max_requests,

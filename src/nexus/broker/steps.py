@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 
 from nexus.broker.errors import StepError
 from nexus.engine import Context, serializer
+from nexus.errors import LedgerBusyError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import steps
 from nexus.ledgers.runtime.steps import Step
@@ -53,7 +54,11 @@ class Steps:
         async def recorded() -> None:
             # Recorded here and not by the engine: the crash came between the two.
             if number not in self._known:
-                self._known[number] = await self._done(number, name, raised, function, *arguments)
+                try:
+                    self._known[number] = await self._done(number, name, raised, function, *arguments)
+                except LedgerBusyError:
+                    # Not the step's outcome: another process holds the ledger, and the run goes on later.
+                    raise self._context.put_back() from None
 
         await guarded(recorded)
         if number not in self._known:
@@ -76,6 +81,8 @@ class Steps:
     ) -> Step:
         try:
             outcome = serializer.dumps(await function(*arguments))
+        except LedgerBusyError:
+            raise
         except Exception as error:
             raised.append(error)
             outcome = _written(error)

@@ -161,7 +161,7 @@ def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 @_json
 @click.pass_context
 def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
-    """List the jobs that failed at every attempt. `nexus engine retry ID` runs one again."""
+    """List jobs that failed at every attempt and runs that crashed. Retry with `nexus engine retry`."""
     with _opened(ctx) as database:
         found = letters.dead(database, limit)
     if as_json:

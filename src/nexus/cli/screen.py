@@ -73,6 +73,8 @@ class Screen:
                 f"({'that answer broke off' if broke_off else 'no answer came'}; it is asked for again)"
             )
             self._said = False
+        elif delta.kind == "waiting":
+            self.note(f"Waiting for the provider ({delta.text}). Press Ctrl-C to stop waiting.")
         elif delta.kind in {"done", "end"}:
             self._end_line()
 

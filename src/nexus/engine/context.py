@@ -55,6 +55,11 @@ class Context:
                 return result
         raise self._fenced()
 
+    def put_back(self) -> asyncio.CancelledError:
+        """Raise it where the work cannot go on now: it waits in its queue again, with its recorded steps."""
+        self.entry.stop("put_back")
+        return asyncio.CancelledError()
+
     def _fenced(self) -> asyncio.CancelledError:
         self.entry.stop("fenced")
         return asyncio.CancelledError()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from nexus.engine import records, serializer, tables
+from nexus.engine import letters, records, serializer, tables
 from nexus.engine.cancels import Cancels
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
@@ -25,7 +25,7 @@ from nexus.engine.handle import Handle
 from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
 from nexus.engine.prepare import prepared
-from nexus.engine.records import FINAL, Execution
+from nexus.engine.records import FINAL, Execution, State
 from nexus.engine.running import Entry, Running
 from nexus.engine.serializer import End
 from nexus.engine.settings import Settings
@@ -151,12 +151,18 @@ class Engine:
 
     async def show(self, execution_id: str) -> Execution:
         """One execution as it stands."""
-        found = await asyncio.to_thread(records.get, self.database, execution_id)
+        with translated(self.settings):
+            found = await asyncio.to_thread(records.get, self.database, execution_id)
         if found is None:
             raise UnknownExecutionError(
                 f"There is no execution {execution_id}", hint="List them with `nexus engine executions`."
             )
         return found
+
+    async def states(self, execution_ids: Sequence[str]) -> dict[str, State]:
+        """How some executions stand; those that were never started are left out."""
+        with translated(self.settings):
+            return await asyncio.to_thread(records.states, self.database, execution_ids)
 
     async def finished(self, execution_id: str) -> Execution:
         """The execution, once it has ended."""
@@ -188,6 +194,11 @@ class Engine:
         await asyncio.to_thread(Cancels(self.database).ask, execution_id)
         self.announce()
         return True
+
+    async def close_letter(self, execution_id: str) -> None:
+        """Take an execution off the dead letters, where it is one: somebody has dealt with it."""
+        with translated(self.settings):
+            await asyncio.to_thread(letters.close, self.database, execution_id)
 
     # For the rooms of this package that start work in their own way (jobs, schedules).
 
@@ -270,6 +281,10 @@ class Engine:
         except serializer.Ended as without_result:
             if ended is not None:
                 await ended(context, without_result.end)
+            raise
+        except asyncio.CancelledError:
+            if entry.reason == "put_back":
+                await asyncio.to_thread(tables.put_back, self.database, execution_id, context.executor_id)
             raise
         if ended is not None:
             await ended(context, None)

@@ -34,8 +34,6 @@ Body = Callable[[str, str, Any, dict[str, Any]], Awaitable[Any]]
 """The execution's id, the work's name, its payload and options."""
 
 _log = logging.getLogger(__name__)
-# Work that takes its process down each time must not do so for ever, nor hold up its session.
-_MOST_STARTS = 10
 _body: Body | None = None
 
 
@@ -52,7 +50,8 @@ class _Plain(Serializer):
         return serializer.NAME
 
 
-@DBOS.workflow(name=WORKFLOW, max_recovery_attempts=_MOST_STARTS)
+# `tables.count_crashes` gives up on deadly work. DBOS's own limit counts every start.
+@DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
 async def _execution(work: str, payload: Any, options: dict[str, Any]) -> Any:
     assert _body is not None
     assert DBOS.workflow_id is not None

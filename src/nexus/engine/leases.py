@@ -1,9 +1,10 @@
 """Who may run work: an executor with a lease that has not expired.
 
 A lease is renewed by a thread of its own, so a busy event loop does not lose it. When it expires, any
-other executor gives its work back to the queues. An executor that finds its own lease gone (it was
-frozen, or cut off from the database) stops what it runs and goes on under a new name; a name that
-lost its lease is never used again, so taking over twice is taking over once.
+other executor gives its work back to the queues. It has also expired when its process is gone, and when
+it lies in the future, because the clock was set back, and nobody renews it. An executor that finds its
+own lease gone (it was frozen, or cut off from the database) stops what it runs and goes on under a new
+name; a name that lost its lease is never used again, so taking over twice is taking over once.
 """
 
 import logging
@@ -12,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,6 +26,8 @@ from nexus.engine.settings import Settings
 _log = logging.getLogger(__name__)
 # CLOCK_MONOTONIC stands still while a laptop sleeps; the lease does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+# Work that takes its process down each time must not do so forever, nor hold up its session.
+_MOST_CRASHES = 10
 
 
 def now_s() -> float:
@@ -44,6 +48,9 @@ class Leases:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._valid_until_s = 0.0
+        self._place = _place()
+        self._ahead: dict[str, tuple[int, float]] = {}
+        """Leases that were renewed in the future: when that was, and since when we know it."""
         self.executor_id = ""
 
     def start(self) -> None:
@@ -86,10 +93,12 @@ class Leases:
             connection.execute(
                 self._database.sql(
                     """INSERT INTO {t}nexus_leases
-                    VALUES (:id, :host, :pid, :version, {now}, {now}, {now} + :lease)"""
+                      (executor_id, host, pid, version, started_at, renewed_at, expires_at, place)
+                    VALUES (:id, :host, :pid, :version, {now}, {now}, {now} + :lease, :place)"""
                 ),
                 {
                     "id": executor_id,
+                    "place": self._place,
                     "host": socket.gethostname(),
                     "pid": os.getpid(),
                     "version": self._settings.version,
@@ -116,30 +125,73 @@ class Leases:
 
     def recover(self) -> int:
         """Give back the work of executors without a lease; returns how many executions that were."""
-        dead = self._without_lease()
-        if not dead:
-            return 0
-        with self._database.write(self._engine) as connection:
-            count = tables.requeue(connection, self._database, dead)
+        count = self._take_over() + self._give_back_stray()
         if count:
-            _log.warning("took over %d executions of %s", count, ", ".join(sorted(dead)))
             self._found()
         return count
 
-    def _without_lease(self) -> set[str]:
-        expired = self._database.sql("SELECT 1 FROM {t}nexus_leases WHERE expires_at <= {now} LIMIT 1")
-        delete = self._database.sql("DELETE FROM {t}nexus_leases WHERE expires_at <= {now}")
-        names = self._database.sql("SELECT executor_id FROM {t}nexus_leases")
-        with self._engine.connect() as connection:
-            some_expired = connection.execute(expired).first() is not None
-        if some_expired:
+    def _take_over(self) -> int:
+        """End the leases that have expired, and give back what ran under them."""
+        expired = [row for row in self._others() if self._has_expired(row)]
+        if not expired:
+            return 0
+        end = self._database.sql(
+            "DELETE FROM {t}nexus_leases WHERE executor_id = :id AND renewed_at = :renewed_at"
+        )
+        with self._database.write(self._engine) as connection:
             # A renewal under way holds the row: this waits for it, and then finds it renewed.
-            with self._database.write(self._engine) as connection:
-                connection.execute(delete)
+            ended = [
+                row
+                for row in expired
+                if connection.execute(end, {"id": row.executor_id, "renewed_at": row.renewed_at}).rowcount
+            ]
+            names = [row.executor_id for row in ended]
+            # One that lives on lost its lease, such as a laptop that slept: its work did not kill it.
+            crashed = [row.executor_id for row in ended if not self._lives(row)]
+            given_up = (
+                tables.count_crashes(connection, self._database, crashed, _MOST_CRASHES) if crashed else 0
+            )
+            count = tables.requeue(connection, self._database, names) if names else 0
+        if count:
+            _log.warning("took over %d executions of %s", count, ", ".join(sorted(names)))
+        if given_up:
+            _log.error("gave up on %d executions: their process died %d times", given_up, _MOST_CRASHES)
+        return count
+
+    def _give_back_stray(self) -> int:
+        """Give back what a process claimed after its lease had ended."""
+        names = self._database.sql("SELECT executor_id FROM {t}nexus_leases")
         with self._engine.connect() as connection:
             running = tables.running_executors(connection, self._database)
             # Read after the work: a lease is taken before any work is claimed under it.
-            return running - {row[0] for row in connection.execute(names)} if running else set()
+            stray = running - {row[0] for row in connection.execute(names)} if running else set[str]()
+        if not stray:
+            return 0
+        with self._database.write(self._engine) as connection:
+            return tables.requeue(connection, self._database, stray)
+
+    def _others(self) -> list[Any]:
+        statement = self._database.sql(
+            """SELECT executor_id, pid, place, renewed_at, expires_at, {now} AS now_ms
+            FROM {t}nexus_leases WHERE executor_id <> :own"""
+        )
+        with self._engine.connect() as connection:
+            return list(connection.execute(statement, {"own": self.executor_id}))
+
+    def _has_expired(self, row: Any) -> bool:
+        if row.expires_at <= row.now_ms or (row.place == self._place and not _is_alive(row.pid)):
+            return True
+        if row.renewed_at <= row.now_ms:
+            self._ahead.pop(row.executor_id, None)
+            return False
+        renewed_at, since_s = self._ahead.setdefault(row.executor_id, (row.renewed_at, now_s()))
+        if renewed_at != row.renewed_at:
+            self._ahead[row.executor_id] = (row.renewed_at, now_s())
+            return False
+        return now_s() - since_s > (row.expires_at - row.renewed_at) / 1000
+
+    def _lives(self, row: Any) -> bool:
+        return bool(row.place == self._place and _is_alive(row.pid))
 
     def _tend(self) -> None:
         while not self._stopping.wait(self._settings.lease_ms / 5000):
@@ -162,6 +214,7 @@ class Leases:
                 self._database.sql("DELETE FROM {t}nexus_leases WHERE executor_id = :id"),
                 {"id": self.executor_id},
             )
+            tables.requeue(connection, self._database, [self.executor_id])
         self.acquire()
 
 
@@ -175,3 +228,22 @@ def live(database: Database) -> list[dict[str, Any]]:
         rows = [dict(row) for row in connection.execute(statement).mappings()]
     moments = ("started_at", "renewed_at", "expires_at")
     return [{**row, **{name: moment(row[name]) for name in moments}} for row in rows]
+
+
+def _place() -> str:
+    """What a pid means something in: one boot of one machine, and a namespace there."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

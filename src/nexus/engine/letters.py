@@ -1,4 +1,4 @@
-"""Dead letters: jobs that failed at every attempt, and wait for a person. And running ended work again."""
+"""Dead letters: work that failed at every attempt or crashed its process, and waits for a person."""
 
 from dataclasses import dataclass
 from typing import Any, cast
@@ -11,10 +11,14 @@ from nexus.engine.enqueue import CHANNEL
 from nexus.engine.errors import EngineStateError, UnknownExecutionError
 from nexus.engine.records import FINAL
 
+# What is a job's stands among the jobs.
+_CRASHED = """s.status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'
+  AND s.workflow_uuid NOT IN (SELECT execution_id FROM {t}nexus_jobs)"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
-    """A job that was given up."""
+    """A job or a run that was given up."""
 
     execution_id: str
     work: str
@@ -28,8 +32,13 @@ class DeadLetter:
 def dead(database: Database, limit: int = 50) -> list[DeadLetter]:
     """The newest first."""
     statement = database.sql(
-        """SELECT execution_id, work, job_key, attempt, error, created_at, updated_at
-        FROM {t}nexus_jobs WHERE state = 'dead' ORDER BY updated_at DESC LIMIT :limit"""
+        f"""SELECT execution_id, work, job_key, attempt, error, created_at, updated_at
+        FROM {{t}}nexus_jobs WHERE state = 'dead'
+        UNION ALL
+        SELECT s.workflow_uuid, {_work(database)}, s.queue_partition_key, s.recovery_attempts,
+          '{records.GAVE_UP}', s.created_at, s.updated_at
+        FROM {{t}}workflow_status AS s WHERE {_CRASHED}
+        ORDER BY 7 DESC LIMIT :limit"""
     )
     with database.read() as connection:
         return [
@@ -51,9 +60,22 @@ def count(database: Database) -> int:
         return cast(
             "int",
             connection.execute(
-                database.sql("SELECT count(*) FROM {t}nexus_jobs WHERE state = 'dead'")
+                database.sql(
+                    f"""SELECT (SELECT count(*) FROM {{t}}nexus_jobs WHERE state = 'dead')
+                      + (SELECT count(*) FROM {{t}}workflow_status AS s WHERE {_CRASHED})"""
+                )
             ).scalar_one(),
         )
+
+
+def close(database: Database, execution_id: str) -> None:
+    """Take a run that crashed its process off the list: somebody has dealt with it."""
+    statement = database.sql(
+        """UPDATE {t}workflow_status SET status = 'ERROR', completed_at = {now}
+        WHERE workflow_uuid = :id AND status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'"""
+    )
+    with database.write() as connection:
+        connection.execute(statement, {"id": execution_id})
 
 
 def retry(database: Database, execution_id: str) -> str:
@@ -88,12 +110,16 @@ def bury_deadly(database: Database) -> int:
     """Put aside jobs that took their process down too often; returns how many. Blocking."""
     statement = database.sql(
         """UPDATE {t}nexus_jobs SET state = 'dead', updated_at = {now},
-          error = 'the process ended each time it ran'
+          error = :error
         WHERE state = 'waiting' AND execution_id IN
           (SELECT workflow_uuid FROM {t}workflow_status WHERE status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"""
     )
     with database.write() as connection:
-        return connection.execute(statement).rowcount
+        return connection.execute(statement, {"error": records.GAVE_UP}).rowcount
+
+
+def _work(database: Database) -> str:
+    return "s.attributes ->> 'work'" if database.is_postgres else "json_extract(s.attributes, '$.work')"
 
 
 def _copy(

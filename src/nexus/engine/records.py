@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+import sqlalchemy as sa
+
 from nexus.engine import serializer
 from nexus.engine.database import Database, moment
 from nexus.engine.tables import QUEUE_PREFIX, WORKFLOW
@@ -30,6 +32,9 @@ _STATE_OF: dict[str, State] = {
     "CANCELLED": "cancelled",
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "failed",
 }
+GAVE_UP = "The process crashed each time it ran this"
+_GIVEN_UP = {"MAX_RECOVERY_ATTEMPTS_EXCEEDED": GAVE_UP}
+_TOGETHER = 500
 _COLUMNS = """s.workflow_uuid, s.status, s.queue_name, s.queue_partition_key, s.attributes, s.executor_id,
   s.application_version, s.recovery_attempts, s.created_at, s.started_at_epoch_ms, s.completed_at,
   o.output, o.error"""
@@ -66,6 +71,19 @@ def get(database: Database, execution_id: str) -> Execution | None:
     with database.read() as connection:
         row = connection.execute(statement, {"id": execution_id}).first()
     return None if row is None else _execution(tuple(row))
+
+
+def states(database: Database, execution_ids: Sequence[str]) -> dict[str, State]:
+    """The states of those of some executions that are recorded. A failure may be a time-out: see `get`."""
+    statement = database.sql(
+        "SELECT workflow_uuid, status FROM {t}workflow_status WHERE workflow_uuid IN :ids"
+    ).bindparams(sa.bindparam("ids", expanding=True))
+    found: dict[str, State] = {}
+    with database.read() as connection:
+        for first in range(0, len(execution_ids), _TOGETHER):
+            some = list(execution_ids[first : first + _TOGETHER])
+            found |= {row[0]: _STATE_OF[row[1]] for row in connection.execute(statement, {"ids": some})}
+    return found
 
 
 def recent(
@@ -191,7 +209,7 @@ def _execution(row: Sequence[Any]) -> Execution:
         started_at=_moment(outcome.get("started_ms") or started),
         ended_at=_moment(outcome.get("ended_ms") or ended),
         result=outcome.get("value"),
-        error=None if end is None else f"{end.type}: {end.message}".removeprefix(": "),
+        error=_GIVEN_UP.get(status) if end is None else f"{end.type}: {end.message}".removeprefix(": "),
         trace=None if end is None else end.trace or None,
     )
 

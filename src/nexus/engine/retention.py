@@ -44,17 +44,11 @@ def drop_step_results(database: Database) -> int:
 def forget_old(database: Database, retention_days: int) -> int:
     """Delete one batch of what ended too long ago; returns how many. Blocking."""
     old = database.sql(
-        """SELECT workflow_uuid FROM (
-          SELECT workflow_uuid, completed_at AS ended_at FROM {t}workflow_status
-          WHERE completed_at IS NOT NULL AND completed_at < {now} - :age
-            AND status IN ('SUCCESS', 'ERROR', 'CANCELLED')
-          UNION ALL
-          -- Of these DBOS does not record when they ended.
-          SELECT workflow_uuid, updated_at FROM {t}workflow_status
-          WHERE status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' AND updated_at < {now} - :age
-        ) AS ended
-        WHERE workflow_uuid NOT IN (SELECT execution_id FROM {t}nexus_jobs)
-        ORDER BY ended_at LIMIT :batch"""
+        """SELECT workflow_uuid FROM {t}workflow_status
+        WHERE completed_at IS NOT NULL AND completed_at < {now} - :age
+          AND status IN ('SUCCESS', 'ERROR', 'CANCELLED')
+          AND workflow_uuid NOT IN (SELECT execution_id FROM {t}nexus_jobs)
+        ORDER BY completed_at LIMIT :batch"""
     )
     return _delete(database, old, {"age": retention_days * _DAY_MS, "batch": _TOGETHER})
 

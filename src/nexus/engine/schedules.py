@@ -77,6 +77,24 @@ class Schedules:
             rows = connection.execute(due, {"now": now_ms}).mappings().all()
         return sum(self._start(dict(row), now_ms) for row in rows)
 
+    def set_back(self, now_ms: int | None = None) -> int:
+        """Correct schedules that wait for too late a moment, because the clock was set back. Blocking."""
+        now_ms = now_ms or time.time_ns() // 1_000_000
+        move = self._database.sql(
+            """UPDATE {t}nexus_schedules SET next_at = :next, updated_at = {now}
+            WHERE name = :name AND next_at = :seen"""
+        )
+        moved = 0
+        with self._database.read() as connection:
+            rows = connection.execute(self._database.sql("SELECT * FROM {t}nexus_schedules")).mappings().all()
+        for row in rows:
+            next_at = _next(row["cron"], row["zone"], now_ms)
+            if row["next_at"] > next_at:
+                with self._database.write() as connection:
+                    values = {"next": next_at, "name": row["name"], "seen": row["next_at"]}
+                    moved += connection.execute(move, values).rowcount
+        return moved
+
     def _start(self, row: dict[str, Any], now_ms: int) -> int:
         most = _MOST_AT_ONCE if row["missed"] == "all" else 1
         moments = _due(row["cron"], row["zone"], row["next_at"], now_ms, most)

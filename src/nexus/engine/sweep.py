@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter
 
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
@@ -74,7 +74,7 @@ class Sweeper:
             begun = time.monotonic()
             try:
                 await self._sweep()
-            except (DBAPIError, OSError) as error:
+            except (SQLAlchemyError, OSError) as error:
                 _log.warning("a sweep failed, the next one tries again: %s", error)
             pause_s = min((time.monotonic() - begun) * _PAUSE_SHARE, _PAUSE_MOST_S)
 

@@ -26,7 +26,14 @@ _OWN_TABLES = (
       version     TEXT NOT NULL,
       started_at  BIGINT NOT NULL,
       renewed_at  BIGINT NOT NULL,
-      expires_at  BIGINT NOT NULL
+      expires_at  BIGINT NOT NULL,
+      place       TEXT                          -- the machine's boot and the pid's namespace
+    )""",
+    """CREATE TABLE IF NOT EXISTS {t}nexus_crashes (
+      -- Unfinished executions whose process died: how often in a row without recording a further step.
+      execution_id TEXT PRIMARY KEY,
+      crashes      BIGINT NOT NULL,
+      steps        BIGINT NOT NULL              -- recorded by the last crash
     )""",
     """CREATE TABLE IF NOT EXISTS {t}nexus_cancels (
       -- Running executions that somebody wants stopped; the process that runs one looks here.
@@ -123,6 +130,14 @@ def create_own(database: Database) -> None:
             connection.execute(sa.text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
         for statement in _OWN_TABLES:
             connection.execute(database.sql(statement))
+        _add_column(database, connection, "nexus_leases", "place")
+
+
+def _add_column(database: Database, connection: sa.Connection, table: str, column: str) -> None:
+    """Bring a table that an older version made up to date."""
+    schema = SCHEMA if database.is_postgres else None
+    if column not in {each["name"] for each in sa.inspect(connection).get_columns(table, schema=schema)}:
+        connection.execute(database.sql(f"ALTER TABLE {{t}}{table} ADD COLUMN {column} TEXT"))
 
 
 def made(database: Database) -> bool:
@@ -134,9 +149,14 @@ def made(database: Database) -> bool:
 
 def insert(database: Database, connection: sa.Connection, executions: Sequence[NewExecution]) -> None:
     """Record executions in the given order; one whose id is known already is left as it is."""
-    # Under the write lock of SQLite the highest moment so far keeps the order when the clock is set back.
-    latest = "" if database.is_postgres else "(SELECT coalesce(max(created_at), 0) FROM {t}workflow_status)"
-    moment = "{now}" if database.is_postgres else f"max({{now}}, {latest})"
+    # Later than all that waits before it, so that order holds within a millisecond and when the clock is
+    # set back: under the write lock of SQLite than everything, in Postgres than what its key has.
+    if database.is_postgres:
+        latest = """(SELECT max(created_at) FROM {t}workflow_status WHERE queue_name = :queue
+          AND queue_partition_key = :key AND status IN ('ENQUEUED', 'PENDING'))"""
+        moment = f"greatest({{now}}, {latest} + 1)"
+    else:
+        moment = "max({now}, (SELECT coalesce(max(created_at), 0) + 1 FROM {t}workflow_status))"
     attributes = "CAST(:attributes AS JSONB)" if database.is_postgres else ":attributes"
     status = database.sql(
         f"""INSERT INTO {{t}}workflow_status
@@ -193,6 +213,7 @@ def delete(database: Database, connection: sa.Connection, execution_ids: Sequenc
         ("workflow_status", "workflow_uuid"),
         ("nexus_cancels", "execution_id"),
         ("nexus_jobs", "execution_id"),
+        ("nexus_crashes", "execution_id"),
     ):
         statement = database.sql(f"DELETE FROM {{t}}{table} WHERE {column} IN :ids")
         connection.execute(
@@ -217,3 +238,52 @@ def requeue(connection: sa.Connection, database: Database, executor_ids: Iterabl
         WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL AND executor_id IN :executors"""
     ).bindparams(sa.bindparam("executors", expanding=True))
     return connection.execute(statement, {"executors": list(executor_ids)}).rowcount
+
+
+def put_back(database: Database, execution_id: str, executor_id: str) -> bool:
+    """Give one running execution of an executor back to its queue. False: it is not that executor's."""
+    statement = database.sql(
+        """UPDATE {t}workflow_status
+        SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = {now}
+        WHERE workflow_uuid = :id AND status = 'PENDING' AND executor_id = :executor"""
+    )
+    with database.write() as connection:
+        return connection.execute(statement, {"id": execution_id, "executor": executor_id}).rowcount > 0
+
+
+def count_crashes(
+    connection: sa.Connection, database: Database, executor_ids: Iterable[str], most: int
+) -> int:
+    """Count a crash for what these executors ran, and give up on what crashed too often in a row.
+
+    A further recorded step is progress, and the count begins anew. Returns how many were given up.
+    """
+    running = """s.status = 'PENDING' AND s.queue_partition_key IS NOT NULL AND s.executor_id IN :executors"""
+    count = database.sql(
+        f"""INSERT INTO {{t}}nexus_crashes (execution_id, crashes, steps)
+        SELECT s.workflow_uuid, 1, (SELECT count(*) FROM {{t}}operation_outputs AS o
+                                    WHERE o.workflow_uuid = s.workflow_uuid)
+        FROM {{t}}workflow_status AS s WHERE {running}
+        ON CONFLICT (execution_id) DO UPDATE SET
+          crashes = CASE WHEN excluded.steps > nexus_crashes.steps THEN 1 ELSE nexus_crashes.crashes + 1 END,
+          steps = excluded.steps"""
+    ).bindparams(sa.bindparam("executors", expanding=True))
+    give_up = database.sql(
+        f"""UPDATE {{t}}workflow_status AS s
+        SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', owner_xid = NULL, updated_at = {{now}}
+        WHERE {running}
+          AND s.workflow_uuid IN (SELECT execution_id FROM {{t}}nexus_crashes WHERE crashes >= :most)"""
+    ).bindparams(sa.bindparam("executors", expanding=True))
+    values = {"executors": list(executor_ids)}
+    connection.execute(count, values)
+    return connection.execute(give_up, {**values, "most": most}).rowcount
+
+
+def forget_crashes(database: Database) -> None:
+    """Drop the counts of executions that have ended."""
+    statement = database.sql(
+        """DELETE FROM {t}nexus_crashes WHERE execution_id NOT IN (
+          SELECT workflow_uuid FROM {t}workflow_status WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING'))"""
+    )
+    with database.write() as connection:
+        connection.execute(statement)

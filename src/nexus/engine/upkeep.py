@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from nexus.engine import letters, retention, versions
+from nexus.engine import letters, retention, tables, versions
 from nexus.engine.cancels import Cancels
 from nexus.engine.database import Database
 from nexus.engine.schedules import Schedules
@@ -54,6 +54,8 @@ class Upkeep:
         if time.monotonic() - self._tidied_s >= _TIDY_EVERY_S:
             self._tidied_s = time.monotonic()
             started += versions.adopt(self._database, self._settings.version)
+            self._schedules.set_back()
+            tables.forget_crashes(self._database)
             Cancels(self._database).forget_met()
             letters.bury_deadly(self._database)
             retention.drop_step_results(self._database)

@@ -9,7 +9,13 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from nexus import errors
-from nexus.engine.errors import EngineStateError, UnknownExecutionError
+from nexus.engine.errors import (
+    EngineBusyError,
+    EngineFullError,
+    EngineStateError,
+    EngineUnreachableError,
+    UnknownExecutionError,
+)
 
 
 class Problem(BaseModel):
@@ -19,6 +25,8 @@ class Problem(BaseModel):
     hint: str = Field(default="", description="What to do next.")
 
 
+_UNAVAILABLE = 503
+_RETRY_AFTER_S = "5"
 # The first that fits counts.
 _STATUS: tuple[tuple[type[errors.NexusError], int], ...] = (
     (errors.MissingError, 404),
@@ -27,6 +35,9 @@ _STATUS: tuple[tuple[type[errors.NexusError], int], ...] = (
     (errors.UsageError, 400),
     (errors.AccessError, 403),
     (errors.LedgerBusyError, 503),
+    (EngineUnreachableError, 503),
+    (EngineBusyError, 503),
+    (EngineFullError, 507),
     (errors.LedgerFullError, 507),
     (errors.LedgerCorruptError, 500),
     (errors.ModelError, 502),
@@ -80,4 +91,5 @@ async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
 
 
 def _answer(status: int, message: str, hint: str) -> JSONResponse:
-    return JSONResponse(Problem(message=message, hint=hint).model_dump(), status_code=status)
+    headers = {"Retry-After": _RETRY_AFTER_S} if status == _UNAVAILABLE else None
+    return JSONResponse(Problem(message=message, hint=hint).model_dump(), status_code=status, headers=headers)

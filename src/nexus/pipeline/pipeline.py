@@ -4,11 +4,14 @@ The first half runs where the message comes in, up to the queued run of an agent
 that run ends, which may be another process and after a crash.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import apsw
 
@@ -18,7 +21,7 @@ from nexus.automations.context import Response
 from nexus.automations.context import Result as AutomationResult
 from nexus.automations.returned import Returned
 from nexus.context import AssembledContext
-from nexus.errors import AccessError
+from nexus.errors import AccessError, NexusError
 from nexus.ledgers.runtime import requests, spans
 from nexus.ledgers.runtime.spans import Span
 from nexus.pipeline.incoming import Incoming, Journey
@@ -51,11 +54,16 @@ class Pipeline:
                 await self._stage(journey, "assembleContext", stages.assemble_context(journey))
                 await self._fire("after:assembleContext", journey)
                 await self._stage(journey, "runAgent", stages.run_agent(journey))
+            if journey.is_over:
+                await self._answer_without_agent(journey)
         except Exception as error:
-            await self._fail(journey, error)
+            await self._fail(journey, "failed", str(error))
             raise
-        if journey.is_over:
-            await self._answer_without_agent(journey)
+        except BaseException:
+            # Whoever sent it has left. A run that is on record goes on; without one the request is over.
+            with suppress(NexusError):
+                await asyncio.shield(self._fail(journey, "cancelled", "Cancelled before its run began."))
+            raise
         await self._record(journey)
         return journey
 
@@ -125,12 +133,13 @@ class Pipeline:
         await stages.ledgers.runtime.write(end)
         _tell_end(request, "done" if journey.denied is None else "denied")
 
-    async def _fail(self, journey: Journey, error: Exception) -> None:
-        await self._stages.finalize(journey)
-        end = partial(requests.end, request_id=journey.request.request_id, status="failed", error=f"{error}")
-        await self._stages.ledgers.runtime.write(end)
-        await self._record(journey)
-        _tell_end(journey.request, "failed")
+    async def _fail(self, journey: Journey, status: Literal["failed", "cancelled"], error: str) -> None:
+        id_ = journey.request.request_id
+        end = partial(requests.end_without_run, request_id=id_, status=status, error=error)
+        if await self._stages.ledgers.runtime.write(end):
+            await self._stages.finalize(journey)
+            await self._record(journey)
+            _tell_end(journey.request, status)
 
     async def _fire(self, hook_point: str, journey: Journey) -> Returned:
         started = _Started()

@@ -7,7 +7,7 @@ import apsw
 from nexus import ids
 from nexus.answer import Answered, Heard
 from nexus.broker.broker import Broker
-from nexus.errors import AccessError, AgentError, UsageError
+from nexus.errors import AccessError, UsageError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.requests import StoredRequest
@@ -41,10 +41,10 @@ async def heard_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) -> 
 async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Heard | None:
     if request.status == "denied":
         raise AccessError(f"This was denied: {request.error}")
-    if request.status == "failed":
-        raise AgentError(request.error or "This message failed")
+    if request.status == "failed" or request.status == "cancelled":
+        return None  # nobody was asked on its behalf, and nobody will be: it is received anew
     if request.status == "running":
-        # It holds the key no more: nobody was asked on its behalf, and nobody will be.
+        # It holds the key no more.
         end = partial(
             requests.end,
             request_id=request.id,

@@ -1,11 +1,13 @@
 """Asking a model until one answers: retries of the same, then the next in order.
 
 A provider that is busy or breaks off is asked again after the time that it names, or with growing pauses;
-one that refuses is not, nor one that names a long time while another can be asked. What was
-streamed of an answer that broke off is withdrawn.
+one that refuses is not, nor one that names a long time while another can be asked. In an outage of all of
+them the run waits, and asks each again from time to time. What was streamed of an answer that broke off
+is withdrawn.
 """
 
 import asyncio
+import errno
 import os
 import random
 import time
@@ -38,6 +40,13 @@ _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 # Beyond it the next model is asked, where there is one.
 _PATIENCE_S = 60.0
+# In an outage.
+_FIRST_WAIT_S = 5.0
+_LONGEST_WAIT_S = 120.0
+
+
+def _nothing(_: float) -> None:
+    pass
 
 
 @dataclass(kw_only=True)
@@ -51,11 +60,15 @@ class Asking:
     redact: Callable[[str], str]
     deadline: float
     """On the monotonic clock: no pause goes beyond it."""
+    extend: Callable[[float], None] = _nothing
+    """Told how many seconds it waits in an outage: they are not the run's."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _failures: list[str] = field(default_factory=list[str], init=False)
     _advice: dict[str, None] = field(default_factory=dict[str, None], init=False)
     """What to do about them, each once."""
     _refusals: int = field(default=0, init=False)
+    _outages: list[float] = field(default_factory=list[float], init=False)
+    """Of the models that are out of reach: how long each asked to be left alone."""
 
     async def answer(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
         """The first answer that is complete; ModelError when there is none."""
@@ -63,22 +76,52 @@ class Asking:
         self._advice.clear()
         self._refusals = 0
         self.stream.publish(Delta(kind="begin"))
-        for candidate in self.candidates:
-            answer = await self._ask(candidate, messages, parameters)
-            if answer is not None:
-                self.stream.publish(Delta(kind="done"))
-                return answer
+        rounds = 0
+        while True:
+            self._outages.clear()
+            for candidate in self.candidates:
+                retries = 0 if rounds else candidate.config.max_retries
+                answer = await self._ask(candidate, messages, parameters, retries)
+                if answer is not None:
+                    await self.journal.go_on()
+                    self.stream.publish(Delta(kind="done"))
+                    return answer
+            if not await self._waited(rounds):
+                raise self._none_answered()
+            rounds += 1
+
+    async def _waited(self, rounds: int) -> bool:
+        """Wait for the end of an outage; False where there is none, or it has lasted too long."""
+        if not self.limits.outage_ms or not self._outages:
+            return False
+        already_s = await self.journal.wait(self._failures[-1])
+        grown_s = min(_FIRST_WAIT_S * 2**rounds, _LONGEST_WAIT_S) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
+        pause_s = max(grown_s, min(self._outages))
+        if already_s + pause_s > self.limits.outage_ms / 1000:
+            return False
+        self.deadline += pause_s
+        self.extend(pause_s)
+        self.stream.publish(Delta(kind="waiting", text=self._failures[-1]))
+        await self.sleep(pause_s)
+        self.stream.publish(Delta(kind="restart"))
+        return True
+
+    def _none_answered(self) -> ModelError:
         kind = ModelRefusedError if self._refusals == len(self.candidates) else ModelError
-        raise kind(
+        return kind(
             "No model answered:\n" + "\n".join(_counted(self._failures)),
             hint=" ".join(self._advice),
         )
 
     async def _ask(
-        self, candidate: Candidate, messages: list[ModelMessage], parameters: ModelRequestParameters
+        self,
+        candidate: Candidate,
+        messages: list[ModelMessage],
+        parameters: ModelRequestParameters,
+        retries: int,
     ) -> ModelResponse | None:
         unmeasured: list[tuple[Answering, Attempt]] = []
-        for attempt in range(candidate.config.max_retries + 1):
+        for attempt in range(retries + 1):
             self.limits.check(await self.journal.asked())
             answering = Answering(candidate, self.stream, messages, parameters)
             await self.journal.afford(answering.estimate())
@@ -101,12 +144,14 @@ class Asking:
                 self._advice[advice(error, candidate)] = None
                 self._refusals += refused(error)
                 is_last = candidate is self.candidates[-1]
-                pause_s = None if attempt == candidate.config.max_retries else self._pause_s(error, attempt)
+                pause_s = None if attempt == retries else self._pause_s(error, attempt)
                 if pause_s is not None and pause_s > _PATIENCE_S and not is_last:
                     pause_s = None
                 if pause_s is not None or not is_last:
                     self.stream.publish(Delta(kind="restart"))
                 if pause_s is None:
+                    if is_outage(error, candidate):
+                        self._outages.append(_asked_s(error) or 0.0)
                     return None
                 await self.sleep(pause_s)
             else:
@@ -120,7 +165,7 @@ class Asking:
         """How long to wait before the same model is asked again; None: it is of no use."""
         if not worth_repeating(error):
             return None
-        asked_s = error.retry_after if isinstance(error, ModelAPIError) else None
+        asked_s = _asked_s(error)
         grown_s = min(_FIRST_PAUSE_S * 2**attempt, _LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
         pause_s = grown_s if asked_s is None else asked_s
         return pause_s if time.monotonic() + pause_s < self.deadline else None
@@ -138,6 +183,20 @@ def worth_repeating(error: Exception) -> bool:
     if isinstance(error, ModelHTTPError) and error.provider_retry_hint is not None:
         return error.provider_retry_hint
     return isinstance(error, ModelAPIError | UnexpectedModelBehavior | OSError | TimeoutError | ValueError)
+
+
+def is_outage(error: Exception, candidate: Candidate) -> bool:
+    """Whether the provider is out of reach or overloaded, and it is not the request that is at fault.
+
+    A server of one's own that nobody listens at was not started: that is told, not waited for.
+    """
+    if candidate.config.base_url and _errno(error) == errno.ECONNREFUSED:
+        return False
+    return worth_repeating(error) and isinstance(error, ModelAPIError | OSError | TimeoutError)
+
+
+def _asked_s(error: Exception) -> float | None:
+    return error.retry_after if isinstance(error, ModelAPIError) else None
 
 
 def refused(error: Exception) -> bool:
@@ -158,12 +217,17 @@ def told(error: Exception) -> str:
 
 def _system(error: BaseException) -> str:
     """What the system says beneath a client's `Connection error.`, such as that nobody listens there."""
+    number = _errno(error)
+    return os.strerror(number) if number else ""
+
+
+def _errno(error: BaseException) -> int | None:
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno:
-            return os.strerror(cause.errno)
+            return cause.errno
         cause = cause.__cause__ or cause.__context__
-    return ""
+    return None
 
 
 def _message(body: object) -> str:

@@ -56,7 +56,7 @@ async def run(job: Job) -> Outcome:
     limit = asyncio.timeout(job.limits.timeout_ms / 1000)
     try:
         async with limit:
-            return await _run(job)
+            return await _run(job, limit)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -68,7 +68,11 @@ async def run(job: Job) -> Outcome:
         raise AgentError(job.models.redact(f"The run could not go on: {error}")) from None
 
 
-async def _run(job: Job) -> Outcome:
+async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
+    def extend(seconds: float) -> None:
+        until = limit.when()
+        limit.reschedule(None if until is None else until + seconds)
+
     asking = Asking(
         candidates=await job.models.candidates(job.names),
         journal=job.journal,
@@ -76,6 +80,7 @@ async def _run(job: Job) -> Outcome:
         stream=job.stream,
         redact=job.models.redact,
         deadline=time.monotonic() + job.limits.timeout_ms / 1000,
+        extend=extend,
     )
     model = RecordedModel(job.step, asking, job.journal, job.stream)
     tools = RecordedTools(

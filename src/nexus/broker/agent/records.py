@@ -84,6 +84,8 @@ class Limits:
     max_turns: int = 50
     timeout_ms: int = 1_800_000
     max_requests: int = 0
+    outage_ms: int = 0
+    """How long to wait for a provider that does not answer. Zero: not at all."""
 
     def check(self, requests: int) -> None:
         """Refuse a further request when all were made."""
@@ -123,6 +125,14 @@ class Journal(Protocol):
 
     async def asked(self) -> int:
         """How many requests to models the message at the root and all that it led to have made."""
+        ...
+
+    async def wait(self, reason: str) -> float:
+        """Record that the run waits for a provider; returns for how many seconds it has."""
+        ...
+
+    async def go_on(self) -> None:
+        """Record that a provider has answered."""
         ...
 
     async def afford(self, estimate: Estimate) -> None:

@@ -32,6 +32,8 @@ class Execution(BaseModel):
     enqueued_at: str
     started_at: str | None
     ended_at: str | None
+    waiting_since: str | None = Field(description="Since when it waits for a provider that does not answer.")
+    waiting_for: str | None = Field(description="What the providers said last.")
     workers_at_work: int = Field(description="How many workers that it dispatched have not ended.")
 
 
@@ -42,6 +44,12 @@ class Cancelled(BaseModel):
     """What came of a wish to stop."""
 
     cancelled: bool = Field(description="False: it had ended already.")
+
+
+class Retried(BaseModel):
+    """A run that was asked for once more."""
+
+    execution_id: str = Field(description="The new run.")
 
 
 async def _known(home: Home, execution_id: ExecutionId) -> Run:
@@ -80,9 +88,10 @@ async def stream_answer(
     """The answer as it is written, from its beginning, as server-sent events.
 
     `delta` events carry a piece each: `begin` and `done` enclose one answer of the model, `text`, `thinking`,
-    `tool_call` and `tool_result` lie between, `restart` withdraws what came since `begin`. The last event is
-    `result`, or `failed` with a status, a message and a hint. A client that reconnects with `Last-Event-ID`
-    gets what it has not seen. A minute after its end only the last event of a run is left.
+    `tool_call` and `tool_result` lie between, `restart` withdraws what came since `begin`, `waiting` says why
+    no provider answers while the run waits for one. The last event is `result`, or `failed` with a status, a
+    message and a hint. A client that reconnects with `Last-Event-ID` gets what it has not seen. A minute
+    after its end only the last event of a run is left.
     """
     number = 0
     async for delta in run.deltas():
@@ -98,6 +107,12 @@ async def stream_answer(
 async def cancel_execution(run: Known) -> Cancelled:
     """Stop a run: one that waits never begins, one that runs is asked to end."""
     return Cancelled(cancelled=await run.cancel())
+
+
+@router.post("/{execution_id}/retry", status_code=202)
+async def retry_execution(home: Home, run: Known) -> Retried:
+    """Ask once more for what a run that has ended was asked, at the end of its session's queue."""
+    return Retried(execution_id=(await home.queue.retry(run.id)).id)
 
 
 async def _end(run: Run, number: int) -> AsyncIterator[ServerSentEvent]:

@@ -118,6 +118,9 @@ UPDATE agent_turns
 SET status = :status, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE id = :id AND status = 'running'
 
+-- name: open_turns_of_run
+SELECT id FROM agent_turns WHERE execution_id = ? AND status = 'running'
+
 -- name: end_calls_of_turn
 UPDATE agent_tool_calls
 SET status = 'cancelled', ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')

@@ -112,6 +112,13 @@ def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | 
     return ended
 
 
+def end_of_run(connection: apsw.Connection, execution_id: str, status: End, error: str | None) -> None:
+    """End what a run that is over left open."""
+    queries = sql.queries("agents")
+    for (id_,) in connection.execute(queries["open_turns_of_run"], (execution_id,)).fetchall():
+        end(connection, cast("str", id_), status, error=error)
+
+
 def _begin(
     connection: apsw.Connection,
     session_id: str,

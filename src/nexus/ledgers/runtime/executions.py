@@ -50,6 +50,10 @@ class Execution:
     started_at: str | None
     ended_at: str | None
     timeout_ms: int | None
+    waiting_since: str | None
+    """Since when no provider answers it."""
+    waiting_for: str | None
+    """What the providers said last."""
 
 
 def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
@@ -122,6 +126,7 @@ def end(
         # What it had taken on was not answered: those runs answer for themselves.
         connection.execute(queries["release_taken"], (execution_id,))
     if ended:
+        connection.execute(queries["end_dispatch_of_run"], {"run": execution_id, "status": status})
         _end_requests(connection, execution_id, status, text)
     return ended
 
@@ -187,6 +192,30 @@ def newest_in(connection: apsw.Connection, session_label: str) -> str | None:
     return cast(
         "str | None", connection.execute(sql.queries("runtime")["newest_in_session"], (session_label,)).get
     )
+
+
+def wait_for_provider(connection: apsw.Connection, execution_id: str, reason: str) -> str | None:
+    """Record that a run waits until a provider answers; returns since when."""
+    values = {"id": execution_id, "reason": storable(reason)}
+    connection.execute(sql.queries("runtime")["wait_for_provider"], values)
+    found = get(connection, execution_id)
+    return found and found.waiting_since
+
+
+def provider_answers(connection: apsw.Connection, execution_id: str) -> None:
+    """Record that a run goes on."""
+    connection.execute(sql.queries("runtime")["provider_answers"], (execution_id,))
+
+
+def predecessor(connection: apsw.Connection, execution_id: str) -> str | None:
+    """The run of the same session that comes just before another and has not ended."""
+    found = connection.execute(sql.queries("runtime")["predecessor"], {"id": execution_id}).get
+    return cast("str | None", found)
+
+
+def withdraw(connection: apsw.Connection, execution_id: str) -> None:
+    """Take back a run that was refused: it has not begun, and must never run."""
+    connection.execute(sql.queries("runtime")["withdraw_execution"], (execution_id,))
 
 
 def unfinished(connection: apsw.Connection) -> list[str]:

@@ -95,6 +95,11 @@ def unfinished(connection: apsw.Connection) -> list[str]:
     return [cast("str", row[0]) for row in rows]
 
 
+def lose(connection: apsw.Connection, invocation_id: str, error: str) -> None:
+    """Record that one ended without saying how. The first end stands."""
+    connection.execute(sql.queries("runtime")["lose_invocation"], {"id": invocation_id, "error": error})
+
+
 def missed(connection: apsw.Connection, *, automation: str, since: str, limit: int) -> list[tuple[str, str]]:
     """The requests that an automation failed on or was skipped for, with their sessions; the oldest first."""
     given = {"automation": automation, "since": since, "limit": limit}

@@ -10,7 +10,7 @@ ON CONFLICT (id) DO NOTHING
 
 -- name: execution
 SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, status, result_json, error,
-       enqueued_at, started_at, ended_at, timeout_ms
+       enqueued_at, started_at, ended_at, timeout_ms, waiting_since, waiting_for
 FROM executions WHERE id = ?
 
 -- name: begin_execution
@@ -21,8 +21,16 @@ WHERE id = ? AND status IN ('queued', 'running')
 -- name: end_execution
 UPDATE executions
 SET status = :status, result_json = :result, error = :error,
-    ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+    ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), waiting_since = NULL, waiting_for = NULL
 WHERE id = :id AND status IN ('queued', 'running')
+
+-- name: wait_for_provider
+UPDATE executions
+SET waiting_since = coalesce(waiting_since, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')), waiting_for = :reason
+WHERE id = :id AND status = 'running'
+
+-- name: provider_answers
+UPDATE executions SET waiting_since = NULL, waiting_for = NULL WHERE id = ? AND waiting_since IS NOT NULL
 
 -- name: take_waiting
 -- Those of one mode that wait in the taker's session and act for the same principal with the same access.
@@ -72,6 +80,47 @@ WHERE status = 'running'
   AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id
                     AND e.session_label = requests.session_label AND e.status IN ('queued', 'running')
                     AND (e.taken_by IS NULL OR e.taken_by <> :run))
+
+-- name: end_dispatch_of_run
+UPDATE dispatches SET status = :status, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE worker_request_id = (SELECT request_id FROM executions WHERE id = :run) AND execution_id = :run
+  AND status = 'running'
+
+-- name: end_orphaned_requests
+-- Nothing works on them any more: their process died, or an older version left them behind.
+UPDATE requests
+SET status = CASE WHEN EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id AND e.status = 'done'
+                                 AND e.session_label = requests.session_label)
+             THEN 'done' ELSE 'failed' END,
+    error = CASE WHEN EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id AND e.status = 'done'
+                                AND e.session_label = requests.session_label)
+            THEN NULL ELSE :error END,
+    ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE status = 'running' AND created_at < :before
+  AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.root_request_id = requests.root_request_id
+                    AND e.status IN ('queued', 'running'))
+  AND NOT EXISTS (SELECT 1 FROM dispatches AS d WHERE d.root_request_id = requests.root_request_id
+                    AND (d.status = 'running' OR d.delivered_to IS NULL))
+  AND NOT EXISTS (SELECT 1 FROM invocations AS i WHERE i.root_request_id = requests.root_request_id
+                    AND i.status IN ('queued', 'running'))
+
+-- name: end_request_without_run
+UPDATE requests SET status = :status, error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = :id AND status = 'running' AND NOT EXISTS (SELECT 1 FROM executions WHERE request_id = :id)
+
+-- name: reopen_request
+UPDATE requests SET status = 'running', error = NULL, ended_at = NULL
+WHERE id = ? AND status IN ('failed', 'cancelled')
+
+-- name: withdraw_execution
+DELETE FROM executions WHERE id = ? AND status = 'queued' AND taken_by IS NULL
+
+-- name: predecessor
+-- What its session has before it and has not ended, the latest of it.
+SELECT id FROM executions
+WHERE session_label = (SELECT session_label FROM executions WHERE id = :id) AND status IN ('queued', 'running')
+  AND rowid < (SELECT rowid FROM executions WHERE id = :id)
+ORDER BY rowid DESC LIMIT 1
 
 -- name: unfinished
 SELECT id FROM executions WHERE status IN ('queued', 'running') ORDER BY rowid
@@ -575,12 +624,16 @@ SELECT id, automation_id, automation_version, hook_point, request_id, root_reque
 FROM invocations WHERE automation_id = :automation_id AND (created_at, id) < (:at, :id)
 ORDER BY created_at DESC, id DESC LIMIT :limit
 
+-- name: lose_invocation
+UPDATE invocations SET status = 'failed', error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = :id AND status IN ('queued', 'running')
+
 -- name: unfinished_invocations
 SELECT id FROM invocations WHERE status IN ('queued', 'running') AND blocking = 0 ORDER BY id
 
 -- name: executions_of_request
 SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, status, result_json, error,
-       enqueued_at, started_at, ended_at, timeout_ms
+       enqueued_at, started_at, ended_at, timeout_ms, waiting_since, waiting_for
 FROM executions WHERE request_id = :request_id AND session_label = :session_label ORDER BY id
 
 -- name: any_execution_in

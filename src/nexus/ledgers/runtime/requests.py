@@ -170,6 +170,27 @@ def end(
     return connection.changes() > 0
 
 
+def end_without_run(
+    connection: apsw.Connection, request_id: str, status: Literal["failed", "cancelled"], error: str
+) -> bool:
+    """Record that a request came to nothing before anybody was asked. False where a run works on it."""
+    values = {"id": request_id, "status": status, "error": storable(error)}
+    connection.execute(sql.queries("runtime")["end_request_without_run"], values)
+    return connection.changes() > 0
+
+
+def end_orphans(connection: apsw.Connection, before: str) -> int:
+    """End the requests that nothing works on any more, made before a moment; returns how many."""
+    values = {"before": before, "error": "The process that received it ended before its run was recorded."}
+    connection.execute(sql.queries("runtime")["end_orphaned_requests"], values)
+    return connection.changes()
+
+
+def reopen(connection: apsw.Connection, request_id: str) -> None:
+    """Let a request that failed be worked on once more."""
+    connection.execute(sql.queries("runtime")["reopen_request"], (request_id,))
+
+
 async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
     """The request as it was created, for a run after a restart; None where it was forgotten.
 

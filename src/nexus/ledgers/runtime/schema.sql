@@ -72,6 +72,7 @@ CREATE INDEX requests_event ON requests (event_id) WHERE event_id IS NOT NULL;
 CREATE INDEX requests_created ON requests (created_at);
 CREATE INDEX requests_listed ON requests (created_at, id, status, channel) WHERE root_request_id = id;
 CREATE INDEX requests_channel ON requests (channel);
+CREATE INDEX requests_running ON requests (created_at) WHERE status = 'running';
 
 CREATE TABLE executions (
   -- One row for each agent run that went through the session queue, with what it got and what came of it.
@@ -92,7 +93,9 @@ CREATE TABLE executions (
   enqueued_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   started_at       TEXT,
   ended_at         TEXT,
-  timeout_ms       INTEGER                             -- how long its code may run, where that is limited
+  timeout_ms       INTEGER,                            -- how long its code may run, where that is limited
+  waiting_since    TEXT,                               -- since when no provider answers it
+  waiting_for      TEXT                                -- what the providers said last
 ) STRICT;
 CREATE INDEX executions_request ON executions (request_id);
 CREATE INDEX executions_root ON executions (root_request_id);

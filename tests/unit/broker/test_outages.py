@@ -1,0 +1,72 @@
+"""Outages of providers: a message waits for their end, visibly, across restarts, until it is cancelled."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from apps import app_on
+from memory_writers import rows
+from nexus.answer import Answer
+from nexus.broker.results import Run
+from nexus.engine.errors import WorkCancelledError, WorkFailedError
+from nexus.home import Home
+from nexus.ledgers.runtime.executions import Execution
+from nexus.testing import ModelServer, failures
+
+_HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as made:
+        yield made
+
+
+async def waiting(answer: Answer) -> Execution:
+    assert isinstance(answer, Run)
+    while (state := await answer.state()).waiting_since is None:
+        await asyncio.sleep(0.05)
+    return state
+
+
+async def test_a_message_waits_for_its_provider_also_over_a_restart(home: Home, server: ModelServer) -> None:
+    server.always(failures.server_error())
+    async with app_on(home, server, outage_ms=_HOUR_MS) as app:
+        asked = await app.say("Hello")
+        state = await waiting(asked)
+        assert state.status == "running"
+        assert "500" in (state.waiting_for or "")
+    server.reset()
+    server.always("Hi")
+    async with app_on(home, server, outage_ms=_HOUR_MS) as app:
+        assert isinstance(asked, Run)
+        run = app.broker.run(asked.id)
+        assert (await run.result()).response.content == "Hi"
+        assert (await run.state()).waiting_since is None
+        assert await rows(app, "runtime", "SELECT status FROM requests") == [("done",)]
+
+
+async def test_a_message_that_waits_for_a_provider_can_be_cancelled(home: Home, server: ModelServer) -> None:
+    server.always(failures.server_error())
+    async with app_on(home, server, outage_ms=_HOUR_MS) as app:
+        asked = await app.say("Hello")
+        await waiting(asked)
+        assert await asked.cancel()
+        with pytest.raises(WorkCancelledError):
+            await asked.result()
+        assert await rows(app, "runtime", "SELECT status FROM requests") == [("cancelled",)]
+
+
+async def test_a_message_that_no_waiting_helps_fails_immediately(home: Home, server: ModelServer) -> None:
+    server.always(failures.out_of_quota())
+    async with app_on(home, server, outage_ms=_HOUR_MS) as app:
+        with pytest.raises(WorkFailedError, match="No model answered"):
+            await (await app.say("Hello")).result()
+
+
+async def test_an_outage_beyond_the_limit_fails_the_message(home: Home, server: ModelServer) -> None:
+    server.always(failures.server_error())
+    async with app_on(home, server, outage_ms=1) as app:
+        with pytest.raises(WorkFailedError, match="No model answered"):
+            await (await app.say("Hello")).result()

@@ -1,0 +1,211 @@
+"""What was accepted runs, whatever happens between the ledger and the engine; what was refused never does."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from apps import app_on, send, settings
+from memory_writers import quiet, rows
+from nexus.app import App
+from nexus.config import LedgersConfig
+from nexus.engine.errors import EngineDamagedError
+from nexus.home import Home
+from nexus.testing import Hold, ModelServer, Turn
+from unit.pipeline.test_pipeline import register
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as made:
+        yield made
+
+
+def full(app: App) -> None:
+    """Let the engine's database take no new work, as on a full disk."""
+    with app.engine.database.write() as connection:
+        connection.exec_driver_sql(
+            """CREATE TRIGGER full BEFORE INSERT ON workflow_status
+            BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"""
+        )
+
+
+def room_again(app: App) -> None:
+    with app.engine.database.write() as connection:
+        connection.exec_driver_sql("DROP TRIGGER full")
+
+
+def holding(ledger: Path) -> subprocess.Popen[str]:
+    """A process that stays in the middle of a write until it is told to go on."""
+    code = f"""
+import sqlite3, sys
+connection = sqlite3.connect({str(ledger)!r}, isolation_level=None, timeout=60)
+connection.execute("BEGIN IMMEDIATE")
+print("holds it", flush=True)
+sys.stdin.read()
+"""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+async def test_a_message_accepted_in_an_outage_runs_after_it_and_in_order(
+    home: Home, server: ModelServer
+) -> None:
+    server.always(lambda r: Turn(f"Answer to {r.last_user.splitlines()[-1]}"))
+    async with app_on(home, server) as app:
+        await (await app.say("zero")).result()
+        full(app)
+        first = await app.hear("one", external_id="key:1")
+        again = await app.hear("one", external_id="key:1")
+        waiting = asyncio.create_task(first.answer.result())
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        room_again(app)
+        second = await app.hear("two")
+        results = [await waiting, await again.answer.result(), await second.answer.result()]
+        said = await rows(
+            app, "agents", "SELECT content FROM agent_messages WHERE role = 'assistant' ORDER BY position"
+        )
+    assert [result.response.content for result in results] == [
+        "Answer to one",
+        "Answer to one",
+        "Answer to two",
+    ]
+    assert [text for (text,) in said] == ["Answer to zero", "Answer to one", "Answer to two"]
+
+
+async def test_async_automations_of_an_outage_run_after_it_without_a_restart(
+    home: Home, server: ModelServer
+) -> None:
+    ran: list[str] = []
+
+    async def note(ctx: object) -> None:
+        ran.append("noted")
+
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        await register(app, "note", "after:receiveEvent", note, blocking=False)
+        full(app)
+        run = await app.say("Hello")
+        await app.automations.queue.settled()
+        room_again(app)
+        await run.result()
+        await quiet(app)
+    assert ran == ["noted"]
+
+
+async def test_what_the_engine_refuses_for_good_is_taken_back(home: Home, server: ModelServer) -> None:
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        await (await app.say("zero")).result()
+
+        async def damaged(*_: object, **__: object) -> None:
+            raise EngineDamagedError("The engine's database is damaged")
+
+        start, app.engine.start = app.engine.start, damaged  # pyright: ignore[reportAttributeAccessIssue]
+        with pytest.raises(EngineDamagedError):
+            await app.hear("refused", external_id="key:1")
+        app.engine.start = start
+        refused = await rows(app, "runtime", "SELECT status FROM requests ORDER BY id DESC LIMIT 1")
+        assert await app.queue.recover() == 0
+        retried = await app.hear("refused", external_id="key:1")
+        assert (await retried.answer.result()).response.content == "Hi"
+        runs = await rows(app, "runtime", "SELECT status FROM executions")
+    assert refused == [("failed",)]
+    assert runs == [("done",), ("done",)]
+
+
+async def test_a_run_that_finds_a_ledger_busy_goes_back_to_its_queue(home: Home, server: ModelServer) -> None:
+    """Another process is frozen in the middle of a write, and thaws after a while."""
+    server.script(Turn("Hi", faults=[Hold(gate="answer")]))
+    config = replace(settings(server), ledgers=LedgersConfig(busy_timeout_ms=100))
+    async with App(home, config) as app:
+        run = await app.say("Hello")
+        await server.until(lambda: server.gate("answer").waiting, 30_000)
+        frozen = holding(home.ledger("agents"))
+        server.gate("answer").open()
+        while (await app.engine.show(run.id)).starts < 3:
+            await asyncio.sleep(0.05)
+        server.always("Hi")
+        frozen.communicate("go on")
+        result = await run.result()
+        states = await rows(app, "runtime", "SELECT status, error FROM requests")
+        turns = await rows(app, "agents", "SELECT status FROM agent_turns")
+    assert result.response.content == "Hi"
+    assert (states, turns) == ([("done", None)], [("done",)])
+
+
+async def test_steered_and_collected_messages_end_with_the_run_that_answered_them(
+    home: Home, server: ModelServer
+) -> None:
+    slow = Turn("", [send("status")], faults=[Hold(gate="slow")])
+    server.script(slow, "All of it")
+    server.always("Both")
+    async with app_on(home, server) as app:
+        run = await app.say("First")
+        await server.until(lambda: server.gate("slow").waiting, 30_000)
+        steered = await app.say("And this", mode="steer")
+        server.gate("slow").open()
+        assert (await run.result()).response.content == (await steered.result()).response.content
+        collected = [await app.say(text, session_label="other", mode="collect") for text in ("One", "Two")]
+        for each in collected:
+            await each.result()
+        await quiet(app)
+        states = await rows(app, "runtime", "SELECT DISTINCT status FROM requests")
+    assert states == [("done",)]
+
+
+async def test_a_message_that_is_cancelled_while_it_waits_ends_its_request(
+    home: Home, server: ModelServer
+) -> None:
+    server.script(Turn("Hi", faults=[Hold(gate="answer")]))
+    async with app_on(home, server) as app:
+        run = await app.say("First")
+        await server.until(lambda: server.gate("answer").waiting, 30_000)
+        waiting = await app.say("Second")
+        assert await waiting.cancel()
+        server.gate("answer").open()
+        await run.result()
+        states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY created_at")
+    assert states == [("done",), ("cancelled",)]
+
+
+async def test_a_message_whose_sender_leaves_before_its_run_is_recorded_ends(
+    home: Home, server: ModelServer
+) -> None:
+    begun = asyncio.Event()
+
+    async def slow(ctx: object) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with app_on(home, server) as app:
+        await register(app, "slow", "after:resolveAccess", slow, timeout_ms=60_000)
+        sending = asyncio.create_task(app.hear("Hello"))
+        await begun.wait()
+        sending.cancel()
+        await asyncio.wait({sending})
+        states = await rows(app, "runtime", "SELECT status, error FROM requests")
+    assert states == [("cancelled", "Cancelled before its run began.")]
+
+
+async def test_requests_that_a_dead_process_left_are_ended_when_the_home_opens(
+    home: Home, server: ModelServer
+) -> None:
+    orphan = "UPDATE requests SET status = 'running', ended_at = NULL"
+    server.script("Hi", Turn("Later", faults=[Hold(gate="later")]))
+    async with app_on(home, server) as app:
+        await (await app.say("Answered")).result()
+        await app.ledgers.runtime.write(lambda c: c.execute(orphan) and None)
+        await app.say("Interrupted")
+        await server.until(lambda: server.gate("later").waiting, 30_000)
+    async with app_on(home, server) as app:
+        states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY created_at")
+    assert states == [("done",), ("running",)]

@@ -1,0 +1,32 @@
+"""Errors over HTTP: what passes is told apart from what was asked wrongly."""
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from nexus.engine.errors import EngineBusyError, EngineStateError, EngineUnreachableError
+from nexus.errors import LedgerBusyError, NexusError
+from nexus.gateway import errors
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (EngineUnreachableError("Postgres does not answer"), 503),
+        (EngineBusyError("another process holds it"), 503),
+        (LedgerBusyError("another process holds it"), 503),
+        (EngineStateError("it is running"), 409),
+    ],
+)
+def test_what_passes_is_503_with_the_time_to_try_again(error: NexusError, status: int) -> None:
+    server = FastAPI()
+    errors.install(server)
+
+    @server.get("/")
+    async def fail() -> None:  # pyright: ignore[reportUnusedFunction]
+        raise error
+
+    answer = TestClient(server).get("/")
+
+    assert answer.status_code == status
+    assert ("retry-after" in answer.headers) == (status == 503)
