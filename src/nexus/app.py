@@ -35,6 +35,7 @@ from nexus.ledgers.runtime.executions import Mode
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
 from nexus.memory.embedding.background import Background
+from nexus.memory.gate import Rules
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall import EVERYTHING, Recall, Visibility
@@ -51,7 +52,7 @@ from nexus.roles.conclusions import Conclusions
 from nexus.roles.memory_writer.sweep import Sweep
 from nexus.roles.parts import Parts
 from nexus.roles.reflection import reflection
-from nexus.skills.commands import Commands, Gate
+from nexus.skills.commands import Commands
 from nexus.skills.doors import OWNER, Door
 
 
@@ -123,7 +124,7 @@ class App:
             if self._has_door:
                 await self._touch_ledgers()
                 # The door comes before the engine: a second process is refused before it takes any work.
-                await opening.enter_async_context(self.door(OWNER, Provenance(actor=OWNER)))
+                await opening.enter_async_context(self.door(OWNER, Provenance(actor=OWNER, kind="owner")))
             await opening.enter_async_context(self.models)
             servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
             self.broker.add_tools([recall_tool(self._recall_for), *await servers.tools()])
@@ -236,12 +237,12 @@ class App:
         provenance: Provenance,
         *,
         writes: bool = True,
-        gate: Gate | None = None,
+        rules: Rules | None = None,
         visible: Visibility = EVERYTHING,
     ) -> Door:
         """A socket of its own for one principal, whose directory can be granted to it alone."""
         recall = partial(self.recall, visible)
-        commands = Commands(self.memory, recall, provenance, writes=writes, gate=gate)
+        commands = Commands(self.memory, recall, provenance, writes=writes, rules=rules)
         return Door(self.doorway(name), commands.answer)
 
     def doorway(self, name: str) -> Path:

@@ -31,7 +31,9 @@ async def _fill(home: Home) -> None:
         for day, fact, confidence in TYLER:
             memory = Memory(ledgers, now=lambda day=day: clock.parse(day))
             observed = {"source": "tyler", "type": "WORKS_AT", "fact": fact, "confidence": confidence}
-            await memory.run("relationship", observed, Provenance(actor="writer", event_id=said))
+            await memory.run(
+                "relationship", observed, Provenance(actor="writer", kind="writer", event_id=said)
+            )
         memory = Memory(ledgers)
         await memory.run(
             "entity", {"id": "tyler", "name": "Tyler Brown", "type": "Person", "alias": "t@x.org"}

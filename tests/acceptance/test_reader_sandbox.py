@@ -144,7 +144,9 @@ async def test_a_writer_s_door_is_used_from_inside(home: Home, inside: Inside) -
         async def by_words() -> Recall:
             return Recall(opened, None)
 
-        commands = Commands(writer, by_words, Provenance(actor="memory-writer", request_id="req_1"))
+        commands = Commands(
+            writer, by_words, Provenance(actor="memory-writer", kind="writer", request_id="req_1")
+        )
         async with Door(inside.doorway, commands.answer):
             written = await inside.run("./memory-write.sh fact --about ann --fact 'Ann grows tomatoes'")
         rows = await opened.memory.read(

@@ -96,7 +96,7 @@ def reject(ctx: click.Context, candidate: str, as_json: bool) -> None:
 
 
 def _write(ctx: click.Context, operation: str, **arguments: Any) -> dict[str, Any]:
-    provenance = Provenance(actor=f"person:{getpass.getuser()}")
+    provenance = Provenance(actor=f"person:{getpass.getuser()}", kind="owner")
     return with_ledgers(ctx, lambda ledgers: Memory(ledgers).run(operation, arguments, provenance))
 
 

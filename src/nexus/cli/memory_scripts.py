@@ -88,7 +88,7 @@ async def _run(
     from nexus.skills.commands import Commands
 
     async with Ledgers(home, config.ledgers) as ledgers:
-        provenance = Provenance(actor="command-line")
+        provenance = Provenance(actor="command-line", kind="owner")
         memory = Memory(ledgers, phone_region=config.memory.phone_region)
         return await asked(Commands(memory, lambda: _recall(ledgers, config), provenance))
 

@@ -65,7 +65,7 @@ async def learn(telling: Telling, scene: Scene, event_ids: list[str], request_id
     first, last = event_ids[0], event_ids[-1]
     start, end = await _times(telling, first, last)
     telling.calendar.spend(15_000)
-    provenance = Provenance(actor=WRITER, request_id=request_id)
+    provenance = Provenance(actor=WRITER, kind="owner", request_id=request_id)
     named: dict[str, None] = {}
     for told in scene.learned:
         answer = await telling.memory.run(told["operation"], _operation(telling, told, event_ids), provenance)

@@ -60,7 +60,7 @@ class Happenings:
 
     async def _merge(self) -> None:
         merge = {"source": "P. Raman", "target": "Priya Raman", "reason": "the same address"}
-        await self._telling.memory.run("merge", merge, Provenance(actor=people.OWNER_SENDER))
+        await self._telling.memory.run("merge", merge, Provenance(actor=people.OWNER_SENDER, kind="owner"))
 
     async def _refuse_a_stranger(self) -> None:
         """Somebody unknown is told a code, and nobody has let them in."""
@@ -95,7 +95,9 @@ class Happenings:
         same = await views.find(self._telling.ledgers, "Bram de Witt")
         for pair in await views.candidates(self._telling.ledgers, status="pending", entities=same):
             reject = {"candidate": pair["id"]}
-            await self._telling.memory.run("reject", reject, Provenance(actor=people.OWNER_SENDER))
+            await self._telling.memory.run(
+                "reject", reject, Provenance(actor=people.OWNER_SENDER, kind="owner")
+            )
 
     async def _close_parcels(self) -> None:
         self._answers.parcels_are_gone = True

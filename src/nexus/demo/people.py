@@ -12,7 +12,8 @@ from nexus.memory.provenance import Provenance
 
 OWNER_SENDER = "owner"
 OWNER_ADDRESS = "mira@lumenoak.example"
-WRITER = Provenance(actor="memory-writer")
+# The story says who said what and how sure it is.
+WRITER = Provenance(actor="memory-writer", kind="owner")
 
 
 async def introduce(telling: Telling) -> None:

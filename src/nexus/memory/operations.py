@@ -14,6 +14,7 @@ from nexus.ledgers import Ledgers
 from nexus.memory import aliases, contacts, entities, episodes, facts, merging, references
 from nexus.memory.arguments import Arguments
 from nexus.memory.entities import AddEntity
+from nexus.memory.gate import Gate, Rules
 from nexus.memory.provenance import Provenance
 from nexus.memory.writing import Cosines, EnqueueEmbedding, Scope, Step, placed, write
 
@@ -115,6 +116,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
     )
 }
 BATCH: Final = "batch"
+# Code of the program that writes for itself. Whatever comes from elsewhere says where.
+_PROGRAM: Final = Provenance(kind="owner")
 
 
 class Memory:
@@ -136,15 +139,33 @@ class Memory:
         self._now = now
 
     async def run(
-        self, operation: str, arguments: object, provenance: Provenance | None = None
+        self,
+        operation: str,
+        arguments: object,
+        provenance: Provenance = _PROGRAM,
+        *,
+        rules: Rules | None = None,
     ) -> dict[str, Any]:
-        """Carry out one operation, or a `batch` of them; when this returns, it is durable."""
-        steps = _parse_batch(arguments) if operation == BATCH else [parse(operation, arguments)]
-        scope = await self._write(steps, provenance or Provenance())
+        """Carry out one operation, or a `batch` of them; when this returns, it is durable.
+
+        Every write passes the gate, as its provenance and the rules of its run allow.
+        """
+        gate = Gate(provenance=provenance, rules=rules)
+        admitted = await _admitted(gate, operation, arguments)
+        steps = [_parsed(*each, number, len(admitted)) for number, each in enumerate(admitted, start=1)]
+        scope = await self._write(steps, provenance)
+        for name, given in admitted:
+            gate.written(name, given)
         noted = {"placeholders": scope.placeholders} if scope.placeholders else {}
         if operation == BATCH:
             return {"ok": True, "count": len(steps), "results": [step.answer() for step in steps], **noted}
         return {"ok": True, **steps[0].answer(), **noted}
+
+    async def check(self, operation: str, arguments: object, provenance: Provenance) -> None:
+        """Raise a `UsageError` if something may not be written, without writing it."""
+        admitted = await _admitted(Gate(provenance=provenance), operation, arguments)
+        for number, each in enumerate(admitted, start=1):
+            _parsed(*each, number, len(admitted))
 
     async def written(self, kind: str, ids: list[str]) -> None:
         """See to it that what was written has its vector soon."""
@@ -190,7 +211,33 @@ def parse(operation: str, arguments: object) -> Step:
     return step
 
 
-def _parse_batch(arguments: object) -> list[Step]:
+async def _admitted(gate: Gate, operation: str, arguments: object) -> list[tuple[str, dict[str, Any]]]:
+    """The operations of a call, by name, as the gate lets them pass."""
+    asked = _batch(arguments) if operation == BATCH else [(operation, _given(operation, arguments))]
+    admitted: list[tuple[str, dict[str, Any]]] = []
+    for number, (name, given) in enumerate(asked, start=1):
+        try:
+            admitted.append((name, await gate.admitted(name, given)))
+        except UsageError as error:
+            raise placed(error, number, len(asked)) from error
+    return admitted
+
+
+def _parsed(operation: str, given: dict[str, Any], number: int, count: int) -> Step:
+    try:
+        return parse(operation, given)
+    except UsageError as error:
+        raise placed(error, number, count) from error
+
+
+def _given(operation: str, arguments: object) -> Mapping[str, Any]:
+    if isinstance(arguments, Mapping):
+        return cast("Mapping[str, Any]", arguments)
+    parse(operation, arguments)
+    raise AssertionError("what is no object is refused")
+
+
+def _batch(arguments: object) -> list[tuple[str, Mapping[str, Any]]]:
     listed = (
         cast("Mapping[str, Any]", arguments).get("operations")
         if isinstance(arguments, Mapping)
@@ -199,22 +246,18 @@ def _parse_batch(arguments: object) -> list[Step]:
     if not isinstance(listed, list) or not listed:
         raise UsageError("A batch is a list of operations", hint=f"For example: {BATCH_EXAMPLE}")
     items = cast("list[object]", listed)
-    steps: list[Step] = []
-    for number, item in enumerate(items, start=1):
-        try:
-            steps.append(_parse_item(item))
-        except UsageError as error:
-            raise placed(error, number, len(items)) from error
-    return steps
+    return [_item(item, number, len(items)) for number, item in enumerate(items, start=1)]
 
 
-def _parse_item(item: object) -> Step:
-    if not isinstance(item, Mapping) or not isinstance(cast("Mapping[str, Any]", item).get("operation"), str):
-        raise UsageError(
+def _item(item: object, number: int, count: int) -> tuple[str, Mapping[str, Any]]:
+    rest = dict(cast("Mapping[str, Any]", item)) if isinstance(item, Mapping) else {}
+    operation = rest.pop("operation", None)
+    if not isinstance(operation, str):
+        error = UsageError(
             "Each operation of a batch is an object with `operation`", hint=f"For example: {BATCH_EXAMPLE}"
         )
-    rest = dict(cast("Mapping[str, Any]", item))
-    return parse(rest.pop("operation"), rest)
+        raise placed(error, number, count)
+    return operation, rest
 
 
 def _made(steps: Iterable[Step], scope: Scope) -> dict[str, list[str]]:

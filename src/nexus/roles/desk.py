@@ -15,9 +15,9 @@ from nexus.request import Access, Grant
 from nexus.roles.parts import Parts
 
 if TYPE_CHECKING:
+    from nexus.memory.gate import Rules
     from nexus.memory.provenance import Provenance
     from nexus.memory.recall import Visibility
-    from nexus.skills.commands import Gate
 
 TOOLS = frozenset({"bash", "read"})
 """What a role in code mode may call. It is shown the same tools as everybody: the prefix stays cached."""
@@ -30,14 +30,14 @@ async def desk(
     provenance: "Provenance",
     *,
     visible: "Visibility",
-    gate: "Gate | None" = None,
+    rules: "Rules | None" = None,
     writes: bool = True,
 ) -> AsyncGenerator[Path]:
     """A folder with `skills/memory`, whose scripts write with this provenance while the context lasts."""
     place = (parts.home.run / name).resolve()
     await asyncio.to_thread(_lay, parts, place)
     try:
-        async with parts.door(name, provenance, writes=writes, gate=gate, visible=visible):
+        async with parts.door(name, provenance, writes=writes, rules=rules, visible=visible):
             yield place
     finally:
         await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)

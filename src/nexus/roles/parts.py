@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from nexus.engine import Engine
     from nexus.home import Home
     from nexus.ledgers import Ledgers
+    from nexus.memory.gate import Rules
     from nexus.memory.operations import Memory
     from nexus.memory.provenance import Provenance
     from nexus.memory.recall import Recall, Visibility
-    from nexus.skills.commands import Gate
     from nexus.skills.doors import Door
 
 
@@ -34,7 +34,7 @@ class OpenDoor(Protocol):
         provenance: "Provenance",
         *,
         writes: bool = True,
-        gate: "Gate | None" = None,
+        rules: "Rules | None" = None,
         visible: "Visibility" = ...,
     ) -> "Door": ...
 

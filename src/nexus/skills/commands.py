@@ -5,31 +5,19 @@ home runs or not.
 """
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 from nexus.errors import UsageError
+from nexus.memory.gate import Rules
 from nexus.memory.operations import BATCH, BATCH_EXAMPLE, OPERATIONS, Memory
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall import Recall
-from nexus.memory.writing import placed
 from nexus.skills.arguments import flags, received
 from nexus.skills.search import EXAMPLE, Search
 
 Asked = Callable[[], Awaitable[Recall]]
 """The memory, ready to be searched; what it searches by may change between two questions."""
-
-
-class Gate(Protocol):
-    """Decides what one principal may write, and hears what it was told."""
-
-    async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as they are to be written; a `UsageError` says why they may not be."""
-        ...
-
-    def written(self, operation: str, arguments: Mapping[str, Any]) -> None: ...
-
-    def recalled(self, answer: Mapping[str, Any]) -> None: ...
 
 
 class Commands:
@@ -39,15 +27,15 @@ class Commands:
         self,
         memory: Memory,
         recall: Asked,
-        provenance: Provenance | None = None,
+        provenance: Provenance,
         *,
         writes: bool = True,
-        gate: Gate | None = None,
+        rules: Rules | None = None,
     ) -> None:
-        self._gate = gate
+        self._rules = rules
         self._memory = memory
         self._recall = recall
-        self._provenance = provenance or Provenance()
+        self._provenance = provenance
         self._writes = writes
 
     async def answer(self, command: str, body: bytes) -> bytes:
@@ -92,8 +80,8 @@ class Commands:
         """What the memory holds about a question."""
         search = Search.of(*flags([each for each in arguments if each != "--json"], EXAMPLE))
         answer = await search.run(self._memory.ledgers, await self._recall())
-        if self._gate is not None:
-            self._gate.recalled(answer)
+        if self._rules is not None:
+            self._rules.recalled(answer)
         return answer
 
     async def _run(self, operation: str, arguments: object) -> dict[str, Any]:
@@ -102,48 +90,13 @@ class Commands:
                 "This workspace may read the memory and not write it",
                 hint="Leave what should be remembered to the memory writer.",
             )
-        if self._gate is None:
-            return await self._memory.run(operation, arguments, self._provenance)
-        asked = _each(operation, arguments)
-        admitted = [
-            (name, await self._admitted(name, given, number, len(asked)))
-            for number, (name, given) in enumerate(asked, start=1)
-        ]
-        written = [{**given, "operation": name} for name, given in admitted]
-        answer = await self._memory.run(
-            operation, written if operation == BATCH else admitted[0][1], self._provenance
-        )
-        for name, given in admitted:
-            self._gate.written(name, given)
-        return answer
-
-    async def _admitted(
-        self, operation: str, arguments: Mapping[str, Any], number: int, count: int
-    ) -> dict[str, Any]:
-        assert self._gate is not None
-        try:
-            return await self._gate.admitted(operation, arguments)
-        except UsageError as error:
-            raise placed(error, number, count) from error
+        return await self._memory.run(operation, arguments, self._provenance, rules=self._rules)
 
 
 def usage() -> str:
     """Every operation with an example."""
     lines = [f"  {operation.example}" for operation in OPERATIONS.values()]
     return "\n".join(["For example:", *lines, *(f"  {line}" for line in _batch_example().splitlines())])
-
-
-def _each(operation: str, arguments: object) -> list[tuple[str, Mapping[str, Any]]]:
-    """The operations of a call, by name. What is not shaped like one is left for the memory to refuse."""
-    listed = arguments if operation == BATCH else [arguments]
-    asked: list[tuple[str, Mapping[str, Any]]] = []
-    for item in cast("list[object]", listed) if isinstance(listed, list) else []:
-        if not isinstance(item, Mapping):
-            raise UsageError("Each operation is an object", hint=f"For example:\n{_batch_example()}")
-        given = {str(key).replace("-", "_"): value for key, value in cast("Mapping[str, Any]", item).items()}
-        name = str(given.pop("operation", "")) if operation == BATCH else operation
-        asked.append((name, given))
-    return asked
 
 
 def _batch_example() -> str:

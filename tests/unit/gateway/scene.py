@@ -61,7 +61,7 @@ class Scene:
 
     async def remember(self, operation: str, *, event_id: str | None = None, **arguments: Any) -> Any:
         """Write to the memory; what is answered."""
-        provenance = Provenance(actor="test", event_id=event_id)
+        provenance = Provenance(actor="test", kind="owner", event_id=event_id)
         return await Memory(self.ledgers).run(operation, arguments, provenance)
 
     async def converse(self, *texts: str, label: str = "main") -> None:

@@ -92,7 +92,9 @@ async def test_a_new_alias_brings_new_candidates(memory: Memory) -> None:
 async def test_a_rejected_pair_is_not_proposed_again(memory: Memory) -> None:
     await make(memory, "Sarah Chen")
     made = await make(memory, "Sara Chen")
-    await memory.run("reject", {"candidate": made["candidates"][0]["id"]}, Provenance(actor="me"))
+    await memory.run(
+        "reject", {"candidate": made["candidates"][0]["id"]}, Provenance(actor="me", kind="owner")
+    )
 
     again = await memory.run("alias", {"entity": made["id"], "alias": "Sarah Chen:name"})
 

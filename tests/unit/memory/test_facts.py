@@ -80,7 +80,7 @@ async def test_an_observation_names_its_source(opened: Ledgers) -> None:
             "entities": ["rome"],
             "extracted_fact": "I left the museum",
         },
-        Provenance(actor="writer", event_id=event, episode_id=talk["id"], request_id="req_1"),
+        Provenance(actor="writer", kind="writer", event_id=event, episode_id=talk["id"], request_id="req_1"),
     )
 
     (fact,) = await views.timeline(opened, "rome")

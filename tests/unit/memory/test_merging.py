@@ -21,7 +21,9 @@ async def memory(opened: Ledgers) -> Memory:
 
 
 async def merge(memory: Memory, source: str, target: str) -> dict[str, Any]:
-    return await memory.run("merge", {"source": source, "target": target}, Provenance(actor="me"))
+    return await memory.run(
+        "merge", {"source": source, "target": target}, Provenance(actor="me", kind="owner")
+    )
 
 
 async def test_the_middle_of_a_chain_takes_its_own_along(memory: Memory) -> None:

@@ -83,7 +83,7 @@ async def test_a_batch_is_written_in_one_go_with_references_by_name(opened: Ledg
                 {"operation": "entity", "name": "Ada Byron", "type": "Person"},
             ]
         },
-        Provenance(actor="memory-writer", event_id="evt_1", request_id="req_1"),
+        Provenance(actor="memory-writer", kind="writer", event_id="evt_1", request_id="req_1"),
     )
 
     tea, ada = (result["id"] for result in answer["results"])
@@ -112,7 +112,9 @@ async def test_merging_moves_nothing_and_can_be_taken_back(opened: Ledgers, memo
     made = await memory.run("entity", {"name": "Sara Chen", "type": "Person"})
     assert [candidate["entity_id"] for candidate in made["candidates"]] == [one]
 
-    merged = await memory.run("merge", {"source": "Sara Chen", "target": one}, Provenance(actor="me"))
+    merged = await memory.run(
+        "merge", {"source": "Sara Chen", "target": one}, Provenance(actor="me", kind="owner")
+    )
     assert merged["root"] == one
     assert await asked(opened, "identity", "SELECT status FROM merge_candidates") == [("accepted",)]
     fact = await memory.run("fact", {"about": "Sara Chen", "fact": "She moved"})

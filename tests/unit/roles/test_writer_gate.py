@@ -10,7 +10,9 @@ from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
+from nexus.memory.gate import Gate as MemoryGate
 from nexus.memory.operations import Memory
+from nexus.memory.provenance import Provenance
 from nexus.roles.memory_writer.evidence import Evidence, Heard
 from nexus.roles.memory_writer.gate import Gate
 from nexus.roles.memory_writer.turns import Message, Turn
@@ -42,6 +44,11 @@ async def gate(opened: Ledgers, *said: tuple[str, str], tools: tuple[str, ...] =
         is_owners=is_owners,
         phone_region="CH",
     )
+
+
+def through(made: Gate) -> MemoryGate:
+    """The gate of the memory, with the rules of a writer's run."""
+    return MemoryGate(provenance=Provenance(actor="memory-writer", kind="writer"), rules=made)
 
 
 async def test_a_turn_is_the_owners_where_the_owner_and_nobody_else_spoke(opened: Ledgers) -> None:
@@ -157,7 +164,8 @@ async def test_a_secret_is_refused_wherever_it_stands(
     made = await gate(opened, ("@boss", "sk-ant-REDACTED0000, the wifi password is hunter22, PIN is 4711"))
 
     with pytest.raises(UsageError, match="secret"):
-        await made.admitted(operation, given)
+        await through(made).admitted(operation, given)
+    assert made.refusals == [f"{operation}: This holds a secret, and secrets are not remembered"]
 
 
 async def test_a_name_that_only_a_memory_holds_makes_no_entity(opened: Ledgers) -> None:
@@ -165,8 +173,9 @@ async def test_a_name_that_only_a_memory_holds_makes_no_entity(opened: Ledgers) 
     made.evidence.remember(["Ada Lovelace leads Project X"])
 
     with pytest.raises(UsageError, match="memory"):
-        await made.admitted("entity", {"name": "Ada Lovelace"})
-    assert "Ada" not in str(made.refused), "what is refused is kept, and quotes no memory"
+        await through(made).admitted("entity", {"name": "Ada Lovelace"})
+    assert made.refusals
+    assert "Ada" not in str(made.refusals), "what is refused is kept, and quotes no memory"
 
 
 async def test_a_statement_is_written_once_from_the_same_message(opened: Ledgers) -> None:

@@ -20,7 +20,7 @@ from nexus.memory.operations import BATCH, OPERATIONS
 from nexus.memory.provenance import Provenance
 
 router = APIRouter(prefix="/memory", tags=["memory"])
-_ACTOR: Final = Provenance(actor="owner:api")
+_ACTOR: Final = Provenance(actor="owner:api", kind="owner")
 Matching = Annotated[str | None, Query(max_length=500, description="Only those that these words find.")]
 Reference = Annotated[str, Path(max_length=500, description="Its id, or a name that it goes by.")]
 OperationName = Annotated[

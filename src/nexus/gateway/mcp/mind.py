@@ -79,10 +79,13 @@ class Mind:
     async def remember(self, statement: Statement, client: str) -> Remembered:
         """Record who said it, then what was said, with whom and what it is about."""
         new = await self._unknown(statement)
+        named = [{"operation": "entity", "name": name, "type": type_} for name, type_ in new.items()]
+        operations = [*named, _fact(statement)]
+        provenance = Provenance(actor=f"{CHANNEL}:{client}", kind="client")
+        # First: what may not be remembered is not recorded as said either.
+        await self.app.memory.check("batch", operations, provenance)
         event_id = await self._said(statement.fact, client)
-        provenance = Provenance(actor=f"{CHANNEL}:{client}", event_id=event_id)
-        operations = [{"operation": "entity", "name": name, "type": type_} for name, type_ in new.items()]
-        answer = await self.app.memory.run("batch", [*operations, _fact(statement)], provenance)
+        answer = await self.app.memory.run("batch", operations, replace(provenance, event_id=event_id))
         *made, fact = answer["results"]
         return Remembered(
             fact_id=fact["id"],

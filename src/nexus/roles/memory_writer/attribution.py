@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from nexus.memory.gate import HEARSAY
+
 if TYPE_CHECKING:
     from nexus.roles.memory_writer.evidence import Heard
     from nexus.roles.memory_writer.turns import Message
 
 # What a writer may say of its sources itself: these claim less than what the ledgers tell.
 _WEAKER: Final = frozenset({"inferred", "observed"})
-# How sure one can be of what nobody said, or somebody other than the owner says about others.
-_HEARSAY: Final = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ def attribute(operation: str, given: dict[str, Any], found: Source, about: str |
     else:
         given["source_type"] = "observed" if found.tool else "inferred"
     if not found.is_owners and not is_own:
-        given["confidence"] = min(_number(given.get("confidence")), _HEARSAY)
+        given["confidence"] = min(_number(given.get("confidence")), HEARSAY)
     if operation != "person-fact":
         given["metadata"] = _metadata(found)
 

@@ -1,4 +1,4 @@
-"""What the writer may write, and on whose word.
+"""The memory writer's own rules at the gate: what is news, and on whose word it is written.
 
 Its instructions ask for all of this as well. But a model reads other people's words while it writes, so
 nothing that counts is left to it: who said something, what is only remembered, and who somebody is.
@@ -16,35 +16,23 @@ import apsw
 
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, memory, sql
+from nexus.memory.gate import MERGES, TEXTS
 from nexus.memory.operations import OPERATIONS
 from nexus.memory.references import is_known, meant
 from nexus.roles.memory_writer import literal
 from nexus.roles.memory_writer.attribution import Source, attribute, source
-from nexus.roles.memory_writer.confidential import is_confidential
 from nexus.roles.memory_writer.evidence import Evidence
 from nexus.roles.memory_writer.turns import Message
 
-# The texts of each operation. By the first one it is told who said it.
-_TEXTS: Final = {
-    "fact": ("fact", "extracted_fact"),
-    "relationship": ("fact", "extracted_fact"),
-    "person-fact": ("value",),
-    "entity": ("name", "summary"),
-    "describe": ("summary",),
-    "episode": ("summary", "title"),
-}
 _STATEMENTS: Final = frozenset({"fact", "relationship", "person-fact"})
-_MERGES: Final = frozenset({"merge", "unmerge", "reject"})
 _CHANGES: Final = frozenset({"describe", "alias", "entity"})
-# Who sends under which address decides about rights: that is for people to say.
-_NEVER: Final = frozenset({"contact"})
 _REFERENCES: Final = ("about", "source", "target", "entity")
 _MOST_WRITES: Final = 200
 
 
 @dataclass(kw_only=True)
 class Gate:
-    """The gate of one run of the writer."""
+    """The rules of one run of the writer, asked by `nexus.memory.gate`."""
 
     ledgers: Ledgers
     messages: Sequence[Message]
@@ -58,17 +46,16 @@ class Gate:
     """Whether what people said is written from the turn of another agent, which gave this one its task."""
     phone_region: str = ""
     counts: Counter[str] = field(default_factory=Counter[str])
-    refused: list[str] = field(default_factory=list[str])
+    refusals: list[str] = field(default_factory=list[str])
     made: set[str] = field(default_factory=set[str])
     """The ids of entities that were made in this run."""
 
     async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as they are to be written: with the sources that the ledgers tell."""
-        try:
-            return await self._admitted(operation, dict(arguments))
-        except UsageError as error:
-            self.refused.append(f"{operation}: {error.message}")
-            raise
+        return await self._admitted(operation, dict(arguments))
+
+    def refused(self, operation: str, reason: str) -> None:
+        self.refusals.append(f"{operation}: {reason}")
 
     def written(self, operation: str, arguments: Mapping[str, Any]) -> None:
         self.counts[operation] += 1
@@ -115,7 +102,7 @@ class Gate:
     def _source(self, operation: str, given: Mapping[str, Any], who: "_Who", asked: Message | None) -> Source:
         """What says it, by its words."""
         named = [text for text, _ in literal.aliases(given)] if operation == "alias" else []
-        texts = [str(given.get(name) or "") for name in _TEXTS.get(operation, ())[:1]]
+        texts = [str(given.get(name) or "") for name in TEXTS.get(operation, ())[:1]]
         heard = self.evidence.supporter(
             " ".join([*texts, *named]), who.names, asked.event.id if asked else None
         )
@@ -129,12 +116,7 @@ class Gate:
         return await self.ledgers.identity.read(partial(_who, named=named, phone_region=self.phone_region))
 
     def _check_rights(self, operation: str, given: Mapping[str, Any], found: Source, who: "_Who") -> None:
-        if operation in _NEVER:
-            raise UsageError(
-                "Addresses of senders are not for the writer",
-                hint="Use `alias` for an address that was mentioned.",
-            )
-        if operation in _MERGES and (not self.is_owners or who.senders):
+        if operation in MERGES and (not self.is_owners or who.senders):
             raise UsageError(
                 "These may be two people who write to you, and are not made one here",
                 hint="Leave it: they are shown to the owner as merge candidates.",
@@ -156,9 +138,7 @@ class Gate:
 
     def _check_texts(self, operation: str, given: Mapping[str, Any], who: "_Who") -> None:
         named = literal.aliases(given) if operation in _CHANGES else []
-        texts = [str(given[name]) for name in _TEXTS.get(operation, ()) if given.get(name)]
-        if any(is_confidential(text) for text in [*texts, *(alias for alias, _ in named)]):
-            raise UsageError("This holds a secret, and secrets are not remembered", hint="Leave it out.")
+        texts = [str(given[name]) for name in TEXTS.get(operation, ()) if given.get(name)]
         if any(self.evidence.memory_behind(text, who.names) for text in texts):
             raise UsageError(
                 "This is a memory, and nobody said it in these turns",

@@ -111,11 +111,11 @@ class Writer:
             phone_region=self.parts.config.memory.phone_region,
         )
         last = work.messages[-1].event.id if work.messages else None
-        provenance = Provenance(actor=NAME, request_id=ctx.request.request_id, event_id=last)
+        provenance = Provenance(actor=NAME, kind="writer", request_id=ctx.request.request_id, event_id=last)
         request = ctx.request
         visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
         name = f"{NAME}/{ctx.invocation_id}"
-        async with desk.desk(self.parts, name, provenance, gate=gate, visible=visible) as place:
+        async with desk.desk(self.parts, name, provenance, rules=gate, visible=visible) as place:
             answer = await self._run(ctx, result, work, place)
         return await self._settled(ctx, work, gate, answer)
 
@@ -175,7 +175,7 @@ class Writer:
         told = {
             "turns": len(work.turns),
             "written": dict(gate.counts),
-            "refused": gate.refused,
+            "refused": gate.refusals,
             "said": answer[:_SHOWN_CHARACTERS],
         }
         flag = None if await self._taught(ctx, work, gate) else _flag(work, gate)
@@ -218,5 +218,5 @@ def _flag(work: _Work, gate: Gate) -> str | None:
     """Why a run that ended well and wrote nothing is not to be called a success."""
     if len(work.names) < _FULL_OF_NAMES or work.is_delegated:
         return None
-    refused = f"; {len(gate.refused)} writes were refused" if gate.refused else ""
+    refused = f"; {len(gate.refusals)} writes were refused" if gate.refusals else ""
     return f"wrote nothing from a turn that names {', '.join(work.names[:5])}{refused}"

@@ -47,7 +47,7 @@ async def learn(
     if not known:
         await app.memory.run("entity", {"id": who, "name": about, "type": "Person"})
     batch = [{"operation": "fact", "about": who, "fact": fact} for fact in facts]
-    source = Provenance(actor="test", request_id=request_id, event_id=event_id)
+    source = Provenance(actor="test", kind="owner", request_id=request_id, event_id=event_id)
     written = await app.memory.run("batch", batch, source)
     return [str(result["id"]) for result in written["results"]]
 

@@ -10,7 +10,7 @@ from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import conclusions, entities
 from nexus.memory.provenance import Provenance
 
-_ACTOR = Provenance(actor="person:dashboard")
+_ACTOR = Provenance(actor="person:dashboard", kind="owner")
 
 
 async def listed(request: Request, app: App) -> Response:

@@ -18,11 +18,20 @@ _SHAPES = tuple(
         rf"(?i)\b(?:{_KEYWORD}|secret|token)\b[^.\n]{{0,40}}?{_IS}{_NO_WORD}",
         # A plain word counts where it is all that follows: "is required for it" is no password.
         rf"(?i)\b{_KEYWORD}\b\s*{_IS}\S{{4,}}\s*$",
-        r"\b(?:\d[ -]?){13,19}\b",
     )
 )
 
 
+# A number that begins with a plus is a phone's.
+_CARD = re.compile(r"(?<![\d+])(?:\d[ -]?){12,18}\d(?!\d)")
+
+
 def is_confidential(text: str) -> bool:
     """Whether a text holds a key, a password, a token or the number of a card."""
-    return any(shape.search(text) for shape in _SHAPES)
+    return any(shape.search(text) for shape in _SHAPES) or any(map(_is_card, _CARD.findall(text)))
+
+
+def _is_card(number: str) -> bool:
+    """Whether the last digit checks the others, as it does on every card (ISO/IEC 7812)."""
+    digits = [int(each) for each in number if each.isdigit()][::-1]
+    return sum(digits[::2] + [sum(divmod(2 * each, 10)) for each in digits[1::2]]) % 10 == 0

@@ -1,0 +1,153 @@
+"""The gate: every write passes it on its way into the memory, whichever door it came through.
+
+What it decides follows from who writes: which operations they may use, how sure of anything they can be,
+and that no secret is kept. A run may bring rules of its own, such as the memory writer's about what is
+news and on whose word it is written; those are asked first, and can only narrow.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
+
+from nexus.errors import UsageError
+from nexus.memory.confidential import is_confidential
+from nexus.memory.provenance import ActorKind, Provenance
+
+TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "fact": ("fact", "extracted_fact"),
+    "relationship": ("fact", "extracted_fact"),
+    "person-fact": ("value",),
+    "entity": ("name", "summary"),
+    "describe": ("summary",),
+    "episode": ("summary", "title"),
+}
+"""What each operation says in words. By the first one it is told who said it."""
+MERGES: Final = frozenset({"merge", "unmerge", "reject"})
+# Who sends under which address decides about rights: that is for people to say.
+ADDRESSES: Final = frozenset({"contact"})
+HEARSAY: Final = 0.6
+"""How sure one can be of what nobody said, or somebody other than the owner says about others."""
+
+_STATEMENTS: Final = frozenset({"fact", "relationship"})
+_HAVE_CONFIDENCE: Final = frozenset({*_STATEMENTS, "person-fact", "contact", "causal-link"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """What one kind of actor may write."""
+
+    ceiling: float
+    """How sure it can be of anything."""
+    refused: frozenset[str] = frozenset()
+    """Operations that are not for it."""
+    is_quoted: bool = True
+    """Whether what it states is kept as its own word, whatever it says about who said it."""
+
+
+STANDINGS: Final[Mapping[ActorKind, Standing]] = {
+    "owner": Standing(ceiling=1.0, is_quoted=False),
+    # Its own rules say on whose word each statement is written, and cap it.
+    "writer": Standing(ceiling=1.0, refused=ADDRESSES, is_quoted=False),
+    "automation": Standing(ceiling=0.8, refused=ADDRESSES | MERGES),
+    "client": Standing(ceiling=HEARSAY, refused=ADDRESSES | MERGES),
+    "unknown": Standing(ceiling=HEARSAY, refused=ADDRESSES | MERGES),
+}
+
+
+class Rules(Protocol):
+    """What one run may write beyond what its kind may. It hears what became of it."""
+
+    async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as they are to be written; a `UsageError` says why they may not be."""
+        ...
+
+    def refused(self, operation: str, reason: str) -> None:
+        """The gate let something not pass."""
+        ...
+
+    def written(self, operation: str, arguments: Mapping[str, Any]) -> None:
+        """Something was written."""
+        ...
+
+    def recalled(self, answer: Mapping[str, Any]) -> None:
+        """The run looked something up."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gate:
+    """The gate, for what one actor writes."""
+
+    provenance: Provenance
+    rules: Rules | None = None
+
+    async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as they are to be written; a `UsageError` says why they may not be."""
+        given = {str(name).replace("-", "_"): value for name, value in arguments.items()}
+        try:
+            self._check(operation, given)
+            if self.rules is not None:
+                given = await self.rules.admitted(operation, given)
+        except UsageError as error:
+            if self.rules is not None:
+                self.rules.refused(operation, error.message)
+            raise
+        return self._capped(operation, given)
+
+    def written(self, operation: str, arguments: Mapping[str, Any]) -> None:
+        """Tell the run's own rules what came of it."""
+        if self.rules is not None:
+            self.rules.written(operation, arguments)
+
+    @property
+    def _standing(self) -> Standing:
+        return STANDINGS[self.provenance.kind]
+
+    def _check(self, operation: str, given: Mapping[str, Any]) -> None:
+        if operation in self._standing.refused:
+            raise UsageError(
+                f"`{operation}` is not for {self.provenance.actor}",
+                hint="Use `alias` for an address that was mentioned."
+                if operation in ADDRESSES
+                else "Leave it: likely duplicates are shown to the owner as merge candidates.",
+            )
+        if any(map(is_confidential, _texts(operation, given))):
+            raise UsageError("This holds a secret, and secrets are not remembered", hint="Leave it out.")
+
+    def _capped(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:
+        standing = self._standing
+        if operation in _HAVE_CONFIDENCE and standing.ceiling < 1.0:
+            given = {**given, "confidence": _least(given.get("confidence"), standing.ceiling)}
+        if operation in _STATEMENTS and standing.is_quoted:
+            claimed = given.get("source_type")
+            given = {
+                **given,
+                # That somebody said it of themselves is for the ledgers to tell.
+                "source_type": "mentioned" if claimed == "self_disclosed" else claimed,
+                "metadata": {"speaker": self.provenance.actor, "speaker_id": None},
+            }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _texts(operation: str, given: Mapping[str, Any]) -> Iterator[str]:
+    for name in (*TEXTS.get(operation, ()), "alias", "metadata"):
+        yield from _strings(given.get(name))
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in cast("Mapping[str, object]", value).values():
+            yield from _strings(each)
+    elif isinstance(value, list):
+        for each in cast("list[object]", value):
+            yield from _strings(each)
+
+
+def _least(given: object, ceiling: float) -> object:
+    """The smaller of the two; what is no number is left for the operation to refuse."""
+    try:
+        return min(float(cast("Any", given)), ceiling) if given is not None else ceiling
+    except (TypeError, ValueError):
+        return given
