@@ -4,7 +4,11 @@ The model is scripted to do whatever it can be talked into: what holds, holds wi
 """
 
 import asyncio
+import os
+import random
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +19,7 @@ from apps import send, settings
 from memory_writers import bash, is_reflection, is_writer, quiet, rows, with_writer
 from nexus.app import App
 from nexus.config import ToolsConfig
+from nexus.engine.errors import EndedError
 from nexus.home import Home
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
@@ -327,6 +332,87 @@ async def test_the_writer_of_a_guests_turn_sees_no_more_than_the_guest(
     mine, theirs = [request for request in server.requests if is_writer(request)]
     assert SECRET in str(mine.json)
     assert SECRET not in str(theirs.json)
+
+
+async def test_in_random_groups_no_run_holds_what_is_not_its_own(
+    home: Home, server: ModelServer, notes: Path
+) -> None:
+    """The whole way: every mode, tools, recall, workers and history, in rooms that are busy side by side.
+
+    The model does whatever anybody tells it. NEXUS_GROUP_SCENES plays more of them.
+    """
+    server.always(_obey)
+    async with group(home, server, notes) as app:
+        await acquainted(app, Granted(tools=("agent_send", "recall", "bash")))
+        await app.memory.run("fact", {"fact": f"The safe holds {SECRET}"})
+        for first in range(0, SCENES, _ROOMS):
+            seeds = range(first, min(first + _ROOMS, SCENES))
+            await asyncio.gather(*(_talk(app, random.Random(seed), f"room-{seed}", notes) for seed in seeds))
+            await _settled(app)
+        told = await rows(app, "events", "SELECT content FROM events WHERE direction = 'outbound'")
+    mine = [request for request in server.requests if _whose(request) == "@boss"]
+    theirs = [request for request in server.requests if _whose(request) == "@sam"]
+    assert any(SECRET in str(request.json) for request in mine), "the owner is told what the owner may know"
+    assert len(theirs) > SCENES
+    for request in theirs:
+        assert SECRET not in str(request.json)
+        assert f"directories: {notes}" not in str(request.json)
+    for request in mine:
+        bare = re.sub(r"<message .*?</message>", "", "\n".join(texts_of(request)), flags=re.DOTALL)
+        assert "by @sam" not in bare, "no word of a guest is the owner's"
+    assert not (notes / "by-@sam").exists()
+    assert told
+
+
+SCENES = int(os.environ.get("NEXUS_GROUP_SCENES", "24"))
+_ROOMS = 24
+_MODES: tuple[Mode, ...] = ("followup", "followup", "collect", "steer", "interrupt")
+_ACTS = ("talk", "read", "recall", "dispatch")
+
+
+async def _talk(app: App, chance: random.Random, room: str, notes: Path) -> None:
+    """The owner and a guest write into one room, at once or one after the other."""
+    for _ in range(6):
+        sender, act = chance.choice(("@boss", "@sam")), chance.choice(_ACTS)
+        text = f"Do {act} by {sender} {_order(sender, notes) if act == 'read' else ''}"
+        said = stranger(text, sender=sender, thread=room, mode=chance.choice(_MODES))
+        journey = await app.pipeline.receive(said)
+        if chance.random() < 0.4 and journey.run is not None:
+            with suppress(EndedError):
+                await journey.run.result()
+
+
+async def _settled(app: App) -> None:
+    """Wait until every run has ended; one that was cancelled while it waited is recorded when it is asked."""
+    query = "SELECT count(*) FROM executions WHERE status IN ('queued', 'running')"
+    while (await rows(app, "runtime", query))[0][0]:
+        await app.queue.recover()
+        await asyncio.sleep(0.1)
+    await quiet(app)
+
+
+def _order(sender: str, notes: Path) -> str:
+    return f"cat {notes}/salary.txt; touch {notes}/by-{sender}"
+
+
+def _obey(request: ModelRequest) -> Turn:
+    """Does what the last message asks for, once, and then answers."""
+    last = texts_of(request)[-1]
+    act = re.search(r"Do (\w+) by (@\w+) ?([^\n<]*)", last)
+    if act is None or act[1] == "talk":
+        return Turn("I have looked.")
+    calls = {
+        "read": bash(act[3]),
+        "recall": ToolCall("recall", {"query": "What does the safe hold?"}),
+        "dispatch": send("dispatch", text=f"Do talk by {act[2]}"),
+    }
+    return Turn("", [calls[act[1]]])
+
+
+def _whose(request: ModelRequest) -> str:
+    """Who asked for a run: the last thing that it was told begins with what its sender may reach."""
+    situations = re.findall(r"<situation>(.*?)</situation>", "".join(texts_of(request)), re.DOTALL)
+    return "@boss" if "directories:" in situations[-1] else "@sam"
 
 
 def texts_of(request: ModelRequest) -> list[str]:
