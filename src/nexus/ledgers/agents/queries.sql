@@ -149,7 +149,7 @@ WITH RECURSIVE line (session_id, until) AS (
   WHERE fork.forked_at_position IS NOT NULL
 )
 SELECT turn.id, turn.summarises_through
-FROM line JOIN agent_turns AS turn ON turn.session_id = line.session_id
+FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
 WHERE turn.kind = 'summary' AND turn.status = 'done' AND turn.summarises_through IS NOT NULL
   AND (:made_by IS NULL OR turn.request_id IN (SELECT value FROM json_each(:made_by)))
   AND EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until)
@@ -163,7 +163,8 @@ WITH RECURSIVE line (session_id) AS (
   WHERE fork.forked_at_position IS NOT NULL
 )
 SELECT DISTINCT turn.request_id
-FROM line JOIN agent_turns AS turn ON turn.session_id = line.session_id
+-- CROSS: the few sessions of the line first, then their turns, instead of every turn of the home.
+FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
 WHERE turn.kind = 'summary' AND turn.request_id IS NOT NULL
 
 -- name: failed_summaries
@@ -203,9 +204,10 @@ WITH RECURSIVE line (session_id, until) AS (
 SELECT turn.status, turn.error, turn.position, turn.request_id, turn.execution_id, message.id,
        message.turn_id, message.position, message.role, message.content, message.parts_json, message.model, message.event_id, message.created_at
 FROM line
-JOIN agent_turns AS turn
+-- CROSS: in this order, instead of going through every message of the home.
+CROSS JOIN agent_turns AS turn
   ON turn.session_id = line.session_id AND turn.position > :after AND turn.kind = 'exchange'
-JOIN agent_messages AS message ON message.turn_id = turn.id AND message.position < line.until
+CROSS JOIN agent_messages AS message ON message.turn_id = turn.id AND message.position < line.until
 ORDER BY message.position
 
 -- name: begin_call

@@ -44,7 +44,9 @@ WITH taker AS (
          e.mode = :mode AND (r.principal_id, r.access_json, json_extract(e.input_json, '$.access'))
            IS (taker.principal_id, taker.access_json, taker.granted) AS joins
   FROM taker JOIN executions AS e JOIN requests AS r ON r.id = e.request_id
-  WHERE e.session_label = :session_label AND e.status = 'queued' AND e.id <> :taker
+  -- Both, for the index of what has not ended: a session may hold thousands that have.
+  WHERE e.session_label = :session_label AND e.status IN ('queued', 'running') AND +e.status = 'queued'
+    AND e.id <> :taker
 )
 UPDATE executions SET taken_by = :taker
 WHERE (taken_by IS NULL OR taken_by = :taker) AND id IN (
