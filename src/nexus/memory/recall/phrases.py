@@ -7,6 +7,7 @@ asked. It finds the words for a role, whose role it is (before it or after it), 
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from nexus.memory.recall.roles import (
     LONGEST_ROLE_WORDS,
@@ -67,7 +68,7 @@ class Sentence:
         self._names = names
         words = list(_words(self._text))
         self.languages = languages(word.text for word in words)
-        self._grammar = _together([grammar()[name] for name in sorted(self.languages)])
+        self._grammar = _together(self.languages)
         self._units = self._cut(words)
 
     @property
@@ -262,8 +263,11 @@ class Sentence:
 
     def _unions(self) -> Iterator[Phrase]:
         """Verbs that make a pair: "married to Erik", "Tiago e Duarte namoram"."""
+        text = " ".join(unit.text for unit in self._units)
         words = [unit.text for unit in self._units]
         for relation, said in self._grammar.unions:
+            if " ".join(said) not in text:
+                continue
             for at in range(1, len(words) - len(said) + 1):
                 if tuple(words[at : at + len(said)]) != said:
                     continue
@@ -300,7 +304,10 @@ def _joined(span: list[_Unit], said: str, ids: frozenset[str], *, genitive: bool
     return _Unit(said, span[0].start, span[-1].end, genitive, ids)
 
 
-def _together(spoken: list[Language]) -> Language:
+@cache
+def _together(names: frozenset[str]) -> Language:
+    spoken = [grammar()[name] for name in sorted(names)]
+
     def every(name: str) -> frozenset[str]:
         return frozenset[str]().union(*(getattr(language, name) for language in spoken))
 

@@ -190,17 +190,14 @@ SELECT id, canonical_name FROM entities WHERE id IN (SELECT value FROM json_each
 SELECT id, type FROM entities WHERE id IN (SELECT value FROM json_each(?))
 
 -- name: facts_with_roles
--- The shortest that hold the words come first: they say who somebody is and little else.
+-- Who somebody is gets said early; what changed since is new. Ranking all that match would take too long.
 SELECT f.seq, f.fact, f.source_entity_id, f.target_entity_id,
        (SELECT group_concat(entity_id) FROM fact_entities WHERE fact_id = f.id)
-FROM facts_fts JOIN facts AS f ON f.seq = facts_fts.rowid
-WHERE facts_fts MATCH :match ORDER BY rank LIMIT :limit
-
--- name: newest_facts_with_roles
-SELECT f.seq, f.fact, f.source_entity_id, f.target_entity_id,
-       (SELECT group_concat(entity_id) FROM fact_entities WHERE fact_id = f.id)
-FROM facts_fts JOIN facts AS f ON f.seq = facts_fts.rowid
-WHERE facts_fts MATCH :match ORDER BY facts_fts.rowid DESC LIMIT :limit
+FROM (
+  SELECT * FROM (SELECT rowid AS seq FROM facts_fts WHERE facts_fts MATCH :match ORDER BY rowid LIMIT :limit)
+  UNION
+  SELECT * FROM (SELECT rowid FROM facts_fts WHERE facts_fts MATCH :match ORDER BY rowid DESC LIMIT :limit)
+) AS found JOIN facts AS f ON f.seq = found.seq
 
 -- name: near_aliases
 -- Aliases that begin or end like a word and are about as long.

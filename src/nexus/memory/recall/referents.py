@@ -20,8 +20,8 @@ from nexus.memory.recall.words import tokens
 
 T = TypeVar("T")
 
-# Facts that are read to learn who has a role.
-_READ = 200
+# The oldest and the newest facts that are read to learn who has a role, so many of each.
+_READ = 75
 _MOST_BEARERS = 8
 # Stray readings of a sentence are few beside those that name the right person.
 _STRAY = 0.2
@@ -138,12 +138,9 @@ class Referents:
         names = await self._identity(lambda c: sorted({name for name, _ in _names(c, holders)}))
         inverses = tuple(inverse for role in roles if (inverse := role.inverse))
         words = match_any(words_for((*roles, *inverses)))
-        for query, match in (
-            ("facts_with_roles", f"({words}) AND ({match_any(names)})"),
-            ("newest_facts_with_roles", words),
-        ):
-            facts = await self._memory(partial(_facts, query=query, match=match))
-            for fact, phrase in await self._read(facts):
+        for match in (f"({words}) AND ({match_any(names)})", words):
+            facts = await self._memory(partial(_facts, match=match))
+            for fact, phrase in await self._read(facts, holders):
                 _weigh(evidence, fact, phrase, holders, roles)
             if any(entry.tier > _LOOSE for entry in evidence.values()):
                 break
@@ -160,16 +157,20 @@ class Referents:
             right = {id_: entry for id_, entry in right.items() if id_ in kept}
         return _best(right)
 
-    async def _read(self, facts: list[_Fact]) -> list[tuple[_Fact, Phrase]]:
-        """The roles in each fact, with the names that it holds."""
-        told = {span for fact in facts for span in spans(fact.text, capitalized=True)}
-        tied = {id_ for fact in facts for id_ in fact.tied}
-        names = await self._identity(lambda c: _merged(aliases_of(c, told), _names(c, tied)))
-        return [
-            (fact, phrase)
-            for fact in facts
-            for phrase in Sentence(fact.text, _nearer(names, fact)).phrases(fact.tied)
-        ]
+    async def _read(self, facts: list[_Fact], holders: frozenset[str]) -> list[tuple[_Fact, Phrase]]:
+        """The roles in each fact that is about somebody else as well, with the names that it holds."""
+        told = {fact.seq: spans(fact.text, capitalized=True) for fact in facts}
+        every = frozenset[str]().union(*told.values())
+        tied = frozenset[str]().union(*(fact.tied for fact in facts))
+        names = await self._identity(lambda c: _merged(aliases_of(c, every), _names(c, tied)))
+        found: list[tuple[_Fact, Phrase]] = []
+        for fact in facts:
+            here = {name: names[name] & fact.tied or names[name] for name in told[fact.seq] & names.keys()}
+            if not fact.tied.union(*here.values()) <= holders:
+                # Of several with one name, those that the fact is tied to.
+                near = {name: ids & fact.tied or ids for name, ids in names.items()}
+                found += [(fact, phrase) for phrase in Sentence(fact.text, near).phrases(fact.tied)]
+        return found
 
     async def _identity(self, work: Callable[[apsw.Connection], T]) -> T:
         return await self.ledgers.identity.read(self.deadline.guarded(work))
@@ -240,8 +241,8 @@ def _called(connection: apsw.Connection, roles: Iterable[Role]) -> set[str]:
     return {id_ for ids in aliases_of(connection, said).values() for id_ in ids}
 
 
-def _facts(connection: apsw.Connection, query: str, match: str) -> list[_Fact]:
-    rows = connection.execute(SQL[query], {"match": match, "limit": _READ})
+def _facts(connection: apsw.Connection, match: str) -> list[_Fact]:
+    rows = connection.execute(SQL["facts_with_roles"], {"match": match, "limit": _READ})
     return [
         _Fact(seq, text, frozenset(id_ for id_ in (source, target, *(more or "").split(",")) if id_))
         for seq, text, source, target, more in cast("list[tuple[int, str, str, str, str]]", rows.fetchall())
@@ -258,11 +259,6 @@ def _merged(names: Names, more: Iterable[tuple[str, str]]) -> dict[str, frozense
     for name, id_ in more:
         merged[name] = merged.get(name, frozenset()) | {id_}
     return merged
-
-
-def _nearer(names: Names, fact: _Fact) -> Names:
-    """Of several with one name, those that the fact is tied to."""
-    return {name: ids & fact.tied or ids for name, ids in names.items()}
 
 
 def _without_roles_of(names: Names, owner: Mapping[str, Named]) -> Names:

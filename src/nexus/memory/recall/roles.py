@@ -105,7 +105,7 @@ def grammar() -> dict[str, Language]:
 def languages(words: Iterable[str]) -> frozenset[str]:
     """The languages that a text may be in, by its small words; all of them if it has none."""
     said = list(words)
-    counts = {name: sum(word in language.common for word in said) for name, language in grammar().items()}
+    counts = {name: sum(map(language.common.__contains__, said)) for name, language in grammar().items()}
     most = max(counts.values())
     return frozenset(name for name, count in counts.items() if count == most)
 
