@@ -315,10 +315,12 @@ def _exact(message: StoredMessage) -> str:
 
 def _limits(config: Config, request: Request, context: AssembledContext) -> Limits:
     agents = config.agents
-    # Messages and workers wait for a provider; automations are run again later.
+    # Messages and workers wait for a provider. What works in the background is run again later, and would
+    # keep a place of its lane.
     own = context.session_label == request.agent.session_label
+    waits = own and not context.session_label.startswith(_OWN_SESSIONS)
     return Limits(
-        outage_ms=agents.outage_ms if own else 0,
+        outage_ms=agents.outage_ms if waits else 0,
         max_turns=context.max_turns or agents.max_turns,
         timeout_ms=context.timeout_ms or agents.timeout_ms,
         max_requests=agents.max_requests,

@@ -1,6 +1,7 @@
 """What was accepted runs, whatever happens between the ledger and the engine; what was refused never does."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ from apps import app_on, send, settings
 from memory_writers import quiet, rows
 from nexus.app import App
 from nexus.config import LedgersConfig
-from nexus.engine.errors import EngineDamagedError
+from nexus.engine import letters
+from nexus.engine.errors import EngineDamagedError, WorkFailedError
+from nexus.engine.records import GAVE_UP
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn
 from unit.pipeline.test_pipeline import register
@@ -209,3 +212,33 @@ async def test_requests_that_a_dead_process_left_are_ended_when_the_home_opens(
     async with app_on(home, server) as app:
         states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY created_at")
     assert states == [("done",), ("running",)]
+
+
+async def test_a_message_that_crashed_too_often_is_settled_and_can_be_retried(
+    home: Home, server: ModelServer
+) -> None:
+    server.script(Turn("Never", faults=[Hold(gate="never")]))
+    async with app_on(home, server) as app:
+        asked = await app.say("Hello")
+        await server.until(lambda: server.gate("never").waiting, 30_000)
+    with sqlite3.connect(home.engine_file) as engine:
+        # As `Leases` leaves it after the last crash.
+        given_up = (
+            "UPDATE workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' WHERE workflow_uuid = ?"
+        )
+        engine.execute(given_up, (asked.id,))
+    engine.close()
+    server.reset()
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        run = app.broker.run(asked.id)
+        with pytest.raises(WorkFailedError, match="crashed each time"):
+            await run.result()
+        assert await rows(app, "runtime", "SELECT status, error FROM requests") == [("failed", GAVE_UP)]
+        assert await rows(app, "agents", "SELECT status FROM agent_turns") == [("failed",)]
+        (letter,) = letters.dead(app.engine.database)
+        assert letter.execution_id == asked.id
+        again = await app.queue.retry(asked.id)
+        assert (await again.result())["response"]["content"] == "Hi"
+        assert letters.dead(app.engine.database) == []
+        assert await rows(app, "runtime", "SELECT status FROM requests") == [("done",)]
