@@ -40,7 +40,9 @@ class EngineConfig:
     """The durable engine: queues, jobs and schedules."""
 
     database: str = _setting(
-        "", "The url of a Postgres database for this home alone. Empty: `data/engine.db` in the home."
+        "",
+        "The url of a Postgres database for this home alone. Empty: `data/engine.db` in the home.",
+        held=True,
     )
     host_limit: int = _setting(256, "The most executions that one process runs at a time.", least=1)
     lease_ms: int = _setting(
@@ -67,6 +69,7 @@ class MemoryConfig:
         "",
         "Path of that model's file or of its folder. Empty: an installed package, or the folder "
         "of `nexus models pull`.",
+        held=True,
     )
     phone_region: str = _setting(
         "", "The country of phone numbers that are written without one, such as `CH`. Empty: none is assumed."
@@ -117,7 +120,7 @@ class ProviderConfig:
     kind: Literal["anthropic", "openai"] = _setting(
         "openai", "What it speaks. Ollama, llama.cpp, vLLM and many others speak `openai`."
     )
-    base_url: str = _setting("", "Where it is. Empty: the provider's own address.")
+    base_url: str = _setting("", "Where it is. Empty: the provider's own address.", held=True)
     api_key: str = _setting(
         "",
         "Where the key is kept: `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`. Empty: it needs none.",
@@ -125,7 +128,7 @@ class ProviderConfig:
     )
     auth_token: str = _setting("", "Where a bearer token is kept, instead of a key.", secret=True)
     headers: Mapping[str, str] = _setting(
-        {}, "Further headers of each request; a value may name a secret: `Bearer env:TOKEN`."
+        {}, "Further headers of each request; a value may name a secret: `Bearer env:TOKEN`.", held=True
     )
     timeout_ms: int = _setting(120_000, "How long to wait until an answer begins.", least=1)
     stall_ms: int = _setting(60_000, "How long an answer that has begun may pause.", least=1)
@@ -189,21 +192,25 @@ class ToolsConfig:
     """What the tools of your own agent may reach."""
 
     directories: tuple[str, ...] = _setting(
-        (), "What they may read, such as `~/notes`; with `:rw` at the end they may also write there."
+        (),
+        "What they may read, such as `~/notes`; with `:rw` at the end they may also write there.",
+        held=True,
     )
-    network: bool = _setting(False, "Whether commands may use the network.")
+    network: bool = _setting(False, "Whether commands may use the network.", held=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class McpConfig:
     """A server of tools that speaks MCP. It is a program of yours and runs outside the sandbox."""
 
-    command: str = _setting("", "The program to start.")
-    args: tuple[str, ...] = _setting((), "Its arguments.")
-    env: Mapping[str, str] = _setting({}, "Its variables; a value may name a secret, such as `env:TOKEN`.")
-    url: str = _setting("", "Where it is, when it is not to be started.")
+    command: str = _setting("", "The program to start.", held=True)
+    args: tuple[str, ...] = _setting((), "Its arguments.", held=True)
+    env: Mapping[str, str] = _setting(
+        {}, "Its variables; a value may name a secret, such as `env:TOKEN`.", held=True
+    )
+    url: str = _setting("", "Where it is, when it is not to be started.", held=True)
     headers: Mapping[str, str] = _setting(
-        {}, "Headers of each request; a value may name a secret: `Bearer env:TOKEN`."
+        {}, "Headers of each request; a value may name a secret: `Bearer env:TOKEN`.", held=True
     )
     start_timeout_ms: int = _setting(30_000, "How long it may take to start.", least=1)
     timeout_ms: int = _setting(60_000, "How long it may take to answer a call.", least=1)
@@ -231,18 +238,22 @@ class GatewayConfig:
     """The HTTP API, the dashboard and the MCP server, which `nexus up` serves."""
 
     host: str = _setting(
-        "127.0.0.1", "Where it listens. Anything else than loopback lets other machines try to get in."
+        "127.0.0.1",
+        "Where it listens. Anything else than loopback lets other machines try to get in.",
+        held=True,
     )
     port: int = _setting(0, "Its port. 0: 7807, or a free one where that is taken.")
     hosts: tuple[str, ...] = _setting(
         (),
         "Further names under which it may be addressed, with the port where that is not 80 or 443, such as "
         "`nexus.lan:7807`. A request for any other name is refused.",
+        held=True,
     )
     public_url: str = _setting(
         "",
         "Where a proxy with TLS in front of it is reached, such as `https://nexus.example`. Login links lead "
         "there, cookies are sent over TLS alone, and only its pages may act. Empty: there is none.",
+        held=True,
     )
     max_body_bytes: int = _setting(1_048_576, "The most that one request may send.", least=1)
     body_timeout_ms: int = _setting(30_000, "How long a request may take to arrive.", least=1)
@@ -253,6 +264,7 @@ class GatewayConfig:
         "",
         "Where traces are sent, by OTLP over HTTP, such as `http://localhost:4318/v1/traces`. It needs the "
         "`otel` extra. Empty: nowhere.",
+        held=True,
     )
 
 
@@ -295,6 +307,30 @@ def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
         else:
             built[name] = kind(**reading.read(name, kind, table, str(path), environ))
     return Config(**built)
+
+
+def held(tables: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings of a file that run, send or open something, by section.
+
+    Of a section with tables, such as [mcp.NAME], a table with one such setting is held as a whole.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for section, (kind, named) in _kinds().items():
+        marked = {f.name for f in fields(kind) if f.metadata["held"]}
+        given: Any = tables.get(section)
+        if not isinstance(given, dict):
+            continue
+        table = cast("dict[str, Any]", given)
+        waiting = {
+            key: value for key, value in table.items() if (_sets(value, marked) if named else key in marked)
+        }
+        if waiting:
+            found[section] = waiting
+    return found
+
+
+def _sets(table: object, keys: set[str]) -> bool:
+    return isinstance(table, dict) and not keys.isdisjoint(cast("dict[str, Any]", table))
 
 
 def settings() -> Iterator[tuple[str, str, list[Setting]]]:

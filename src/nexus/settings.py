@@ -16,9 +16,12 @@ from nexus.errors import ConfigError
 Value = str | int | float | bool | tuple[str, ...] | Mapping[str, str]
 
 
-def setting(default: Value, doc: str, *, least: int = 0, secret: bool = False) -> Any:
-    """A setting with its default and one sentence. A `secret` one names where the value is kept."""
-    metadata = {"doc": doc, "least": least, "secret": secret}
+def setting(default: Value, doc: str, *, least: int = 0, secret: bool = False, held: bool = False) -> Any:
+    """A setting with its default and one sentence. A `secret` one names where the value is kept.
+
+    A `held` one runs, sends or opens something: one that an import brings waits for the owner's approval.
+    """
+    metadata = {"doc": doc, "least": least, "secret": secret, "held": held}
     if isinstance(default, Mapping):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)

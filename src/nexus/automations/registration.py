@@ -171,6 +171,18 @@ def roll_back(home: Home, write: Write, name: str, version: int | None) -> Autom
     return made
 
 
+def approve(home: Home, write: Write, row: Automation) -> None:
+    """Enable an imported automation, if its script is still the one that was imported."""
+    if not (row.script_path or "").startswith(IN_PROCESS):
+        if row.script_hash is None:
+            found = script.read(checked.place(home, row.script_path or ""))
+            write(partial(automations.adopt, automation_id=row.id, script_hash=found.hash))
+        else:
+            checked.read(home, row)
+    write(partial(automations.enable, automation_id=row.id))
+    registry.touch(home)
+
+
 def kept_source(home: Home, version: Automation) -> str:
     """The text of a version's script, as it was kept when it was registered."""
     recorded = version.script_path or ""

@@ -17,6 +17,7 @@ from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import History
 from nexus.cli.automations_place import Place, opened
 from nexus.cli.automations_table import print_automation, print_invocation, print_list
+from nexus.cli.held import approve_settings, unheld, waiting_settings
 from nexus.errors import AutomationError, UsageError
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime import invocations
@@ -156,6 +157,56 @@ def lessons(
         click.echo(f"Approve with `nexus automations lessons {name} --approve LESSON`.")
     else:
         click.echo(f"No lessons of {name} wait for approval.")
+
+
+@automations.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--settings", is_flag=True, help="Approve the imported settings of config.toml.")
+@click.option("--all", "everything", is_flag=True, help="Approve everything that is waiting.")
+@_json
+@click.pass_context
+def approve(
+    ctx: click.Context, names: tuple[str, ...], settings: bool, everything: bool, as_json: bool
+) -> None:
+    """Approve what `nexus import` or `nexus restore` disabled. Without a NAME, list it.
+
+    A script is enabled only if it still has the hash that was imported.
+    """
+    with opened(ctx) as place:
+        waiting = {each.name: each for each in place.write(rows.listed) if _is_imported(each)}
+        imported = waiting_settings(place.home)
+        if not names and not settings and not everything:
+            _print_waiting(list(waiting.values()), imported, as_json=as_json)
+            return
+        for name in waiting if everything else names:
+            if name not in waiting:
+                raise unheld(name)
+            registration.approve(place.home, place.write, waiting[name])
+            click.echo(f"Approved {name}: it runs at {waiting[name].hook_point}.")
+        if imported and (settings or everything):
+            approve_settings(place.home)
+            click.echo("Approved the imported settings. Restart Nexus to apply them.")
+
+
+def _is_imported(automation: Automation) -> bool:
+    return automation.status == "disabled" and automation.disabled_reason == rows.IMPORTED
+
+
+def _print_waiting(waiting: list[Automation], settings: dict[str, dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        listed = [each.to_json() for each in waiting]
+        click.echo(json.dumps({"automations": listed, "settings": settings}, indent=2))
+        return
+    for each in waiting:
+        click.echo(f"{each.name}  at {each.hook_point}  sha256 {(each.script_hash or '')[:12]}")
+        click.echo(f"  {each.script_path}")
+    for section, table in settings.items():
+        for key, value in table.items():
+            click.echo(f"[{section}] {key} = {value!r}")
+    if waiting or settings:
+        click.echo("Approve with `nexus automations approve NAME`, `--settings` or `--all`.")
+    else:
+        click.echo("Nothing is waiting for approval.")
 
 
 @automations.command()

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from nexus import config
+from nexus.cli.held import TRUST, print_held
 from nexus.cli.place import chosen_home, counted, size
 from nexus.cli.progress import bytes_shown
 from nexus.errors import CareError, ConfigError
@@ -48,24 +49,29 @@ def backup(ctx: click.Context, folder: Path, verify: bool, as_json: bool) -> Non
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--replace", is_flag=True, help="Take the place of what is there; that is kept beside.")
+@click.option("--trust", is_flag=True, help=TRUST)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
 @click.pass_context
-def restore(ctx: click.Context, folder: Path, replace: bool, as_json: bool) -> None:
+def restore(ctx: click.Context, folder: Path, replace: bool, trust: bool, as_json: bool) -> None:
     """Make the home what the backup in FOLDER holds.
 
     The backup is checked first, and nothing is changed if it is damaged. No other program may be using
-    the home meanwhile.
+    the home meanwhile. Its automations and the settings that start programs or name servers arrive
+    disabled; `nexus automations approve` lists and enables them. Pass --trust for a backup of your own.
     """
     home = chosen_home(ctx)
     with bytes_shown("Restoring") as progress:
-        restored = care.restore(folder, home, replace=replace, progress=progress)
+        restored = care.restore(folder, home, replace=replace, trust=trust, progress=progress)
     manifest, kept = restored.manifest, restored.kept
     if as_json:
-        _print_json({"home": str(home.root), "kept": str(kept) if kept else None, **_summary(manifest)})
+        held = [each.to_json() for each in restored.held]
+        outcome = {"home": str(home.root), "kept": str(kept) if kept else None, "held": held}
+        _print_json({**outcome, **_summary(manifest)})
         return
     click.echo(f"Restored {home.root} as it was on {manifest.created_at}: {_contents(manifest)}, checked.")
     if kept:
         click.echo(f"What was there before is kept in {kept}; remove it when you no longer need it.")
+    print_held(restored.held)
     click.echo("Next: `nexus status` shows the home.")
 
 

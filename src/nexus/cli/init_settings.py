@@ -28,7 +28,11 @@ class Change:
 
 def save(file: Path, changes: Iterable[Change]) -> None:
     """Change the file, whole or not at all."""
-    text = changed(file.read_text(encoding="utf-8"), list(changes))
+    write(file, changed(file.read_text(encoding="utf-8"), list(changes)))
+
+
+def write(file: Path, text: str) -> None:
+    """Replace the file's text, whole or not at all."""
     # A file that is a link to somewhere (people keep their settings under version control) stays one.
     target = file.resolve()
     descriptor, building = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.new_")

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from nexus.cli.held import TRUST, print_held
 from nexus.cli.place import chosen_home, counted
 from nexus.cli.progress import lines_shown
 from nexus.ledgers import transfer
@@ -39,20 +40,25 @@ def export(ctx: click.Context, file: str, without_embeddings: bool, as_json: boo
 
 @click.command("import")
 @click.argument("file")
+@click.option("--trust", is_flag=True, help=TRUST)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
 @click.pass_context
-def import_(ctx: click.Context, file: str, as_json: bool) -> None:
+def import_(ctx: click.Context, file: str, trust: bool, as_json: bool) -> None:
     """Make a new home of a FILE that `nexus export` wrote; `-` is standard input.
 
-    The file is checked as a whole before the home appears.
+    The file is checked as a whole before the home appears. Its automations and the settings that start
+    programs or name servers arrive disabled; `nexus automations approve` lists and enables them.
     """
     home = chosen_home(ctx)
     with transfer.reading(file) as stream, lines_shown("Importing") as progress:
-        tally = transfer.read(stream, home, progress)
+        imported = transfer.read(stream, home, progress, trust=trust)
+    tally = imported.tally
     if as_json:
-        _print_json({"home": str(home.root), "file": file, **tally.end()})
+        held = [each.to_json() for each in imported.held]
+        _print_json({"home": str(home.root), "file": file, **tally.end(), "held": held})
         return
     click.echo(f"Made a home at {home.root}, as it was on {tally.header.created_at}: {_contents(tally)}.")
+    print_held(imported.held)
     click.echo("Next: `nexus status` shows it.")
 
 

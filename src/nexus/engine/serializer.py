@@ -5,15 +5,28 @@ back as something else, and a replay must see what the first run saw, so those a
 """
 
 import base64
+import importlib
+import io
 import json
 import math
 import pickle
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, cast
+import sys
+from collections import OrderedDict, deque
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from pathlib import PosixPath, PurePosixPath
+from typing import Any, Final, Literal, cast
+from uuid import UUID
 
 NAME = "nexus"
 _PICKLED = "pickle:"
 _ENDED = "nexus.ended"
+_VALUES: Final = frozenset[type](
+    {bytearray, complex, frozenset, set, OrderedDict, deque, Decimal, UUID, PosixPath, PurePosixPath}
+    | {date, datetime, time, timedelta, timezone}
+)
 
 EndKind = Literal["failed", "timeout", "cancelled"]
 
@@ -49,17 +62,36 @@ def dumps(value: Any) -> str:
         return _PICKLED + _error(value)
     if _exact(value):
         return _json(value)
-    return _PICKLED + _pickled(value)
+    stored = _PICKLED + _pickled(value)
+    loads(stored)  # what can't be read back must fail now, not in a replay
+    return stored
 
 
 def loads(text: str) -> Any:
     if text.startswith(_PICKLED):
-        # The database is the engine's own: who can write to it can start any work already.
-        return pickle.loads(base64.b64decode(text[len(_PICKLED) :]))  # noqa: S301
+        return _Unpickler(io.BytesIO(base64.b64decode(text[len(_PICKLED) :]))).load()
     value: Any = json.loads(text)
     if type(value) is dict and _ENDED in value:
         return Ended(End(**cast("dict[str, Any]", value)[_ENDED]))
     return cast("Any", value)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes values and errors, and calls nothing else: a restored database may come from anybody."""
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        if module.partition(".")[0] == "nexus":
+            importlib.import_module(module)
+        found: object = getattr(sys.modules.get(module), name, None)
+        if not isinstance(found, type) or not _is_value(cast("type[Any]", found), module):
+            raise pickle.UnpicklingError(f"{module}.{name} is neither a value nor an error")
+        return cast("type[Any]", found)
+
+
+def _is_value(kind: type[Any], module: str) -> bool:
+    if kind in _VALUES or issubclass(kind, BaseException):
+        return True
+    return module.partition(".")[0] == "nexus" and (is_dataclass(kind) or issubclass(kind, Enum))
 
 
 def _json(value: Any) -> str:

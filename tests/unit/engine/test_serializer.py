@@ -1,6 +1,9 @@
 """What is stored comes back as it was."""
 
+import base64
 import json
+import os
+import pickle
 from typing import Any
 
 import pytest
@@ -64,6 +67,24 @@ def test_an_error_that_can_be_made_again_is_itself() -> None:
     back = serializer.loads(serializer.dumps(UsageError("no", hint="do it otherwise")))
     assert isinstance(back, UsageError)
     assert (back.message, back.hint) == ("no", "do it otherwise")
+
+
+class Payload:
+    """What a planted pickle looks like: reading it calls a function of the planter's choice."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.putenv, ("NEXUS_PLANTED", "1"))
+
+
+def test_a_pickle_that_calls_something_is_refused() -> None:
+    planted = "pickle:" + base64.b64encode(pickle.dumps(Payload())).decode()
+    with pytest.raises(pickle.UnpicklingError, match="neither a value nor an error"):
+        serializer.loads(planted)
+
+
+def test_a_value_that_could_not_be_read_back_is_not_stored() -> None:
+    with pytest.raises(pickle.UnpicklingError):
+        serializer.dumps(Payload())
 
 
 def test_text_that_utf_8_cannot_carry_is_stored_all_the_same() -> None:

@@ -20,11 +20,17 @@ from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.automations.workspace import workspace
 from nexus.errors import AutomationError
 from nexus.home import Home
+from nexus.ledgers import quarantine
 from nexus.ledgers.runtime import automations
-from nexus.ledgers.runtime.automations import DEFAULT_HOOK_POINT, Automation, NewAutomation
+from nexus.ledgers.runtime.automations import (
+    DEFAULT_HOOK_POINT,
+    IMPORTED,
+    NOT_YET,
+    Automation,
+    NewAutomation,
+)
 from nexus.skills import folder
 
-_NOT_YET = "not yet: "
 _POINTS = frozenset(point.name for point in HOOK_POINTS)
 
 
@@ -88,10 +94,10 @@ def _load_hook(home: Home, write: Write, hook: Hook, event: str) -> None:
     versions: list[Automation] = write(partial(automations.versions, name=name))
     if standing is None and not versions:
         _register_hook(home, write, hook, name, event, problem)
-    elif standing is not None and (standing.disabled_reason or "").startswith(_NOT_YET) and problem is None:
+    elif standing is not None and (standing.disabled_reason or "").startswith(NOT_YET) and problem is None:
         write(partial(automations.enable, automation_id=standing.id))
     elif standing is not None and standing.status == "active" and problem is not None:
-        write(partial(automations.disable, automation_id=standing.id, reason=_NOT_YET + problem))
+        write(partial(automations.disable, automation_id=standing.id, reason=NOT_YET + problem))
 
 
 def _register_hook(home: Home, write: Write, hook: Hook, name: str, event: str, problem: str | None) -> None:
@@ -102,10 +108,18 @@ def _register_hook(home: Home, write: Write, hook: Hook, name: str, event: str, 
         script_hash=found and found.hash,
         hook_point=event if event in _POINTS else DEFAULT_HOOK_POINT,
         description=hook.description,
-        disabled_reason=None if problem is None else _NOT_YET + problem,
+        disabled_reason=_reason(home, hook, problem),
         **hook.settings,
     )
     registration.register(home, write, new)
+
+
+def _reason(home: Home, hook: Hook, problem: str | None) -> str | None:
+    """Why a hook that is registered for the first time does not run; None where it does."""
+    listing = quarantine.imported_hooks(home)
+    if listing.is_file() and hook.folder.name in listing.read_text(encoding="utf-8").splitlines():
+        return IMPORTED
+    return None if problem is None else NOT_YET + problem
 
 
 def _adopt(home: Home, write: Write, row: Automation) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 from nexus.config import LedgersConfig
 from nexus.errors import CareError
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import attach, events, files, staging
+from nexus.ledgers import attach, events, files, quarantine, staging
 from nexus.ledgers.backup import verification
 from nexus.ledgers.backup.copy import Progress
 from nexus.ledgers.backup.manifest import Manifest
 from nexus.ledgers.connection import connect
 from nexus.ledgers.failures import translated
+from nexus.ledgers.quarantine import Held
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,12 +24,22 @@ class Restored:
 
     manifest: Manifest
     kept: Path | None
+    held: tuple[Held, ...]
+    """What waits for the owner's approval."""
 
 
 def restore(
-    source: Path, home: Home, *, replace: bool = False, progress: Progress = lambda done, total: None
+    source: Path,
+    home: Home,
+    *,
+    replace: bool = False,
+    trust: bool = False,
+    progress: Progress = lambda done, total: None,
 ) -> Restored:
-    """Make a home's content what a backup holds. What was there is kept, and needs `replace`."""
+    """Make a home's content what a backup holds. What was there is kept, and needs `replace`.
+
+    Without `trust`, what could run arrives switched off.
+    """
     if staging.occupied(home) and not replace:
         raise CareError(
             f"There is something at {home.root} already",
@@ -40,10 +51,11 @@ def restore(
     with staging.staged(home) as place:
         _lay(source, manifest, place, progress)
         _check_again(place, manifest)
+        held = () if trust else quarantine.hold(place)
         _announce(place, manifest)
         kept = staging.move_in(place, home)
         attach.ensure(home)
-    return Restored(manifest=manifest, kept=kept)
+    return Restored(manifest=manifest, kept=kept, held=held)
 
 
 def _lay(source: Path, manifest: Manifest, place: Home, progress: Progress) -> None:

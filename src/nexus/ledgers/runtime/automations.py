@@ -15,6 +15,10 @@ from nexus.ledgers.text import storable
 
 CircuitState = Literal["closed", "open", "half_open"]
 DEFAULT_HOOK_POINT = "runAutomations"
+NOT_YET = "not yet: "
+"""How the reason begins of one that is enabled by itself once what it needs is there."""
+IMPORTED = "imported: waits for approval"
+"""The reason of one that came with an import and that nobody has approved."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

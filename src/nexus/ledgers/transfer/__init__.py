@@ -2,7 +2,7 @@
 
 from nexus.ledgers.transfer.export import Exported, write
 from nexus.ledgers.transfer.format import Tally
-from nexus.ledgers.transfer.intake import read
+from nexus.ledgers.transfer.intake import Imported, read
 from nexus.ledgers.transfer.streams import reading, writing
 
-__all__ = ["Exported", "Tally", "read", "reading", "write", "writing"]
+__all__ = ["Exported", "Imported", "Tally", "read", "reading", "write", "writing"]

@@ -7,12 +7,14 @@ below a home, no line that does not say what it is.
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
 from nexus.errors import CareError
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import attach, files, migrate, staging
+from nexus.ledgers import attach, files, migrate, quarantine, staging
+from nexus.ledgers.quarantine import Held
 from nexus.ledgers.transfer import values
 from nexus.ledgers.transfer.format import Header, Progress, Tally, bad_line, blocks
 from nexus.ledgers.transfer.loader import loading
@@ -24,8 +26,21 @@ _LONGEST_LINE_BYTES = 2 * 1024 * 1024 * 1024
 _END = b'{"end":'
 
 
-def read(stream: BinaryIO, home: Home, progress: Progress = lambda lines: None) -> Tally:
-    """Make a new home of an open file, line by line and in constant memory."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Imported:
+    """What was read, and what of it waits for the owner's approval."""
+
+    tally: Tally
+    held: tuple[Held, ...]
+
+
+def read(
+    stream: BinaryIO, home: Home, progress: Progress = lambda lines: None, *, trust: bool = False
+) -> Imported:
+    """Make a new home of an open file, line by line and in constant memory.
+
+    Without `trust`, what could run arrives switched off.
+    """
     if staging.occupied(home):
         raise CareError(
             f"There is something at {home.root} already",
@@ -40,9 +55,10 @@ def read(stream: BinaryIO, home: Home, progress: Progress = lambda lines: None) 
         place.create()
         for name in LEDGERS:
             migrate.create(place.ledger(name), name)
+        held = () if trust else quarantine.hold(place)
         staging.move_in(place, home)
         attach.ensure(home)
-    return tally
+    return Imported(tally=tally, held=held)
 
 
 def _fill(place: Home, tally: Tally, lines: Iterator[bytes], progress: Progress) -> None:

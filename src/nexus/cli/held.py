@@ -1,0 +1,61 @@
+"""What an import or a restore switched off: shown, and approved by the owner."""
+
+import tomllib
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+import click
+import tomlkit
+
+from nexus.cli import init_settings
+from nexus.cli.place import counted
+from nexus.errors import ConfigError, NexusError
+from nexus.home import Home
+from nexus.ledgers import quarantine
+from nexus.ledgers.quarantine import Held
+
+TRUST: Final = "Enable the automations, hooks and settings in it. Only for a file that you made yourself."
+
+
+def print_held(held: Iterable[Held]) -> None:
+    """Say what arrived switched off, and how to switch it on."""
+    items = list(held)
+    if not items:
+        return
+    click.echo(f"Disabled until you approve: {counted(len(items), 'item')}.")
+    for each in items:
+        click.echo(f"  {each}")
+    click.echo("Review them, then run `nexus automations approve`.")
+
+
+def waiting_settings(home: Home) -> dict[str, dict[str, Any]]:
+    """The imported settings that wait for approval, by section."""
+    file = quarantine.imported_settings(home)
+    if not file.is_file():
+        return {}
+    return cast("dict[str, dict[str, Any]]", tomllib.loads(file.read_text(encoding="utf-8")))
+
+
+def approve_settings(home: Home) -> int:
+    """Write the imported settings to config.toml; returns how many there were."""
+    waiting = waiting_settings(home)
+    text = home.config_file.read_text(encoding="utf-8")
+    document = cast("dict[str, Any]", tomlkit.parse(text))
+    wanted = tomllib.loads(text)
+    for section, table in waiting.items():
+        for place in (document, wanted):
+            place.setdefault(section, {}).update(table)
+    approved = tomlkit.dumps(cast("Any", document))
+    if tomllib.loads(approved) != wanted:
+        file = quarantine.imported_settings(home)
+        raise ConfigError("config.toml can't be edited automatically", hint=f"Copy the settings from {file}.")
+    init_settings.write(home.config_file, approved)
+    quarantine.imported_settings(home).unlink(missing_ok=True)
+    return sum(map(len, waiting.values()))
+
+
+def unheld(name: str) -> NexusError:
+    """The error for a name that waits for no approval."""
+    return NexusError(
+        f"`{name}` isn't waiting for approval", hint="`nexus automations approve` lists what is."
+    )
