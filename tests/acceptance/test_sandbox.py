@@ -6,6 +6,7 @@ A trick must do no harm where the sandbox fails: it aims only at what its test m
 import asyncio
 import contextlib
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -239,6 +240,64 @@ async def test_the_program_has_no_capability_and_cannot_gain_one(place: Place) -
     assert "out" not in lines
 
 
+# Each gives `old` or a file `new` the mode in `m`; `call` is the C library's `syscall`.
+SETTING_IDS = {
+    "chmod": "os.chmod('old', m)",
+    "fchmod": "os.fchmod(os.open('old', os.O_RDONLY), m)",
+    "fchmodat": "os.chmod('old', m, dir_fd=os.open('.', os.O_RDONLY))",
+    "fchmodat2": "call(452, -100, b'old', m, 0)",
+    "open": "call(2, b'new', os.O_CREAT | os.O_WRONLY, m)",
+    "openat": "os.open('new', os.O_CREAT | os.O_WRONLY, m)",
+    "nameless": (
+        "fd = os.open('.', os.O_TMPFILE | os.O_WRONLY, m)\n"
+        "os.link(f'/proc/self/fd/{fd}', 'new', src_dir_fd=0, follow_symlinks=True)"
+    ),
+    "openat2": (
+        "how = struct.pack('QQQ', os.O_CREAT | os.O_WRONLY, m, 0)\ncall(437, -100, b'new', how, len(how))"
+    ),
+    "creat": "call(85, b'new', m)",
+    "mknod": "call(133, b'new', stat.S_IFREG | m, 0)",
+    "mknodat": "os.mknod('new', stat.S_IFREG | m)",
+    "copy": "shutil.copyfile('/bin/true', 'new'); subprocess.run(['chmod', oct(m)[2:], 'new'])",
+}
+
+
+TRY_EACH = """
+import ctypes, os, shutil, stat, struct, subprocess, traceback
+call = ctypes.CDLL(None).syscall
+top = os.getcwd()
+os.umask(0)
+for name, way in WAYS.items():
+    for m in (0o755, 0o4755, 0o2755, 0o6755):
+        os.mkdir(f"{top}/{name}-{m:o}")
+        os.chdir(f"{top}/{name}-{m:o}")
+        open("old", "w").close()
+        try:
+            exec(way)
+        except OSError:
+            traceback.print_exc()
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="calls are made by their numbers")
+async def test_no_setuid_or_setgid_program_can_be_left_behind(place: Place) -> None:
+    done = await place.python(f"WAYS = {SETTING_IDS!r}\n{TRY_EACH}")
+
+    assert done.exit_code == 0, done.stderr
+    modes = {path: path.lstat().st_mode for path in place.writable.glob("*-*/*")}
+    assert [str(path) for path, mode in modes.items() if mode & 0o6000] == []
+    ordinary = {path.parent.name for path, mode in modes.items() if mode & 0o7777 == 0o755}
+    assert {f"{name}-755" for name in SETTING_IDS} - {"openat2-755"} <= ordinary, done.stderr
+
+
+async def test_grants_are_mounted_without_setuid_programs_and_devices(place: Place) -> None:
+    done = await place.bash("cat /proc/self/mountinfo")
+
+    options = {line.split()[4]: line.split()[5].split(",") for line in done.stdout.decode().splitlines()}
+    for path in (place.writable, place.readonly):
+        assert {"nosuid", "nodev"} <= set(options[str(path)])
+
+
 async def test_no_sandbox_and_so_no_new_privileges_can_be_made_inside(place: Place) -> None:
     done = await place.bash("bwrap --unshare-user --ro-bind / / true")
 
@@ -437,12 +496,14 @@ async def test_memory_that_belongs_to_no_process_cannot_be_had(place: Place) -> 
     done = await place.bash(
         "head -c 1G /dev/zero > /tmp/big; head -c 1G /dev/zero > /dev/shm/big;"
         "stat -c %s /tmp/big /dev/shm/big;"
-        "python3 -c 'import os; os.memfd_create(\"big\")'; ipcmk -M 1000000; touch /dev/new /new",
+        "python3 -c 'import os; os.memfd_create(\"big\")'; touch /dev/new /new;"
+        "for kind in '-M 1000000' '-Q' '-S 10'; do ipcmk $kind; done",
         temporary_bytes=8 * MIB,
     )
 
     assert [int(size) <= 8 * MIB for size in done.stdout.split()] == [True, True]
     assert b"PermissionError" in done.stderr
+    assert done.stderr.count(b"ipcmk: create") == done.stderr.count(b"failed: Operation not permitted") == 3
     assert done.stderr.count(b"No space left") == 2
     assert done.stderr.count(b"Read-only file system") == 2
 

@@ -51,7 +51,7 @@ set -- "$1" "$2" "$3" $devices
 new=$folder$3
 trap 'rm -f -- "$new"' EXIT
 cat > "$new"
-[ ! -e "$file" ] || chmod --reference="$file" -- "$new"
+[ ! -e "$file" ] || chmod "$(printf %o $((0$(stat -c %a -- "$file") & 0777)))" -- "$new"
 [ -z "$2" ] || [ "$(sha256sum < "$file")" = "$2  -" ] || exit {_CHANGED}
 mv -fT -- "$new" "$file"
 trap - EXIT
