@@ -49,6 +49,7 @@ class Broker:
         self._tools = {tool.name: tool for tool in tools}
         self._apart: set[str] = set()
         self._parts = Parts(
+            home=home,
             config=config,
             models=models,
             streams=streams,

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from nexus import secrets
 from nexus.answer import Response, Result
 from nexus.broker.agent import loop
 from nexus.broker.agent import messages as stored_messages
@@ -24,6 +26,7 @@ from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import Config
 from nexus.context import AssembledContext, history
 from nexus.errors import AgentError, LedgerBusyError, NexusError, ToolError
+from nexus.home import Home
 from nexus.ledgers.agents import tool_calls, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
@@ -69,12 +72,19 @@ class Hooks:
 class Parts:
     """What every run of a home uses."""
 
+    home: Home
     config: Config
     models: Models
     streams: Streams
     tools: Mapping[str, Tool]
     hooks: Hooks
     workers: Dispatcher
+
+    def secrets(self) -> list[str]:
+        """What no tool result may show. Waits for the disk: call it on a thread."""
+        with suppress(OSError, UnicodeDecodeError):
+            return [self.home.token_file.read_text(encoding="utf-8").strip()]
+        return []
 
 
 class AgentRun:
@@ -269,7 +279,12 @@ class AgentRun:
             session_label=context.session_label,
             key=journal.key(call_id),
         )
-        return await tool.call(arguments, _tool_context(access, call, self._parts.workers, context))
+        known = await asyncio.to_thread(self._parts.secrets)
+        given = _tool_context(self._parts.home, access, call, self._parts.workers, context)
+        try:
+            return secrets.redact(await tool.call(arguments, given), known)
+        except ToolError as error:
+            raise ToolError(secrets.redact(error.message, known), hint=error.hint) from None
 
     async def _ended(
         self,
@@ -327,7 +342,9 @@ def _limits(config: Config, request: Request, context: AssembledContext) -> Limi
     )
 
 
-def _tool_context(access: Access, call: Call, workers: Dispatcher, asked: AssembledContext) -> Context:
+def _tool_context(
+    home: Home, access: Access, call: Call, workers: Dispatcher, asked: AssembledContext
+) -> Context:
     grants = tuple(
         SandboxGrant(path=Path(grant.path), writable=grant.writable) for grant in access.directories
     )
@@ -336,7 +353,9 @@ def _tool_context(access: Access, call: Call, workers: Dispatcher, asked: Assemb
     limits = (
         SandboxLimits() if asked.tool_timeout_ms is None else SandboxLimits(timeout_ms=asked.tool_timeout_ms)
     )
-    sandbox = Sandbox(grants=grants, network=access.network, limits=limits)
+    # The home holds the token and the keys of the owner: what a tool may see of it is granted by name.
+    hidden = (home.root.resolve(),)
+    sandbox = Sandbox(grants=grants, hidden=hidden, network=access.network, limits=limits)
     return Context(sandbox=sandbox, directory=first, call=call, workers=workers)
 
 

@@ -118,6 +118,7 @@ def _configuration(home: Home) -> Iterator[Finding]:
     else:
         yield Finding(check="config", level="ok", message="config.toml can be read")
         yield from _models(loaded)
+        yield from permission_checks.grants(home, loaded)
         yield from permission_checks.secret_files(loaded)
         yield from reach_checks.examine(home, loaded)
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from nexus.cli.findings import Finding
 from nexus.config import Config
+from nexus.errors import ConfigError
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE, Home
+from nexus.pipeline.access import directory
 
 
 def closed(home: Home) -> Iterator[Finding]:
@@ -45,6 +47,24 @@ def examine(home: Home) -> Iterator[Finding]:
         )
     if not wrong and not foreign:
         yield Finding(check="permissions", level="ok", message="Only you can read it")
+
+
+def grants(home: Home, loaded: Config) -> Iterator[Finding]:
+    """Directories granted to agents that hold the home."""
+    root = home.root.resolve()
+    for text in loaded.tools.directories:
+        try:
+            place = Path(directory(text).path).resolve()
+        except ConfigError as error:
+            yield Finding(check="grants", level="error", message=error.message, remedy=error.hint)
+            continue
+        if root.is_relative_to(place):
+            yield Finding(
+                check="grants",
+                level="warning",
+                message=f"`{text}` in [tools] directories holds the home; agents see {root} empty",
+                remedy="Grant only the directories in it that agents need.",
+            )
 
 
 def secret_files(loaded: Config) -> Iterator[Finding]:

@@ -61,6 +61,8 @@ class Spec:
     """Everything about a sandbox that is decided before it starts."""
 
     grants: tuple[Grant, ...]
+    hidden: tuple[Path, ...]
+    """Directories that a grant above them does not show; a grant below them does."""
     network: bool
     temporary_bytes: int
     environment: Mapping[str, str]
@@ -102,8 +104,16 @@ def prepared(spec: Spec, status: int, block: int) -> Generator[tuple[int, list[i
                 for path, text in _FILES.items()
                 for part in ("--file", str(keep(_data(text.encode()))), path)
             ),
-            *(part for grant in _ordered(spec.grants) for part in _mount(grant, keep(_open(grant.path)))),
-            *("--remount-ro", "/"),
+            *(
+                part
+                for place in _ordered(spec)
+                for part in (
+                    _mount(place, keep(_open(place.path)))
+                    if isinstance(place, Grant)
+                    else ("--tmpfs", str(place))
+                )
+            ),
+            *(part for place in (*_covered(spec), Path("/")) for part in ("--remount-ro", str(place))),
             *("--chdir", str(spec.directory)),
             *("--seccomp", str(keep(_data(seccomp.program())))),
             *("--json-status-fd", str(status), "--block-fd", str(block)),
@@ -181,9 +191,18 @@ def _root(spec: Spec) -> Iterator[str]:
     yield from ("--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--dir", "/run")  # noqa: S108
 
 
-def _ordered(grants: tuple[Grant, ...]) -> list[Grant]:
-    """Outer directories first, so that a grant inside another one says the last word."""
-    return sorted(grants, key=lambda grant: len(grant.path.parts))
+def _ordered(spec: Spec) -> list[Grant | Path]:
+    """Outer directories first, so that a grant inside another one says the last word.
+
+    A hidden directory comes after a grant of itself: granting it whole shows nothing of it.
+    """
+    places: list[Grant | Path] = [*spec.grants, *_covered(spec)]
+    return sorted(places, key=lambda place: len((place.path if isinstance(place, Grant) else place).parts))
+
+
+def _covered(spec: Spec) -> list[Path]:
+    """The hidden directories that a grant would show."""
+    return [place for place in spec.hidden if any(place.is_relative_to(grant.path) for grant in spec.grants)]
 
 
 def _mount(grant: Grant, descriptor: int) -> tuple[str, str, str]:

@@ -47,10 +47,12 @@ class Outcome:
 class Sandbox:
     """What a principal may touch. Each run gets a root, a /tmp and processes of its own.
 
-    `network` shares the host's network whole: its loopback too.
+    `network` shares the host's network whole: its loopback too. Directories in `hidden` are empty inside
+    grants that hold them; name them by paths without symbolic links.
     """
 
     grants: tuple[Grant, ...] = ()
+    hidden: tuple[Path, ...] = ()
     network: bool = False
     limits: Limits = field(default_factory=Limits)
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -68,6 +70,7 @@ class Sandbox:
         limits = limits or self.limits
         spec = bubblewrap.Spec(
             grants=self.grants,
+            hidden=self.hidden,
             network=self.network,
             temporary_bytes=limits.temporary_bytes,
             environment={**_ENVIRONMENT, **self.environment},
