@@ -74,6 +74,7 @@ async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:
 async def _embed(home: Home, settings: config.Config) -> None:
     from nexus.ledgers import Ledgers
     from nexus.memory.embedding import Vectors, embed_new, opener
+    from nexus.memory.succession import derive
 
     async with Ledgers(home, settings.ledgers) as ledgers:
         try:
@@ -82,4 +83,6 @@ async def _embed(home: Home, settings: config.Config) -> None:
             click.echo(f"No vectors were made: {error.message}. {error.hint}", err=True)
             return
         with steps_shown("Making vectors") as told:
-            await embed_new(ledgers, Vectors(ledgers.embeddings, embedder), lambda made: told(made, 0))
+            vectors = Vectors(ledgers.embeddings, embedder)
+            await embed_new(ledgers, vectors, lambda made: told(made, 0))
+            await derive(ledgers, vectors)

@@ -24,6 +24,7 @@ for _command in (
     memory_merges.reject,
     memory_views.stats,
     memory_scripts.embeddings,
+    memory_scripts.successions,
     memory_scripts.search,
     memory_scripts.write,
 ):

@@ -1,4 +1,4 @@
-"""`nexus memory write`, `search` and `embeddings`: the scripts without a running home, and embedding."""
+"""`nexus memory write`, `search`, `embeddings` and `successions`: scripts, and data derived from the log."""
 
 import asyncio
 import json
@@ -70,6 +70,36 @@ def embeddings(ctx: click.Context, check: bool, as_json: bool) -> None:
         _print(picture)
 
 
+@click.command()
+@click.option("--rebuild", is_flag=True, help="Discard the derived links and derive them again from the log.")
+@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.pass_context
+def successions(ctx: click.Context, rebuild: bool, as_json: bool) -> None:
+    """Show how many facts were replaced by newer ones, after bringing the links up to date."""
+    home, config = opened_home(ctx)
+    picture = asyncio.run(_successions(home, config, rebuild=rebuild))
+    if as_json:
+        click.echo(json.dumps(picture, indent=2))
+        return
+    replaced = counted(picture["stated"] + picture["judged"], "fact")
+    click.echo(f"{replaced} replaced: {picture['stated']} as stated, {picture['judged']} as judged.")
+
+
+async def _successions(home: "Home", config: "Config", *, rebuild: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from nexus.ledgers import Ledgers
+    from nexus.memory import succession
+    from nexus.memory.embedding import embed_new, opened
+
+    async with Ledgers(home, config.ledgers) as ledgers:
+        vectors = await opened(ledgers, config.memory)
+        await embed_new(ledgers, vectors)
+        derive = succession.rebuild if rebuild else succession.derive
+        changed = await derive(ledgers, vectors)
+        return {**asdict(await succession.state(ledgers, vectors.embedder.model_id)), "changed": changed}
+
+
 def _answer(ctx: click.Context, asked: "Callable[[Commands], Awaitable[dict[str, Any]]]") -> None:
     home, config = opened_home(ctx)
     try:
@@ -98,11 +128,13 @@ async def _recall(ledgers: "Ledgers", config: "Config") -> "Recall":
     from nexus.memory.embedding import embed_new, opened
     from nexus.memory.recall import Recall
     from nexus.memory.recall.reranker import installed_reranker
+    from nexus.memory.succession import derive
 
     vectors: Vectors | None = None
     try:
         vectors = await opened(ledgers, config.memory)
         await embed_new(ledgers, vectors)
+        await derive(ledgers, vectors)
     except ModelFileError as error:
         click.echo(f"Searching by words alone: {error.message}", err=True)
     return Recall(ledgers, vectors, reranker=await asyncio.to_thread(installed_reranker))

@@ -202,7 +202,7 @@ def _print_log(found: list[dict[str, Any]]) -> None:
         [
             (
                 fact["at"][:10],
-                fact["fact"],
+                _observation(fact),
                 fact["relation_type"],
                 f"{fact['confidence']:.2f}",
                 fact["source_type"],
@@ -211,6 +211,13 @@ def _print_log(found: list[dict[str, Any]]) -> None:
             for fact in found
         ],
     )
+
+
+def _observation(fact: dict[str, Any]) -> str:
+    successor = fact["replaced_by"]
+    if successor is None:
+        return fact["fact"]
+    return f'{fact["fact"]} [replaced by "{successor["fact"]}" on {successor["at"][:10]}]'
 
 
 def _origin(fact: dict[str, Any]) -> str:

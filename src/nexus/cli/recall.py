@@ -16,6 +16,7 @@ from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Vectors, embed_new, opened
 from nexus.memory.recall import Answer, Budget, Query, Recall, kinds
 from nexus.memory.recall.reranker import installed_reranker
+from nexus.memory.succession import derive
 
 # The program has just started and nothing is warm; a person waits longer than an agent may.
 _DEADLINE_MS: Final = 10_000
@@ -77,6 +78,7 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answe
         try:
             vectors = await opened(ledgers, settings.memory)
             await embed_new(ledgers, vectors)
+            await derive(ledgers, vectors)
             await vectors.mirror.refresh()
         except ModelFileError as error:
             notes.append(f"Searching by words alone: {error.message}. {error.hint}")

@@ -17,6 +17,7 @@ _ARMS: Final = {
     "temporal": "time",
     "graph": "ties",
     "causal": "cause",
+    "succession": "replacement",
 }
 
 
@@ -38,6 +39,12 @@ def _show_result(place: int, result: Result, *, explain: bool) -> None:
     head = f"{place:>3}.  {item.at[:10]}  "
     shown = textwrap.shorten(f"{kind}{who}{text}", 300, placeholder=" …")
     click.echo(textwrap.fill(shown, _WIDTH, initial_indent=head, subsequent_indent=_INDENT))
+    if item.replaced_by:
+        by = item.replaced_by
+        note = textwrap.shorten(
+            f'Replaced by "{" ".join(by.text.split())}" on {by.at[:10]}.', 300, placeholder=" …"
+        )
+        click.echo(textwrap.fill(note, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT))
     if explain:
         for label, words in _why(result):
             lines = textwrap.wrap(words, _WIDTH - len(_INDENT) - 10)

@@ -29,6 +29,7 @@ class AppendFact(Step):
     fact: NewFact
     entities: tuple[str, ...]
     caused_by: tuple[str, ...]
+    replaces: tuple[str, ...]
     extracted: str | None
     source_id: str | None = None
     target_id: str | None = None
@@ -37,7 +38,10 @@ class AppendFact(Step):
     @property
     def needs(self) -> list[tuple[str, str]]:
         episode = self.fact.source_episode_id
-        return [*([("episode", episode)] if episode else []), *(("fact", cause) for cause in self.caused_by)]
+        return [
+            *([("episode", episode)] if episode else []),
+            *(("fact", id_) for id_ in (*self.caused_by, *self.replaces)),
+        ]
 
     @property
     def makes(self) -> list[tuple[str, str]]:
@@ -65,13 +69,14 @@ class AppendFact(Step):
                 sql.queries("memory")["link_fact_entity"],
                 [(self.id, each, "mentioned") for each in self.linked],
             )
-        for cause in self.caused_by:
+        causes = [*((id_, "caused") for id_ in self.caused_by), *((id_, "replaced") for id_ in self.replaces)]
+        for cause, relation in causes:
             _link(
                 connection,
                 ids.new("cau"),
                 cause,
                 self.id,
-                "caused",
+                relation,
                 1.0,
                 recorded.source_episode_id,
                 scope.now,
@@ -170,6 +175,7 @@ def _parse(arguments: Arguments, *, source: str | None, type_: str | None) -> Ap
         fact=fact,
         entities=arguments.texts("entities"),
         caused_by=arguments.texts("caused_by"),
+        replaces=arguments.texts("replaces"),
         extracted=arguments.text("extracted_fact"),
     )
 

@@ -5,12 +5,14 @@ Everything here reads, and gives plain values that can be printed or written as 
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import apsw
 
 from nexus.errors import MissingError
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.memory import successors
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
 from nexus.memory.normalisation import normalised
@@ -179,7 +181,11 @@ async def _told(ledgers: Ledgers, found: Iterable[tuple[Any, ...]]) -> list[dict
     wanted = json.dumps([fact["source_event_id"] for fact in told if fact["source_event_id"]])
     query = sql.queries("events")["origins"]
     origins = {row[0]: row for row in await ledgers.events.read(lambda c: rows(c, query, (wanted,)))}
+    facts_told = [fact["id"] for fact in told]
+    replaced = await ledgers.memory.read(lambda c: successors(c, facts_told))
     for fact in told:
+        successor = replaced.get(fact["id"])
+        fact["replaced_by"] = asdict(successor) if successor else None
         fact["source_name"] = names.get(fact["source_entity_id"], (None, None))[1]
         fact["target_name"] = names.get(fact["target_entity_id"], (None, None))[1]
         origin = origins.get(fact["source_event_id"])

@@ -90,6 +90,7 @@ def _plain(result: Result) -> dict[str, Any]:
         "source_event_id": item.source_event_id,
         "entity_ids": list(item.entity_ids),
         "stale_since": item.stale_since,
+        "replaced_by": asdict(item.replaced_by) if item.replaced_by else None,
         "found_by": sorted(reasons.arms),
         "matched_words": list(reasons.matched_words),
         "matched_names": list(reasons.matched_names),

@@ -91,7 +91,10 @@ def _text(answer: Answer) -> str:
 def _line(result: Result) -> str:
     item = result.item
     notes = [item.kind.replace("_", " "), item.id, item.at[:10]]
-    if item.stale_since:
+    if item.replaced_by:
+        by = item.replaced_by
+        notes.append(f'replaced on {by.at[:10]} by {by.id}: "{" ".join(by.text.split())}"')
+    elif item.stale_since:
         notes.append(f"stale since {item.stale_since[:10]}")
     if item.confidence < 1:
         notes.append(f"confidence {item.confidence:.1f}")

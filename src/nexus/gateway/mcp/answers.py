@@ -13,6 +13,17 @@ class Tie(BaseModel):
     relation: str = Field(description="caused, enabled, prevented, …")
 
 
+class Replacement(BaseModel):
+    """The fact that replaced another one."""
+
+    id: str
+    text: str
+    at: str = Field(description="Since when it holds, in UTC.")
+
+
+_REPLACED_BY = Field(default=None, description="The fact that replaced it. What it says no longer holds.")
+
+
 class Memory(BaseModel):
     """Something that is remembered, with where it comes from."""
 
@@ -26,6 +37,7 @@ class Memory(BaseModel):
     stale_since: str | None = Field(default=None, description="Newer facts touch it since then.")
     caused_by: list[Tie] = Field(default_factory=list[Tie], description="What led to it.")
     leads_to: list[Tie] = Field(default_factory=list[Tie], description="What it led to.")
+    replaced_by: Replacement | None = _REPLACED_BY
     relevance: float = Field(description="From 0 to 1: how likely it is to be of use.")
 
 
@@ -91,6 +103,7 @@ class Observation(BaseModel):
     how_known: str = Field(description="self_disclosed, mentioned, observed or inferred.")
     said_by: str | None = None
     source_event_id: str | None = None
+    replaced_by: Replacement | None = _REPLACED_BY
 
 
 class Timeline(BaseModel):

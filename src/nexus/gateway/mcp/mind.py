@@ -18,6 +18,7 @@ from nexus.gateway.mcp.answers import (
     Recalled,
     Reflection,
     Remembered,
+    Replacement,
     Source,
     Tie,
     Timeline,
@@ -199,12 +200,14 @@ def _memory(result: Result) -> Memory:
         stale_since=item.stale_since,
         caused_by=[Tie(**asdict(link)) for link in item.caused_by],
         leads_to=[Tie(**asdict(link)) for link in item.leads_to],
+        replaced_by=Replacement(**asdict(item.replaced_by)) if item.replaced_by else None,
         relevance=round(result.probability, 3),
     )
 
 
 def _observation(fact: dict[str, Any]) -> Observation:
     said: dict[str, Any] = fact["said"] or {}
+    by: dict[str, Any] | None = fact["replaced_by"]
     return Observation(
         id=fact["id"],
         at=fact["at"],
@@ -216,6 +219,7 @@ def _observation(fact: dict[str, Any]) -> Observation:
         how_known=fact["source_type"],
         said_by=said.get("sender"),
         source_event_id=fact["source_event_id"],
+        replaced_by=Replacement(id=by["id"], text=by["fact"], at=by["at"]) if by else None,
     )
 
 

@@ -8,6 +8,7 @@ from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Said
 from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page, position
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.memory import Successor, successors
 from nexus.ledgers.text import match_all, words
 
 _SOURCE_CHARACTERS = 400
@@ -35,6 +36,8 @@ class Fact:
     target_name: str | None
     said: Said | None
     """The message that it came from."""
+    replaced_by: Successor | None
+    """The fact that replaced it."""
 
 
 _STORED = columns(Fact, before="source_name")
@@ -65,12 +68,15 @@ async def told(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
     known = await names.entities(ledgers, ends)
     sources = sorted({row["source_event_id"] for row in found if row["source_event_id"]})
     said = {each.id: each for each in await events.said(ledgers, sources, _SOURCE_CHARACTERS)}
+    recorded = [row["id"] for row in found]
+    replaced = await ledgers.memory.read(lambda c: successors(c, recorded))
     return [
         Fact(
             **row,
             source_name=known.get(row["source_entity_id"] or ""),
             target_name=known.get(row["target_entity_id"] or ""),
             said=said.get(row["source_event_id"] or ""),
+            replaced_by=replaced.get(row["id"]),
         )
         for row in found
     ]

@@ -32,6 +32,27 @@ class NewFact:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Successor:
+    """The fact that replaced another one, since when it holds, and how that is known."""
+
+    id: str
+    fact: str
+    at: str
+    confidence: float
+    basis: str  # stated or judged
+
+
+def successors(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, Successor]:
+    """What replaced which of the given facts."""
+    rows = connection.execute(sql.queries("memory")["successors"], (json.dumps(list(fact_ids)),))
+    found = cast("Iterable[tuple[str, str, str, str, float, str]]", rows)
+    return {
+        old: Successor(id=id_, fact=fact, at=at, confidence=confidence, basis=basis)
+        for old, id_, fact, at, confidence, basis in found
+    }
+
+
 def append_facts(
     connection: apsw.Connection, facts: Iterable[NewFact], now: clock.Clock = clock.now
 ) -> list[str]:

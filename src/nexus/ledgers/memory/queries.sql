@@ -155,6 +155,11 @@ FROM facts WHERE seq IN (
   SELECT rowid FROM facts_fts WHERE facts_fts MATCH :match AND rowid < :before ORDER BY rowid DESC LIMIT :limit)
 ORDER BY seq DESC
 
+-- name: successors
+SELECT old_fact_id, facts.id, fact, coalesce(as_of, valid_at), succession.confidence, basis
+FROM fact_successions AS succession JOIN facts ON facts.id = new_fact_id
+WHERE old_fact_id IN (SELECT value FROM json_each(?))
+
 -- name: facts_from_event
 SELECT id, fact, source_entity_id FROM facts WHERE source_event_id = ? ORDER BY seq LIMIT 50
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from nexus.engine import Context, Jobs, Retry
 from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
+from nexus.memory import succession
 from nexus.memory.embedding.backlog import Backlog, backlog
 from nexus.memory.embedding.embedder import Embedder
 from nexus.memory.embedding.job import Pass, Thread
@@ -124,6 +125,7 @@ class Background:
                 await meanwhile
         self._careful = False
         await vectors.serve()
+        await succession.derive(self._ledgers, vectors, thread=thread)
         return made
 
     async def _keep_serving(self) -> None:

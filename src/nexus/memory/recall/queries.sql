@@ -142,9 +142,11 @@ WITH wanted (id) AS (SELECT value FROM json_each(:ids)), known (id, source_event
     AND (:threads IS NULL OR thread_id IN (SELECT value FROM json_each(:threads)))
     AND (:channels IS NULL OR channel IN (SELECT value FROM json_each(:channels)))
   UNION ALL
-  SELECT id, NULL, created_at FROM analysis_runs WHERE id IN (SELECT id FROM wanted)
+  SELECT id, NULL, (SELECT at FROM conclusion_dates WHERE conclusion_dates.id = analysis_runs.id)
+  FROM analysis_runs WHERE id IN (SELECT id FROM wanted)
   UNION ALL
-  SELECT id, NULL, created_at FROM mental_models WHERE id IN (SELECT id FROM wanted)
+  SELECT id, NULL, (SELECT at FROM conclusion_dates WHERE conclusion_dates.id = mental_models.id)
+  FROM mental_models WHERE id IN (SELECT id FROM wanted)
 )
 SELECT id, source_event_id FROM known
 WHERE (:after IS NULL OR at >= :after) AND (:before IS NULL OR at < :before)
@@ -362,11 +364,13 @@ LEFT JOIN facts AS n ON n.id = l.new_fact_id
 WHERE f.id IN (SELECT value FROM json_each(:ids))
 
 -- name: summaries
-SELECT 'observation', id, content, created_at, confidence, stale_at, subject_entity_id
+-- A conclusion is as old as the newest of its evidence, whenever it was drawn.
+SELECT 'observation', id, content, (SELECT at FROM conclusion_dates WHERE conclusion_dates.id = o.id), confidence, stale_at, subject_entity_id
 FROM observations AS o WHERE id IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM analysis_runs AS n WHERE n.previous_version_id = o.id)
 UNION ALL
-SELECT 'mental_model', id, name || ': ' || content, created_at, 1.0, stale_at, subject_entity_id
+SELECT 'mental_model', id, name || ': ' || content,
+       (SELECT at FROM conclusion_dates WHERE conclusion_dates.id = m.id), 1.0, stale_at, subject_entity_id
 FROM mental_models AS m WHERE id IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
 UNION ALL

@@ -1,0 +1,114 @@
+"""Recall shows what replaced a fact, and dates conclusions by their evidence."""
+
+from datetime import UTC, datetime
+
+from nexus import ids
+from nexus.ledgers import Ledgers, memory
+from nexus.memory import views
+from nexus.memory.embedding import Vectors, embed_new
+from nexus.memory.operations import Memory
+from nexus.memory.provenance import Provenance
+from nexus.memory.recall import Query, Recall, Visibility
+from nexus.memory.succession import derive
+from unit.memory.recall.homes import ANN, LONG_MS, NOW, WordHashes, know_people, learn, run, say
+
+OLD = "Ann's dentist is Dr Moser in the Rosengasse"
+NEW = "Ann's dentist is now Dr Frick in the Bahnhofstrasse"
+
+
+def fact(text: str, month: int, event: str | None = None) -> memory.NewFact:
+    return memory.NewFact(
+        id=ids.new("fact"),
+        fact=text,
+        source_entity_id=ANN,
+        as_of=datetime(2026, month, 1, tzinfo=UTC),
+        source_event_id=event,
+    )
+
+
+async def ready(opened: Ledgers, visible: Visibility | None = None) -> Recall:
+    vectors = Vectors(opened.embeddings, WordHashes())
+    await embed_new(opened, vectors)
+    await derive(opened, vectors)
+    return Recall(opened, vectors, now=lambda: NOW, visible=visible or Visibility())
+
+
+async def test_the_successor_comes_first_though_only_the_replaced_fact_fits_the_words(
+    opened: Ledgers,
+) -> None:
+    await know_people(opened)
+    old, new = await learn(opened, fact(OLD, 1), fact(NEW, 6))
+    recall = await ready(opened)
+    query = Query(text="Is Dr Moser in the Rosengasse my dentist?", deadline_ms=LONG_MS, unjudged=True)
+    found = {result.item.id: result.item for result in (await recall.find(query)).results}
+    assert [id_ for id_ in found if id_ in (old, new)] == [new, old]
+    by = found[old].replaced_by
+    assert by is not None
+    assert (by.id, by.text, by.at[:10]) == (new, NEW, "2026-06-01")
+    assert found[old].stale_since == by.at
+    assert found[new].replaced_by is None
+
+
+async def test_a_successor_is_not_told_to_who_may_not_see_it(opened: Ledgers) -> None:
+    await know_people(opened)
+    (shared,) = await say(opened, "one", ("Ann", "My dentist is Dr Moser."), channel="shared")
+    (private,) = await say(opened, "two", ("Ann", "My dentist is now Dr Frick."), channel="private")
+    old, new = await learn(opened, fact(OLD, 1, shared), fact(NEW, 6, private))
+    query = Query(text="Who is Ann's dentist?", deadline_ms=LONG_MS, unjudged=True)
+    seen = await (await ready(opened, Visibility(channels=frozenset({"shared"})))).find(query)
+    items = {result.item.id: result.item for result in seen.results}
+    assert new not in items
+    assert items[old].replaced_by is None
+    everything = await (await ready(opened)).find(query)
+    assert next(r.item for r in everything.results if r.item.id == old).replaced_by is not None
+
+
+async def test_the_timeline_and_the_list_of_facts_show_what_replaced_a_fact(opened: Ledgers) -> None:
+    await know_people(opened)
+    old, new = await learn(opened, fact(OLD, 1), fact(NEW, 6))
+    await ready(opened)
+    for listed in (await views.timeline(opened, "Ann Keller"), await views.facts(opened)):
+        replaced = {each["id"]: each["replaced_by"] for each in listed}
+        assert replaced[new] is None
+        assert replaced[old] is not None
+        assert (replaced[old]["id"], replaced[old]["basis"]) == (new, "judged")
+
+
+async def test_a_writer_may_state_what_a_fact_replaces(opened: Ledgers) -> None:
+    await know_people(opened)
+    (old,) = await learn(opened, fact("Ann likes tea", 1))
+    given = {"fact": "Ann has taken to coffee", "about": "Ann Keller", "replaces": [old]}
+    made = await Memory(opened).run("fact", given, Provenance(actor="test"))
+    assert await opened.memory.read(lambda c: memory.successors(c, [old])) == {
+        old: memory.Successor(
+            id=made["id"],
+            fact="Ann has taken to coffee",
+            at=(await views.facts(opened))[-1]["at"],
+            confidence=1.0,
+            basis="stated",
+        )
+    }
+
+
+async def test_a_conclusion_is_as_old_as_its_newest_evidence(opened: Ledgers) -> None:
+    await know_people(opened)
+    early, late = await learn(opened, fact("Ann grows zucchini", 2), fact("Ann grows basil", 4))
+    await run(
+        opened,
+        "memory",
+        "INSERT INTO analysis_runs (id, type_id, subject_entity_id, content, created_at)"
+        f" VALUES ('obs_1', 'observation', '{ANN}', 'Ann grows vegetables', '2026-10-01T00:00:00.000Z')",
+        f"INSERT INTO observation_facts VALUES ('obs_1', '{early}'), ('obs_1', '{late}')",
+        "INSERT INTO mental_models (id, name, subject_entity_id, content, created_at)"
+        f" VALUES ('mod_1', 'Ann', '{ANN}', 'Ann is a gardener', '2026-10-02T00:00:00.000Z')",
+        "INSERT INTO mental_model_sources VALUES ('mod_1', 'observation', 'obs_1')",
+    )
+    recall = await ready(opened)
+    assert [item.at[:10] for item in await recall.known(["obs_1", "mod_1"])] == ["2026-04-01", "2026-04-01"]
+    before = Query(
+        text="What does Ann grow?",
+        deadline_ms=LONG_MS,
+        unjudged=True,
+        time_before=datetime(2026, 5, 1, tzinfo=UTC),
+    )
+    assert "obs_1" in {result.item.id for result in (await recall.find(before)).results}
