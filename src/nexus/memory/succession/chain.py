@@ -7,8 +7,9 @@ from typing import Final
 from nexus.memory.succession.judge import Judge
 from nexus.memory.succession.pairs import Nearness, Statement, restates
 
-# How near the next best is where there is none.
-_NOBODY: Final = -9.0
+# Being the nearest of a few facts says little: then the lead counts only so far.
+_FEW_RIVALS: Final = 8
+_LEAD_AMONG_FEW: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +66,11 @@ def nearness(
     ]
     # One that says the same as it doesn't speak against it.
     nearest = sorted(rivals, key=lambda rival: -closeness[rival.id])
-    best = next((closeness[rival.id] for rival in nearest if not _same(rival, other)), _NOBODY)
+    lead = next((own - closeness[rival.id] for rival in nearest if not _same(rival, other)), _LEAD_AMONG_FEW)
+    if len(rivals) < _FEW_RIVALS:
+        lead = min(lead, _LEAD_AMONG_FEW)
     rank = 1 + sum(closeness[rival.id] > own for rival in rivals)
-    return Nearness(closeness=own, rank=rank, margin=own - best)
+    return Nearness(closeness=own, rank=rank, margin=lead)
 
 
 def _overtakes(
