@@ -139,6 +139,7 @@ class Invoker:
             directory=workspace_dir or self._home.root,
             timeout_ms=round(timeout_ms),
             memory_bytes=self._settings.memory_mib * 1024**2,
+            variables=checked.variables(context.automation.config),
         )
         ended = await self._host.run(job, Calls(context))
         return Ended(

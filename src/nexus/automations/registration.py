@@ -66,6 +66,7 @@ def check(new: NewAutomation) -> None:
     hook_points.get(new.hook_point)
     triggers.check(new.triggers)
     timing.check(new)
+    checked.variables(new.config)
     if new.self_improvement and new.workspace_dir is None:
         raise AutomationError(
             "An automation improves itself in its workspace, and this one has none", hint="Add `--workspace`."

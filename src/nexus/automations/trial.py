@@ -22,7 +22,7 @@ from nexus.automations.context import AutomationContext, NoServices, Run, Servic
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.occasion import Occasion
 from nexus.automations.registry import Entry
-from nexus.automations.scripts import child, script
+from nexus.automations.scripts import checked, child, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls
@@ -176,6 +176,7 @@ async def _shut_in(code: Script, context: AutomationContext, folder: Path, timeo
             directory=found.home if found else folder,
             timeout_ms=timeout_ms,
             memory_bytes=1024**3,
+            variables=checked.variables(context.automation.config),
             within=_sandbox(folder),
         )
         ended = await host.run(job, Calls(context))

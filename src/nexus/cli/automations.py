@@ -60,6 +60,9 @@ def automations() -> None:
 @click.option(
     "--config", "config_json", metavar="JSON", help="Its own settings, as a JSON object; others stay."
 )
+@click.option(
+    "--env", "variables", multiple=True, metavar="NAME", help="A variable that it needs. May be repeated."
+)
 @_json
 @click.pass_context
 def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: Any) -> None:
@@ -468,6 +471,8 @@ def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]
         changes["triggers"] = _triggers(options["trigger"])
     if options["config_json"] is not None:
         changes["config"] = _config(options["config_json"])
+    if options["variables"]:
+        changes["config"] = {**changes.get("config", {}), checked.VARIABLES: list(options["variables"])}
     return changes
 
 

@@ -1,6 +1,8 @@
 """Registering: versions, what is refused, going back, and what is loaded at startup."""
 
 import asyncio
+import importlib.util
+import py_compile
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -123,6 +125,25 @@ async def test_a_handler_may_use_what_lies_beside_it_and_an_edit_of_that_is_noti
     assert (await stage.fire()).enrich == {"v": 7}
     (folder / "beside.py").write_text("VALUE = 8\n")
     assert not (await stage.fire()).enrich
+
+
+async def test_bytecode_beside_a_handler_never_runs(stage: Stage, tmp_path: Path) -> None:
+    handler = "from beside import VALUE\ndef run(ctx):\n    return {'enrich': {'v': VALUE}}\n"
+    folder = _hook(stage.home, "greet", "events: runAutomations", handler)
+    (folder / "beside.py").write_text("VALUE = 7\n")
+    await _loaded(stage.ledgers)
+    (tmp_path / "planted.py").write_text("VALUE = 'planted'\n")
+    planted = Path(importlib.util.cache_from_source(str(folder / "beside.py")))
+    py_compile.compile(
+        str(tmp_path / "planted.py"),
+        cfile=str(planted),
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
+
+    assert (await stage.fire()).enrich == {"v": 7}
+    planted.unlink()
+    assert (await stage.fire()).enrich == {"v": 7}
+    assert not planted.exists()
 
 
 async def test_a_folder_of_several_events_becomes_several_rows(stage: Stage) -> None:

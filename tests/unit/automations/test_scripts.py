@@ -47,6 +47,28 @@ async def test_an_error_is_told_with_the_scripts_own_lines(stage: Stage) -> None
     assert "raise KeyError('tin')" in (row.output or "")
 
 
+async def test_a_script_gets_only_the_variables_that_its_registration_names(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "WEATHER_KEY", "AWS_SECRET"):
+        monkeypatch.setenv(name, f"value of {name}")
+    source = (
+        "import os, subprocess\n"
+        "def run(ctx):\n"
+        "    seen = [dict(os.environ), subprocess.check_output('env', text=True)]\n"
+        "    seen.append(open('/proc/self/environ').read())\n"
+        "    told = [name for name in ('ANTHROPIC_API_KEY', 'WEATHER_KEY', 'AWS_SECRET')"
+        " if name in str(seen)]\n"
+        "    return {'enrich': {ctx.automation.name: told, 'path': os.environ['PATH']}}\n"
+    )
+    await stage.script("plain", source)
+    await stage.script("weather", source, config={"environment": ["WEATHER_KEY", "NOT_SET"]})
+
+    seen = (await stage.fire()).enrich
+
+    assert seen == {"plain": [], "weather": ["WEATHER_KEY"], "path": os.environ["PATH"]}
+
+
 MISBEHAVING = {
     "loops": ("while True:\n        pass", "timeout", "not done after"),
     "sleeps": ("import time\n    time.sleep(3600)", "timeout", "not done after"),

@@ -36,6 +36,11 @@ class Hook:
     requires: dict[str, Any] = field(default_factory=dict[str, Any])
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    @property
+    def variables(self) -> list[str]:
+        """The variables of the environment that it needs."""
+        return _texts(self.requires.get("env"))
+
     def problem(self, event: str) -> str | None:
         """Why it cannot run at an event; None where it can."""
         if event not in {point.name for point in hook_points.HOOK_POINTS}:
@@ -45,7 +50,7 @@ class Hook:
         for program in _texts(self.requires.get("bins")):
             if shutil.which(program) is None:
                 return f"it needs the program `{program}`"
-        for variable in _texts(self.requires.get("env")):
+        for variable in self.variables:
             if not os.environ.get(variable):
                 return f"it needs the variable {variable}"
         return None

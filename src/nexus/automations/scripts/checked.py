@@ -1,13 +1,17 @@
 """Where a registered script lies, and that it is what was registered."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 from nexus.automations.scripts import script
 from nexus.automations.scripts.script import Script
-from nexus.errors import ScriptChangedError, ScriptError
+from nexus.errors import AutomationError, ScriptChangedError, ScriptError
 from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
 
+VARIABLES = "environment"
+"""The setting of an automation that names variables of the environment for its script."""
 IN_PROCESS = "python:"
 """How a script path begins that names code of an installed package."""
 
@@ -23,6 +27,16 @@ def place(home: Home, recorded: str) -> Path:
         if parts[index - 1 : index + 1] == ("state", "hooks"):
             return hooks.joinpath(*parts[index + 1 :])
     return path
+
+
+def variables(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The variables of the environment that a registration names in its settings."""
+    named = config.get(VARIABLES, [])
+    if not isinstance(named, list | tuple) or not all(isinstance(each, str) for each in cast("Any", named)):
+        raise AutomationError(
+            f"`{VARIABLES}` must be a list of names of variables", hint="Use `--env NAME`, once for each."
+        )
+    return tuple(cast("Sequence[str]", named))
 
 
 def read(home: Home, automation: Automation) -> Script:

@@ -15,6 +15,14 @@ import time
 import traceback
 import types
 from datetime import timedelta
+from importlib.abc import PathEntryFinder
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+)
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -145,7 +153,7 @@ def load(source: str, path: Path, folder: str | None) -> Handler:
     module = types.ModuleType(f"nexus_automation_{path.stem}")
     module.__file__ = str(path)
     if folder is not None:
-        sys.path.append(folder)
+        _import_from(Path(folder))
     # So that a traceback shows the line as it was run, whatever lies on the disk by now.
     linecache.cache[str(path)] = (len(source), None, source.splitlines(keepends=True), str(path))
     sys.modules[module.__name__] = module
@@ -154,6 +162,28 @@ def load(source: str, path: Path, folder: str | None) -> Handler:
     if not callable(handler):
         raise ScriptError(f"{path.name} has no function `{ENTRY}(ctx)`")
     return cast("Handler", handler)
+
+
+class _Uncached(SourceFileLoader):
+    """Compiles a module's source. Bytecode beside it is not part of the registered hash, so never runs."""
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def _import_from(folder: Path) -> None:
+    """Let a script import what lies beside it."""
+    finder = FileFinder.path_hook((ExtensionFileLoader, EXTENSION_SUFFIXES), (_Uncached, SOURCE_SUFFIXES))
+
+    def below(path: str) -> PathEntryFinder:
+        if not Path(path).is_relative_to(folder):
+            raise ImportError(path)
+        return finder(path)
+
+    sys.path_hooks.insert(0, below)
+    sys.path_importer_cache.clear()
+    sys.path.append(str(folder))
 
 
 def context(given: dict[str, Any], services: Any) -> AutomationContext:

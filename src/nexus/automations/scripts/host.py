@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,17 @@ ALONE = "nexus.automations.scripts.alone"
 End = asyncio.Future[tuple[int, bool]]
 """How a process ended: its exit code, or the signal that ended it and True."""
 
+# What programs need to run as usual. Keys of providers and everything else must be named in a registration.
+_PASSED = frozenset(
+    {
+        *("HOME", "LOGNAME", "SHELL", "USER", "PATH", "TMPDIR"),
+        *("LANG", "LANGUAGE", "TERM", "TZ"),
+        *("LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+        *("NEXUS_HOME", "NEXUS_MODELS"),
+    }
+)
+# Neither write bytecode nor import from the working directory.
+_PYTHON = (sys.executable, "-B", "-P")
 _MOST_LINE_BYTES = 1024 * 1024
 _MOST_OUTPUT_BYTES = 1024 * 1024
 _KEPT_OUTPUT_BYTES = 16 * 1024
@@ -54,6 +65,8 @@ class Job:
     directory: Path
     timeout_ms: int
     memory_bytes: int
+    variables: tuple[str, ...] = ()
+    """Variables of the environment that it gets beside the ordinary ones."""
     within: tuple[str, ...] = ()
     """A program, with its arguments, that is to run it: a sandbox."""
 
@@ -62,7 +75,14 @@ class Job:
         """What is to be started; None where the zygote's own child runs the script."""
         if self.script.source is None:
             return [*self.within, str(self.script.path)]
-        return [*self.within, sys.executable, "-m", ALONE] if self.within else None
+        return [*self.within, *_PYTHON, "-m", ALONE] if self.within else None
+
+
+def environment(named: Iterable[str] = ()) -> dict[str, str]:
+    """What a script gets of this process's environment: the ordinary variables and those that are named."""
+    passed = _PASSED | set(named)
+    kept = {name: os.environ[name] for name in os.environ if name in passed or name.startswith("LC_")}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Host:
@@ -121,9 +141,10 @@ class _Zygote:
         ours.setblocking(False)
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "nexus.automations.scripts.zygote", str(theirs.fileno())),
+                *(*_PYTHON, "-m", "nexus.automations.scripts.zygote", str(theirs.fileno())),
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
+                env=environment(),
                 start_new_session=True,
             )
         except BaseException:
@@ -156,6 +177,7 @@ class _Zygote:
             "run": number,
             "program": job.program,
             "directory": str(job.directory),
+            "environment": environment(job.variables),
             "memory_bytes": job.memory_bytes,
             "cpu_seconds": job.timeout_ms // 1000 + 2,
         }

@@ -99,6 +99,8 @@ class Zygote:
             _prctl(_DEATH_SIGNAL, signal.SIGKILL)
             _prctl(_SUBREAPER, 1)
             _limit(asked)
+            os.environ.clear()
+            os.environ.update(asked["environment"])
             with suppress(OSError):
                 os.chdir(asked["directory"])
             child.run(asked["program"], *pipes)
