@@ -9,12 +9,13 @@ import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from nexus.errors import SecretError
 
 _SECRET_NAME = re.compile(r"(authorization|api[-_]?key|token|secret|password|cookie)$", re.IGNORECASE)
 _KINDS = ("env:", "file:", "keyring:")
+_QUERY_SECRETS = frozenset({"key", "auth", "sig", "signature", "code", "pass", "pwd"})
 _MASK = "[secret]"
 _SERVICE = "nexus"
 # Shorter ones occur in ordinary text, which must not be masked.
@@ -45,6 +46,21 @@ def read(source: str, environ: Mapping[str, str] = os.environ) -> str:
 def is_named(name: str) -> bool:
     """Whether what stands under this name, a header or a variable, must be a secret."""
     return _SECRET_NAME.search(name) is not None
+
+
+def in_url(text: str) -> bool:
+    """Whether a URL carries a secret: a password or token before its host, or in its query."""
+    if "://" not in text:
+        return False
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "@" in text
+    userinfo = parts.netloc.rpartition("@")[0]
+    # A name alone is no secret for a database; to a web server it is often the token.
+    before_host = ":" in userinfo or (bool(userinfo) and parts.scheme in {"http", "https"})
+    names = [name for name, value in parse_qsl(parts.query) if value]
+    return before_host or any(is_named(name) or name.lower() in _QUERY_SECRETS for name in names)
 
 
 def source_in(text: str) -> str:

@@ -75,8 +75,12 @@ def read(
     for key, f in known.items():
         name = variable(section, key)
         if name in environ:
+            # A variable is in no file and no backup, so a database may have its password there.
+            if not environ[name].startswith("postgres"):
+                refuse_credentials(environ[name], name)
             values[key] = _checked(f, _from_text(f, environ[name], name), name)
         elif key in table:
+            refuse_credentials(table[key], f"{file}: [{section}] {key}")
             values[key] = _checked(f, table[key], f"{file}: [{section}] {key}")
     return values
 
@@ -158,6 +162,18 @@ def _checked(f: Field[Any], value: Any, where: str) -> Value:
     if isinstance(value, int | float) and not isinstance(value, bool) and value < f.metadata["least"]:
         raise ConfigError(f"{where} must be at least {f.metadata['least']}, and is {value}")
     return value
+
+
+def refuse_credentials(value: object, where: str) -> None:
+    """Refuse a URL that holds a secret: addresses are shown, logged and backed up."""
+    # The value is not repeated in the message.
+    if not isinstance(value, str) or not secrets.in_url(value):
+        return
+    if value.startswith("postgres"):
+        hint = "Set NEXUS_ENGINE_DATABASE instead, or keep the password in PGPASSWORD or ~/.pgpass."
+    else:
+        hint = 'Send it as a header instead: `api_key = "env:NAME"`, or `headers` with `Bearer env:NAME`.'
+    raise ConfigError(f"{where} must not contain a password or token", hint=hint)
 
 
 def _source(value: Any, where: str) -> str:

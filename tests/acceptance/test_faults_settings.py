@@ -54,8 +54,8 @@ def test_a_port_that_is_taken(home: Home) -> None:
         assert (finding["message"], finding["remedy"]) == (told.message, told.hint)
 
 
-def test_a_postgres_that_is_down(home: Home) -> None:
-    home.config_file.write_text('[engine]\ndatabase = "postgresql://ada:hush@127.0.0.1:1/nexus"\n')
+def test_a_postgres_that_is_down(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXUS_ENGINE_DATABASE", "postgresql://ada:hush@127.0.0.1:1/nexus")
     told = refusal(home.root, "engine", "status")
     assert told.message.startswith(
         "The engine's database at postgresql://ada:***@127.0.0.1:1/nexus does not answer"

@@ -241,3 +241,33 @@ env = { MAX_TOKENS = "100" }
 """
     notes = config.load(_written(tmp_path, text), {}).mcp["notes"]
     assert (notes.headers["Authorization"], notes.env["MAX_TOKENS"]) == ("Bearer env:TOKEN", "100")
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "url"),
+    [
+        ("providers.mine", "base_url", "https://me:hunter2-secret@models.example/v1"),
+        ("providers.mine", "base_url", "https://hunter2-secret@models.example/v1"),
+        ("mcp.notes", "url", "https://notes.example/mcp?token=hunter2-secret"),
+        ("engine", "database", "postgresql://nexus:hunter2-secret@db/nexus"),
+        ("gateway", "otlp_url", "http://localhost:4318/v1/traces?api_key=hunter2-secret"),
+    ],
+)
+def test_a_url_with_a_credential_is_refused_and_not_repeated(
+    tmp_path: Path, section: str, key: str, url: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(f'[{section}]\n{key} = "{url}"\n')
+    with pytest.raises(ConfigError, match="must not contain a password or token") as refused:
+        config.load(file, {})
+    assert "hunter2" not in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_urls_without_a_credential_are_taken(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        '[engine]\ndatabase = "postgresql://nexus@db/nexus"\n[mcp.a]\nurl = "http://a/mcp?page=2"\n'
+    )
+    assert config.load(file, {}).mcp["a"].url == "http://a/mcp?page=2"
+    variable = {"NEXUS_ENGINE_DATABASE": "postgresql://nexus:secret@db/nexus"}
+    assert config.load(file, variable).engine.database == variable["NEXUS_ENGINE_DATABASE"]

@@ -15,6 +15,7 @@ from nexus.cli.init_trial import Failure, tried
 from nexus.cli.terminal import printable
 from nexus.config import Config, ProviderConfig
 from nexus.errors import ModelError, UsageError
+from nexus.settings import refuse_credentials
 
 _SERVER: Final = "server"
 _SCHEMES: Final = ("http://", "https://")
@@ -116,6 +117,7 @@ def _address(wishes: Wishes, asking: Asking, default: str) -> str:
             click.echo("It must begin with http:// or https://.")
             default = url if "://" in url else f"http://{url}"
         url = asking.text("Its address, such as http://localhost:8080/v1", default)
+    refuse_credentials(url, "The address")
     return url
 
 
