@@ -33,7 +33,8 @@ def server(
     keep_alive_s: int,
     headers: bool = True,
     protocol: type[H11Protocol] = H11Protocol,
-    most_connections: int | None = None,
+    most_requests: int | None = None,
+    backlog: int = 2048,
 ) -> uvicorn.Server:
     """A server that is ready for `startup`; with `headers` it says who it is and what time it is."""
     config = uvicorn.Config(
@@ -47,7 +48,8 @@ def server(
         server_header=headers,
         date_header=headers,
         timeout_keep_alive=keep_alive_s,
-        limit_concurrency=most_connections,
+        limit_concurrency=most_requests,
+        backlog=backlog,
     )
     config.load()
     made = uvicorn.Server(config)

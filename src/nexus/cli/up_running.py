@@ -20,7 +20,7 @@ from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.errors import ConfigError, NexusError
-from nexus.gateway.listener import PORT, bound
+from nexus.gateway.listener import PORT, bound, raise_descriptor_limit
 from nexus.gateway.server import Gateway
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
@@ -38,6 +38,7 @@ async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) ->
     stop = _asked_to_stop()
     app = App(home, config, door=True)
     token = home.token()
+    raise_descriptor_limit()
     with (
         Logging(home, lambda text: secrets.redact(app.models.redact(text), [token])),
         bound(config.gateway.host, config.gateway.port) as listening,

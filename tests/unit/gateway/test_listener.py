@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import time
 
 import httpx
@@ -54,3 +55,33 @@ async def test_a_client_that_waits_does_not_keep_the_gateway_from_stopping(
     await asyncio.sleep(0.05)
     assert ("did not end" in caplog.text) is stubborn
     assert stubborn or not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+async def _greet(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def test_silent_connections_make_room_for_one_that_speaks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listener, "_MOST_CONNECTIONS", 5)
+    with bound("127.0.0.1", 0) as listening:
+        async with asyncio.timeout(60), Listener(_greet, listening):
+            host, port = listening.getsockname()[:2]
+            silent = [await asyncio.open_connection(host, port) for _ in range(30)]
+            async with client_of(address(listening), "t") as client:
+                assert (await client.get("/")).status_code == 200
+            # The first ones were closed, long before their time to speak was over.
+            assert await asyncio.gather(*(reader.read() for reader, _ in silent[:20])) == [b""] * 20
+            for _, writer in silent:
+                writer.close()
+    assert caplog.text.count("too many connections") == 1
+
+
+def test_connections_leave_descriptors_for_everything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def limits(kind: int) -> tuple[int, int]:
+        return (1024, 1024)
+
+    monkeypatch.setattr(resource, "getrlimit", limits)
+    assert listener.most_connections() == 512
