@@ -8,7 +8,8 @@ import math
 import os
 import tempfile
 from collections import Counter
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
 
 import conversations as talk
 import numpy as np
@@ -16,9 +17,11 @@ import numpy as np
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Embedder, Vectors
 from nexus.memory.embedding.sources import event_text
+from nexus.memory.languages import detect
 from nexus.memory.recall.words import function_words, tokens
 
 _DEEPEST = 50
+T = TypeVar("T", str, int)
 
 
 class Baseline(Protocol):
@@ -49,12 +52,12 @@ class PlainBM25:
     async def prepare(self, ledgers: Ledgers, vectors: Vectors, conversation: talk.Conversation) -> None:
         self._turns = [turn.id for turn in conversation.turns]
         texts = [Counter(tokens(f"{turn.speaker} {turn.text}")) for turn in conversation.turns]
-        self._index = _BM25(texts)
+        self._index = BM25(texts)
         joined: dict[str, Counter[str]] = {}
         for turn, counted in zip(conversation.turns, texts, strict=True):
             joined.setdefault(turn.session, Counter()).update(counted)
         self._sessions = list(joined)
-        self._session_index = _BM25(list(joined.values()))
+        self._session_index = BM25(list(joined.values()))
 
     async def ask(self, question: str) -> tuple[list[str], list[str]]:
         words = [word for word in dict.fromkeys(tokens(question)) if word not in function_words()]
@@ -94,7 +97,7 @@ class RankFusion:
 
     async def ask(self, question: str) -> tuple[list[str], list[str]]:
         answers = [await part.ask(question) for part in self._parts]
-        return _fused([turns for turns, _ in answers])[:_DEEPEST], _fused([found for _, found in answers])
+        return fused([turns for turns, _ in answers])[:_DEEPEST], fused([found for _, found in answers])
 
 
 class Mem0:
@@ -146,8 +149,19 @@ class _Same:
         return [self.embed(text) for text in texts]
 
 
-class _BM25:
-    """BM25 as in the textbook: k1 = 1.2, b = 0.75."""
+class BM25:
+    """BM25 as in the textbook: k1 = 1.2, b = 0.75, stop words of the text's language dropped."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "BM25":
+        """Index plain texts, each stemmed by the rules of its own language."""
+        return cls([Counter(tokens(text, detect(text))) for text in texts])
+
+    def ask(self, question: str) -> list[int]:
+        """The rows that share words with a question, best first."""
+        language = detect(question)
+        empty = function_words(language)
+        return self.best([word for word in dict.fromkeys(tokens(question, language)) if word not in empty])
 
     def __init__(self, texts: list[Counter[str]]) -> None:
         self._lengths = np.array([sum(text.values()) for text in texts], float)
@@ -169,8 +183,9 @@ class _BM25:
         return [int(i) for i in np.argsort(-scores, kind="stable") if scores[i] > 0]
 
 
-def _fused(lists: list[list[str]]) -> list[str]:
-    scores: dict[str, float] = {}
+def fused(lists: Sequence[Sequence[T]]) -> list[T]:
+    """Reciprocal rank fusion (k = 60)."""
+    scores: dict[T, float] = {}
     for found in lists:
         for rank, id_ in enumerate(found, start=1):
             scores[id_] = scores.get(id_, 0.0) + 1 / (60 + rank)

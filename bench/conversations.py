@@ -21,7 +21,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.memory.embedding import Vectors, embed_new
 
-DATA_SETS = ("locomo", "beam-100k", "beam-500k")
+DATA_SETS = ("locomo", "beam-100k", "beam-500k", "realtalk")
 _CHANNEL = "bench"
 
 

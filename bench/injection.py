@@ -36,13 +36,10 @@ Half = Literal["tuning", "held out"]
 _DEADLINE_MS = 60_000
 # When the beliefs are asked about: after the last of them was written.
 _NOW = clock.parse("2026-10-08T00:00:00Z")
-_ANSWERABLE = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
-_CURVE = {f"{value:.2f}": replace(LIMITS, answerable=value) for value in _ANSWERABLE}
-_GAPS = {f"{value:.2f}": replace(LIMITS, gap=value) for value in (0.0, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 9.0)}
+_NEEDS = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_CURVE = {f"{value:.2f}": replace(LIMITS, need=value) for value in _NEEDS}
 _READING = """\
-What is held out here and what is not: the two thresholds were chosen on LoCoMo's tuning half (the lowest of
-the listed ones with more than 0.90 silence, then a gap that leaves two or three items), after tables of
-both halves had been seen; recall's weights were learned on the same tuning half. PrecisionMemBench has no
+Nothing was learned from LoCoMo: weights and threshold come from authored lives. PrecisionMemBench has no
 held-out part: finding things by alias and through a slip, and leaving out what was replaced, were written
 with all of its cases in view, as general rules without a word of theirs, and every belief is loaded with
 the aliases that the benchmark gives it. Its halves only show that the figure does not hang on a few cases.
@@ -50,8 +47,7 @@ the aliases that the benchmark gives it. Its halves only show that the figure do
 _VARIANTS: dict[str, Limits] = {
     "chosen": LIMITS,
     "names alone do not lead in": replace(LIMITS, few=0),
-    **{f"answerable {name}": limits for name, limits in _CURVE.items()},
-    **{f"gap {name}": limits for name, limits in _GAPS.items()},
+    **{f"need {name}": limits for name, limits in _CURVE.items()},
 }
 
 
@@ -236,7 +232,7 @@ def plot(fared: Fared, file: Path) -> None:
     library: Any = importlib.import_module("matplotlib.pyplot")
     figure, axes = library.subplots(figsize=(6, 4.5))
     for half in ("tuning", "held out"):
-        points = [fared[f"answerable {name}", half] for name in _CURVE]
+        points = [fared[f"need {name}", half] for name in _CURVE]
         axes.plot([p.silence for p in points], [p.hit for p in points], marker="o", label=half)
     axes.axvline(0.9, linestyle=":", color="grey")
     axes.axhline(0.65, linestyle=":", color="grey")

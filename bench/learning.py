@@ -1,14 +1,15 @@
-"""Learn recall's weights from the tuning half of the benchmark's conversations.
+"""Learn recall's weights from data that may ship: authored lives, FriendsQA and QMSum.
 
-Collects the features of every candidate with recall's own code, learns small ranking trees
-(lightgbm), a logistic relevance and the weights of threads, and writes weights.json. Nothing of the
-other half is looked at.
+    python bench/learning.py bench/lives/train/* [--talk DATA/friendsqa DATA/qmsum] --cache CACHE [--write]
 
-    python bench/learning.py DATA --cache CACHE --write src/nexus/memory/recall/weights.json
+Collects the features of every candidate with recall's own code, then learns a weighted sum for each kind of
+thing (listwise: the evidence above the rest), how likely a result answers (logistic), and from which
+probability a result is marked strong. With --leave-one-out, each life is measured with what was learned from
+the others. Benchmarks such as LoCoMo, BEAM and REALTALK are never read.
 """
 
 # The libraries that only this measurement needs are not installed for the type check.
-# pyright: reportMissingImports=false, reportUnknownVariableType=false
+# pyright: reportMissingImports=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 
 import argparse
@@ -16,186 +17,550 @@ import asyncio
 import json
 import pickle
 import sys
-from dataclasses import dataclass
+import tempfile
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import conversations as talk
+import life_data
 import numpy as np
 from numpy.typing import NDArray
-from rich.progress import Progress
-from setting import embedder_from
+from report import progress
+from setting import embedder_for
 
-from nexus.memory.embedding import Embedder, Vectors
+from nexus import clock, ledgers
+from nexus.config import LedgersConfig
+from nexus.home import Home
+from nexus.ledgers import Ledgers
+from nexus.memory.embedding import Embedder, Vectors, embed_new
 from nexus.memory.recall import Query, Recall, features
-from nexus.memory.recall.item import Budget
+from nexus.memory.recall.deadline import Deadline
+from nexus.memory.recall.order import Found
+from nexus.memory.recall.ranker import LIKE
+from nexus.memory.recall.reranker import Reranker, installed_reranker
 
 Floats = NDArray[np.float64]
 
-# Rows of pure context never reach the trees; what stays out of them is measured against no answer.
-_LEFT_OUT: frozenset[str] = frozenset()
-_TREES = {
-    "objective": "lambdarank",
-    "learning_rate": 0.05,
-    "num_leaves": 8,
-    "min_data_in_leaf": 60,
-    "feature_fraction": 0.5,
-    "bagging_fraction": 0.7,
-    "bagging_freq": 1,
-    "lambda_l2": 5.0,
-    "lambdarank_truncation_level": 20,
-    "verbose": -1,
-    "num_threads": 1,
-    "seed": 7,
-    "deterministic": True,
+WEIGHTS = Path(__file__).parents[1] / "src/nexus/memory/recall/weights.json"
+KINDS = ("fact", "event")
+# The same for every candidate of a question, so they order nothing.
+_CONSTANT = frozenset({"names", "has_window"})
+_DECAY = 2e-3
+_NEAREST, _WORDED = 50, 15
+_RERANKED = 16
+# Lives that the reranker was fine-tuned on say nothing about how sure it may be.
+_SEEN_BY_RERANKER = frozenset({"marcus"})
+_DEADLINE_MS = 60_000
+_STRENGTH = {
+    "words": ("cover", "turn_cover", "word_rel", "about_name", "about_role", "q_terms"),
+    "meaning": (
+        "cosine",
+        "gist",
+        "cosine_gap",
+        "cover",
+        "turn_cover",
+        "word_rel",
+        "about_name",
+        "about_role",
+        "about_other",
+        "q_terms",
+    ),
 }
-_ROUNDS = 250
-# Features that mean the same in a small home and in a large one, for every question.
-_WORDS = ("cover", "turn_cover", "exchange_cover", "named")
-_MEANING = ("cosine", "gist")
+_STRENGTH["reranked"] = (*_STRENGTH["meaning"], "fit")
+# What tells that a task needs something, or a question to an agent: for injection.
+_NEED = (
+    "cosine",
+    "gist",
+    "cosine_gap",
+    "gist_gap",
+    "cover",
+    "word_rel",
+    "about_name",
+    "about_role",
+    "about_owner",
+    "about_other",
+    "of_kin",
+    "constrains",
+    "reaches",
+    "q_terms",
+    "q_first_person",
+    "score_gap",
+)
+_MOST_NOISE = 0.45
+_SILENT = 0.93
+_MOST_TOLD = 6
+_TASK_WEIGHT = 3.0
+_MOST_NEAR, _MOST_FAR = 0.25, 0.03
+_MOST_MEETINGS = 25
 
 
 @dataclass(slots=True)
 class Example:
-    """One question's candidates: features, which of them are evidence, and their threads."""
+    """One question's candidates: their features, which of them are evidence, and what the reranker says."""
 
-    data_set: str
-    conversation: str
-    category: str
+    group: str
+    kind: str
     names: list[str]
     matrix: NDArray[np.float32]
-    relevant: NDArray[np.int8]
-    thread_ids: list[str]
+    like: list[str]
+    relevant: NDArray[np.bool_]
     evidence: int
-    evidence_threads: frozenset[str]
+    texts: list[str]
+    question: str
+    language: str
+    answerable: bool
+    fine: NDArray[np.bool_] | None = None  # of a task: what may be shown
+    fits: Floats | None = None
+
+    def rows(self, kind: str) -> NDArray[np.int64]:
+        return np.flatnonzero(np.array([own == kind for own in self.like]))
 
 
-async def collect(
-    data_set: str, conversation: talk.Conversation, cache: Path, embedder: Embedder, budget: Budget
-) -> list[Example]:
-    """Ask every question and keep what the ranker would see."""
+def _example(
+    found: Found, group: str, row: life_data.Row, relevant: Sequence[bool], evidence: int
+) -> Example:
+    rows = np.flatnonzero(found.pool.candidate)
+    table = features.table(found.question, found.pool)
+    items = [found.pool.items[int(i)] for i in rows]
+    return Example(
+        group,
+        row["kind"],
+        list(table),
+        np.stack([values[rows] for values in table.values()], axis=1).astype(np.float32),
+        [LIKE[item.kind] for item in items],
+        np.array(relevant, bool),
+        evidence,
+        [item.text for item in items],
+        row["text"],
+        found.question.language,
+        bool(evidence),
+    )
+
+
+@asynccontextmanager
+async def _home(life: life_data.Life, what: life_data.As) -> AsyncGenerator[tuple[Recall, life_data.Filled]]:
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Home(Path(scratch) / "home")
+        home.create()
+        ledgers.create(home)
+        async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
+            filled = await life_data.fill(opened, life, what)
+            vectors = Vectors(opened.embeddings, embedder_for(life.language))
+            await embed_new(opened, vectors)
+            await vectors.mirror.refresh()
+            yield Recall(opened, vectors, now=lambda: clock.parse(life.persona["now"])), filled
+
+
+async def from_life(folder: Path, what: life_data.As) -> list[Example]:
+    """Every question of a life, asked of its home."""
+    life = life_data.read(folder)
     examples: list[Example] = []
-    async with talk.opened(talk.home_of(conversation, cache / data_set)) as ledgers:
-        vectors = Vectors(ledgers.embeddings, embedder)
-        turn_of = await talk.fill(ledgers, conversation, vectors, lambda _: None)
-        session = {turn.id: turn.session for turn in conversation.turns}
-        recall = Recall(ledgers, vectors, now=lambda: conversation.asked_at)
-        for question in conversation.questions:
-            found = await recall.gather(Query(text=question.text, budget=budget, deadline_ms=60_000))
-            rows = np.flatnonzero(found.pool.candidate)
-            table = features.table(found.question, found.pool)
-            turns = [turn_of[found.pool.items[row].id] for row in rows]
-            examples.append(
-                Example(
-                    data_set,
-                    conversation.name,
-                    question.category,
-                    list(table),
-                    np.stack([values[rows] for values in table.values()], axis=1).astype(np.float32),
-                    np.array([turn in question.evidence for turn in turns], np.int8),
-                    [session[turn] for turn in turns],
-                    len(question.evidence),
-                    frozenset(session[turn] for turn in question.evidence),
-                )
-            )
+    async with _home(life, what) as (recall, filled):
+        for question in life.questions:
+            found = await recall.gather(Query(text=question["text"], deadline_ms=_DEADLINE_MS))
+            keys = [
+                filled.keys(item.id)
+                for item, flag in zip(found.pool.items, found.pool.candidate, strict=True)
+                if flag
+            ]
+            evidence = frozenset(question["evidence"])
+            relevant = [bool(k & evidence) for k in keys]
+            examples.append(_example(found, life.name, question, relevant, len(evidence)))
     return examples
 
 
-def learn_trees(examples: list[Example], names: list[str], rounds: int = _ROUNDS, **changes: Any) -> Any:
-    """Ranking trees over the named features."""
-    import lightgbm
+async def from_tasks(folder: Path) -> list[Example]:
+    """Every task of a life, as injection asks for it."""
+    life = life_data.read(folder)
+    examples: list[Example] = []
+    async with _home(life, "facts") as (recall, filled):
+        for task in life.tasks:
+            query = Query(text=task["text"], budget="low", deadline_ms=_DEADLINE_MS)
+            found = await recall.gather(query)
+            keys = [
+                filled.keys(item.id)
+                for item, flag in zip(found.pool.items, found.pool.candidate, strict=True)
+                if flag
+            ]
+            must, fine = frozenset(task["must"]), frozenset([*task["must"], *task["may"]])
+            row = {"kind": f"task {task['kind']}", "text": task["text"]}
+            example = _example(found, life.name, row, [bool(k & must) for k in keys], len(must))
+            example.fine = np.array([bool(k & fine) for k in keys], bool)
+            examples.append(example)
+    return examples
 
-    library: Any = lightgbm
-    columns = [examples[0].names.index(name) for name in names]
-    matrix = np.concatenate([example.matrix[:, columns] for example in examples])
-    relevant = np.concatenate([example.relevant for example in examples])
-    groups = [len(example.relevant) for example in examples]
-    data = library.Dataset(matrix, relevant, group=groups, feature_name=names)
-    return library.train({**_TREES, **changes}, data, rounds)
+
+async def from_talk(folder: Path, cache: Path, embedder: Embedder) -> list[Example]:
+    """Every question of a set of conversations, asked of its own."""
+    examples: list[Example] = []
+    for conversation in talk.read(folder)[:_MOST_MEETINGS]:
+        async with talk.opened(talk.home_of(conversation, cache / folder.name)) as opened:
+            vectors = Vectors(opened.embeddings, embedder)
+            turn_of = await talk.fill(opened, conversation, vectors, lambda _: None)
+            recall = Recall(opened, vectors, now=lambda asked_at=conversation.asked_at: asked_at)
+            for question in conversation.questions:
+                found = await recall.gather(Query(text=question.text, deadline_ms=_DEADLINE_MS))
+                turns = [
+                    turn_of.get(item.id)
+                    for item, flag in zip(found.pool.items, found.pool.candidate, strict=True)
+                    if flag
+                ]
+                row = {"kind": question.category, "text": question.text}
+                relevant = [turn in question.evidence for turn in turns]
+                examples.append(_example(found, folder.name, row, relevant, len(question.evidence)))
+    return examples
 
 
-def learn_relevance(examples: list[Example], names: tuple[str, ...]) -> dict[str, Any]:
-    """A probability from features that mean the same for every question."""
-    from sklearn.linear_model import (  # pyright: ignore[reportMissingTypeStubs]  it ships none
-        LogisticRegression,
-    )
+class Order:
+    """A weighted sum for each kind, learned so that evidence stands above the rest of its question."""
 
+    def __init__(self, examples: Sequence[Example]) -> None:
+        self.names = [
+            name for name in examples[0].names if not name.startswith("q_") and name not in _CONSTANT
+        ]
+        columns = [examples[0].names.index(name) for name in self.names]
+        used = [e for e in examples if e.relevant.any() and not e.relevant.all()]
+        values = np.concatenate([e.matrix[:, columns] for e in used]).astype(np.float64)
+        self._scale = np.where(values.std(axis=0) > 1e-6, values.std(axis=0), 1.0)
+        weights = self._learned(used, columns)
+        # A weight is told for the feature as it is.
+        self.weights = {
+            kind: dict(zip(self.names, (weights[i][:-1] / self._scale).tolist(), strict=True))
+            for i, kind in enumerate(KINDS)
+        }
+        self.biases = {kind: float(weights[i][-1]) for i, kind in enumerate(KINDS)}
+
+    def _learned(self, used: Sequence[Example], columns: list[int]) -> list[Floats]:
+        from scipy.optimize import minimize
+
+        width = len(columns) + 1
+        blocks: list[Floats] = []
+        for example in used:
+            block = np.zeros((len(example.relevant), width * len(KINDS)), np.float32)
+            for i, kind in enumerate(KINDS):
+                rows = example.rows(kind)
+                block[rows, i * width : (i + 1) * width - 1] = example.matrix[rows][:, columns] / self._scale
+                block[rows, (i + 1) * width - 1] = 1.0
+            blocks.append(block)
+        matrix, relevant = np.concatenate(blocks), np.concatenate([e.relevant for e in used])
+        starts = np.cumsum([0, *(len(b) for b in blocks)])[:-1]
+        question = np.repeat(np.arange(len(blocks)), [len(b) for b in blocks])
+
+        def loss(weights: Floats) -> tuple[float, Floats]:
+            scores = matrix @ weights
+            every = np.exp(scores - np.maximum.reduceat(scores, starts)[question])
+            right = every * relevant
+            total, hit = np.add.reduceat(every, starts), np.add.reduceat(right, starts) + 1e-12
+            value = -float(np.log(hit / total).mean()) + _DECAY * float(weights @ weights)
+            slope = matrix.T @ (every / total[question] - right / hit[question]) / len(blocks)
+            return value, slope + 2 * _DECAY * weights
+
+        start = np.zeros(width * len(KINDS))
+        result = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 120})
+        learned = cast("Floats", result.x).reshape(len(KINDS), width)
+        return [np.append(row[:-1], row[-1]) for row in learned]
+
+    def scores(self, example: Example) -> Floats:
+        total = np.zeros(len(example.relevant))
+        for kind in KINDS:
+            rows = example.rows(kind)
+            weights = np.array([self.weights[kind][name] for name in self.names])
+            columns = [example.names.index(name) for name in self.names]
+            total[rows] = example.matrix[rows][:, columns] @ weights + self.biases[kind]
+        return total
+
+
+def fit_weight(examples: Sequence[Example], scores: Sequence[Floats]) -> float:
+    """What the reranker's log-odds weigh beside the scores of the best few: the best of a short list."""
+
+    def hits(weight: float) -> float:
+        total = 0.0
+        for example, own in zip(examples, scores, strict=True):
+            if example.fits is not None and example.answerable:
+                final = combined(example, own, weight)
+                order = np.argsort(-final, kind="stable")[:5]
+                total += float(example.relevant[order].any()) + 0.5 * float(example.relevant[order[0]])
+        return total
+
+    return max((0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0), key=hits)
+
+
+def combined(example: Example, scores: Floats, weight: float) -> Floats:
+    """The scores with the reranker's word, as order.py adds it."""
+    if example.fits is None:
+        return scores
+    read = ~np.isnan(example.fits)
+    missing = float(np.nanmin(example.fits)) if read.any() else 0.0
+    return scores + weight * np.where(read, example.fits, missing)
+
+
+def read_pairs(examples: Iterable[Example], scores: Sequence[Floats], reranker: Reranker | None) -> None:
+    """Let the reranker read the best few of each question that it understands."""
+    for example, own in zip(examples, scores, strict=True):
+        if reranker is None or example.language not in reranker.languages or example.fits is not None:
+            continue
+        best = np.argsort(-own, kind="stable")[:_RERANKED]
+        example.fits = np.full(len(own), np.nan)
+        texts = [example.texts[i] for i in best]
+        example.fits[best] = reranker.fits(example.question, texts, Deadline(_DEADLINE_MS))
+
+
+def strength(examples: Sequence[Example], finals: Sequence[Floats], given: str) -> dict[str, Any]:
+    """The probability that one of the first ten results answers."""
+    from sklearn.linear_model import LogisticRegression
+
+    rows: list[Floats] = []
+    right: list[bool] = []
+    for example, final in zip(examples, finals, strict=True):
+        if given == "reranked" and (example.fits is None or example.group in _SEEN_BY_RERANKER):
+            continue
+        for i in np.argsort(-final, kind="stable")[:10]:
+            if given == "reranked" and np.isnan(cast("Floats", example.fits)[i]):
+                continue
+            rows.append(_strength_row(example, int(i), given))
+            right.append(bool(example.relevant[i]))
     library: Any = LogisticRegression
-    columns = [examples[0].names.index(name) for name in names]
-    matrix = np.concatenate([example.matrix[:, columns] for example in examples]).astype(float)
-    relevant = np.concatenate([example.relevant for example in examples])
-    model = library(C=1.0, max_iter=1000).fit(matrix, relevant)
-    return rounded(names, model)
-
-
-def rounded(names: tuple[str, ...], model: Any) -> dict[str, Any]:
-    """A logistic model as data."""
+    model = library(C=1.0, max_iter=2000).fit(np.array(rows), np.array(right))
+    names = _STRENGTH[given]
     weights = {name: round(float(w), 4) for name, w in zip(names, model.coef_[0], strict=True)}
     return {"weights": weights, "bias": round(float(model.intercept_[0]), 4)}
 
 
-def plain_trees(model: Any) -> list[list[list[float]]]:
-    """Each tree as nodes [feature or -1, threshold or value, left, right]."""
-    result: list[list[list[float]]] = []
-    for tree in model.dump_model()["tree_info"]:
-        nodes: list[list[float]] = []
-        _flatten(tree["tree_structure"], nodes)
-        result.append(nodes)
-    return result
+def _strength_row(example: Example, row: int, given: str) -> Floats:
+    values = [
+        float(cast("Floats", example.fits)[row])
+        if name == "fit"
+        else float(example.matrix[row, example.names.index(name)])
+        for name in _STRENGTH[given]
+    ]
+    return np.array(values)
 
 
-def _flatten(node: dict[str, Any], nodes: list[list[float]]) -> int:
-    at = len(nodes)
-    if "leaf_value" in node:
-        nodes.append([-1, round(node["leaf_value"], 5), 0, 0])
-        return at
-    nodes.append([node["split_feature"], float(f"{node['threshold']:.6g}"), 0, 0])
-    nodes[at][2] = _flatten(node["left_child"], nodes)
-    nodes[at][3] = _flatten(node["right_child"], nodes)
-    return at
+def threshold(
+    examples: Sequence[Example], finals: Sequence[Floats], learned: dict[str, Any], given: str
+) -> tuple[float, float, float, float]:
+    """From which probability results are strong, and the shares of answerable, near and far that are."""
+    weights = np.array(list(learned["weights"].values()))
+    best: dict[str, list[float]] = {"answerable": [], "near": [], "far": []}
+    for example, final in zip(examples, finals, strict=True):
+        if "event" in example.like or example.group in _SEEN_BY_RERANKER:
+            continue
+        if given == "reranked" and example.fits is None:
+            continue
+        order = np.argsort(-final, kind="stable")[:5]
+        chances = [_chance(example, int(i), given, weights, learned["bias"]) for i in order]
+        if example.answerable:
+            own = [c for c, i in zip(chances, order, strict=True) if example.relevant[i]]
+            best["answerable"].append(max(own, default=0.0))
+        elif example.kind in best:
+            best[example.kind].append(max(chances, default=0.0))
+    tried = {
+        limit: [float(np.mean([value >= limit for value in values])) for values in best.values()]
+        for limit in (at / 200 for at in range(1, 160))
+    }
+    # As many right marks as can be had with few wrong ones on near misses and hardly any on the rest.
+    limit = min(at for at, (_, near, far) in tried.items() if near <= _MOST_NEAR and far <= _MOST_FAR)
+    right, near, far = tried[limit]
+    return limit, right, near, far
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What injection would look at for a task or a question: the best forty."""
+
+    example: Example
+    best: NDArray[np.int64]
+    rows: Floats
+
+
+def offered(example: Example, scores: Floats) -> Offered:
+    best = np.argsort(-scores, kind="stable")[:40]
+    columns = [example.names.index(name) for name in _NEED if name != "score_gap"]
+    gap = (scores[best] - scores.max())[:, None]
+    return Offered(example, best, np.hstack([example.matrix[best][:, columns], gap]))
+
+
+def need(examples: Sequence[Example], scores: Sequence[Floats]) -> tuple[dict[str, Any], float]:
+    """How likely a task or a question to an agent needs something, and from which probability it is told.
+
+    Tasks count more than questions; what may be shown for a task is neither right nor wrong.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    looked_at = [offered(example, own) for example, own in zip(examples, scores, strict=True)]
+    rows, right, weights = list[Floats](), list[NDArray[np.bool_]](), list[Floats]()
+    for each in looked_at:
+        relevant = each.example.relevant[each.best]
+        fine = relevant if each.example.fine is None else each.example.fine[each.best]
+        counts = relevant | ~fine
+        rows.append(each.rows[counts])
+        right.append(relevant[counts])
+        task = each.example.kind.startswith("task")
+        weights.append(np.full(int(counts.sum()), _TASK_WEIGHT if task else 1.0))
+    library: Any = LogisticRegression
+    model = library(C=1.0, max_iter=3000)
+    model.fit(np.concatenate(rows), np.concatenate(right), np.concatenate(weights))
+    found = {name: round(float(w), 4) for name, w in zip(_NEED, model.coef_[0], strict=True)}
+    learned = {"weights": found, "bias": round(float(model.intercept_[0]), 4)}
+    limits = [round(0.02 + at / 50, 2) for at in range(44)]
+    tried = {limit: injected(looked_at, learned, limit) for limit in limits}
+    quiet = [at for at, (_, noise, silent, _) in tried.items() if noise <= _MOST_NOISE and silent >= _SILENT]
+    limit = min(quiet, default=limits[-1])
+    for at, (covered, noise, silent, in_context) in tried.items():
+        if at in (0.1, 0.2, 0.3, 0.4, limit):
+            told = (
+                f"covered {covered:.2f}, noise {noise:.2f}, silent {silent:.2f}, in context {in_context:.2f}"
+            )
+            progress(f"need from {at:.2f}: {told}")
+    return learned, limit
+
+
+def injected(
+    looked_at: Sequence[Offered], learned: dict[str, Any], limit: float
+) -> tuple[float, float, float, float]:
+    """What the local rule of injection would do: of tasks and of questions."""
+    weights = np.array(list(learned["weights"].values()))
+    covered, silent, context = list[float](), list[bool](), list[bool]()
+    shown = noise = 0
+    for each in looked_at:
+        chances = 1 / (1 + np.exp(-(each.rows @ weights + learned["bias"])))
+        order = np.argsort(-chances, kind="stable")[:_MOST_TOLD]
+        told = each.best[order[chances[order] >= limit]]
+        example = each.example
+        if example.kind == "task none":
+            silent.append(not len(told))
+        elif example.fine is not None:
+            covered.append(float(example.relevant[told].sum()) / max(1, example.evidence))
+            shown, noise = shown + len(told), noise + int((~example.fine[told]).sum())
+        elif example.answerable:
+            context.append(bool(example.relevant[told].any()))
+    share = noise / max(1, shown)
+    return float(np.mean(covered)), share, float(np.mean(silent)), float(np.mean(context))
+
+
+def _chance(example: Example, row: int, given: str, weights: Floats, bias: float) -> float:
+    if given == "reranked" and np.isnan(cast("Floats", example.fits)[row]):
+        return 0.0
+    return float(1 / (1 + np.exp(-(weights @ _strength_row(example, row, given) + bias))))
+
+
+def hits(examples: Sequence[Example], finals: Sequence[Floats]) -> str:
+    """hit@1 and hit@5 of the questions that have an answer."""
+    first = five = count = 0
+    for example, final in zip(examples, finals, strict=True):
+        if example.answerable:
+            order = np.argsort(-final, kind="stable")
+            first += bool(example.relevant[order[:1]].any())
+            five += bool(example.relevant[order[:5]].any())
+            count += 1
+    return f"{first / count:.3f} / {five / count:.3f} of {count}" if count else "-"
 
 
 async def main() -> None:
     arguments = _arguments()
-    embedder = embedder_from(arguments.model, arguments.model_path)
-    examples: list[Example] = [item for file in arguments.kept for item in pickle.loads(file.read_bytes())]
-    with Progress() as progress:
-        sets: list[str] = [] if arguments.kept else arguments.sets
-        for data_set in sets:
-            found = talk.read(arguments.data / data_set)
-            chosen = [c for c in found if arguments.all or c.name in talk.tuning(found)]
-            for conversation in progress.track(chosen, description=data_set):
-                examples += await collect(data_set, conversation, arguments.cache, embedder, arguments.budget)
+    examples: list[Example] = []
+    tasks: list[Example] = []
+    for file in arguments.kept:
+        kept_examples, kept_tasks = pickle.loads(file.read_bytes())
+        examples, tasks = examples + kept_examples, tasks + kept_tasks
+    for folder in arguments.lives:
+        for what in ("facts", "messages", "both"):
+            examples += await from_life(folder, what)
+        tasks += await from_tasks(folder)
+        progress(f"{folder.name}: {len(examples)} questions so far")
+    for example in tasks:
+        example.group += " tasks"
+    for folder in arguments.talk:
+        examples += await from_talk(folder, arguments.cache, embedder_for("en"))
+        progress(f"{folder.name}: {len(examples)} questions so far")
     if arguments.keep:
-        arguments.keep.write_bytes(pickle.dumps(examples))
+        arguments.keep.write_bytes(pickle.dumps((examples, tasks)))
+    examples, tasks = [trimmed(e) for e in examples], [trimmed(e) for e in tasks]
+    if arguments.leave_one_out:
+        report(examples)
+    data = learn(examples, tasks)
     if arguments.write:
-        write(examples, arguments.write)
+        kept = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+        WEIGHTS.write_text(json.dumps({**kept, **data}, indent=1) + "\n", encoding="utf-8")
 
 
-def write(examples: list[Example], file: Path) -> None:
-    """Learn everything and write it."""
-    names = [name for name in examples[0].names if name not in _LEFT_OUT]
-    model = learn_trees(examples, names)
-    # What is set by hand, and what bench/abstention.py learns, stays as it is.
-    data = json.loads(file.read_text(encoding="utf-8"))
-    data["features"], data["trees"] = names, plain_trees(model)
-    data["by_meaning"]["relevance"] = learn_relevance(examples, (*_WORDS, *_MEANING))
-    data["by_words"]["relevance"] = learn_relevance(examples, _WORDS)
-    file.write_text(json.dumps(data, separators=(",", ":")), encoding="utf-8")
+def trimmed(example: Example) -> Example:
+    """The candidates that compete: the nearest by meaning and by words, and the evidence."""
+    near = np.argsort(-example.matrix[:, example.names.index("cosine")], kind="stable")[:_NEAREST]
+    worded = np.argsort(-example.matrix[:, example.names.index("word_rel")], kind="stable")[:_WORDED]
+    rows = np.unique(np.concatenate([near, worded, np.flatnonzero(example.relevant)]))
+    return replace(
+        example,
+        matrix=example.matrix[rows],
+        like=[example.like[row] for row in rows],
+        relevant=example.relevant[rows],
+        texts=[example.texts[row] for row in rows],
+        fine=None if example.fine is None else example.fine[rows],
+    )
+
+
+def learn(examples: Sequence[Example], tasks: Sequence[Example]) -> dict[str, Any]:
+    """Everything that weights.json holds but what is set by hand."""
+    order = Order(examples)
+    scores = [order.scores(example) for example in examples]
+    progress("learned the order")
+    lives = [i for i, e in enumerate(examples) if e.kind in (*life_data.ANSWERED, *life_data.UNANSWERED)]
+    # What the reranker says of facts is enough to weigh it: it reads slowly.
+    facts = [i for i in lives if "event" not in examples[i].like]
+    read_pairs([examples[i] for i in facts], [scores[i] for i in facts], installed_reranker())
+    fit = fit_weight(examples, scores)
+    finals = [combined(example, own, fit) for example, own in zip(examples, scores, strict=True)]
+    judged, final = [examples[i] for i in lives], [finals[i] for i in lives]
+    data: dict[str, Any] = {
+        "order": {
+            kind: {
+                "weights": {name: round(w, 4) for name, w in order.weights[kind].items() if abs(w) > 5e-5},
+                "bias": round(order.biases[kind], 4),
+            }
+            for kind in KINDS
+        },
+        "fit": fit,
+        "strength": {},
+        "strong": {},
+    }
+    # A third of the questions were asked of homes with facts alone, as tasks are.
+    asked = [e for e in examples if "event" not in e.like and e.kind != "far"]
+    both = [*tasks, *asked]
+    data["need"], data["told"] = need(both, [order.scores(example) for example in both])
+    for given in _STRENGTH:
+        if given == "reranked" and all(e.fits is None for e in judged):
+            continue
+        data["strength"][given] = strength(judged, final, given)
+        limit, *shares = threshold(judged, final, data["strength"][given], given)
+        data["strong"][given] = round(limit, 4)
+        marks = ", ".join(f"{share:.2f}" for share in shares)
+        progress(f"strong by {given} from {limit:.3f}: answerable, near, far {marks}")
+    return data
+
+
+def report(examples: Sequence[Example]) -> None:
+    """What is learned from all but one life, on that life."""
+    groups = list(dict.fromkeys(example.group for example in examples))
+    for group in groups:
+        own = [example for example in examples if example.group == group]
+        order = Order([example for example in examples if example.group != group])
+        progress(f"left out {group}: {hits(own, [order.scores(e) for e in own])}")
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, help="the folder that holds locomo/, beam-100k/, …")
-    parser.add_argument("--cache", type=Path, required=True, help="where homes are kept between runs")
-    parser.add_argument("--sets", nargs="+", default=["locomo", "beam-100k"], choices=talk.DATA_SETS)
-    parser.add_argument("--budget", default="high", choices=("low", "mid", "high"))
-    parser.add_argument("--model", default=None, help="the embedding model's name")
-    parser.add_argument("--model-path", type=Path, default=None, help="the model's file")
-    parser.add_argument("--write", type=Path, help="the weights file to write")
-    parser.add_argument("--keep", type=Path, help="keep the collected features here")
-    parser.add_argument("--kept", type=Path, nargs="+", default=[], help="learn from features kept before")
-    parser.add_argument("--all", action="store_true", help="collect the other half too, to measure on it")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("lives", type=Path, nargs="*", help="folders of lives to learn from")
+    parser.add_argument("--talk", type=Path, nargs="*", default=[], help="folders of conversations")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "nexus-learning")
+    parser.add_argument("--keep", type=Path, help="keep what was collected here")
+    parser.add_argument("--kept", type=Path, nargs="*", default=[], help="learn from what was kept before")
+    parser.add_argument("--leave-one-out", action="store_true", help="learn without each life, and report it")
+    parser.add_argument("--write", action="store_true", help="write src/nexus/memory/recall/weights.json")
     return parser.parse_args()
 
 

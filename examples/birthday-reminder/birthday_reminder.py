@@ -41,9 +41,7 @@ async def run(ctx: AutomationContext) -> dict[str, Any] | None:
 async def known(ctx: AutomationContext, when: date) -> list[dict[str, Any]]:
     """The facts that name this day as somebody's birthday."""
     question = f"Whose birthday is on {when.day} {MONTHS[when.month - 1]}?"
-    found = await ctx.recall(
-        question, kinds=["fact"], judged=False, limit=50, max_tokens=6_000, deadline_ms=20_000
-    )
+    found = await ctx.recall(question, kinds=["fact"], limit=50, max_tokens=6_000, deadline_ms=20_000)
     return [each for each in found if ABOUT.search(each["text"]) and falls_on(each["text"], when)]
 
 

@@ -24,7 +24,6 @@ async def run(ctx: AutomationContext) -> dict[str, Any] | None:
         ctx.config.get("question", QUESTION),
         kinds=["fact", "episode"],
         since=since.isoformat(),
-        judged=False,  # the whole day, not the answer to one question
         limit=int(ctx.config.get("most", 40)),
         max_tokens=4_000,
         deadline_ms=20_000,  # nobody waits for it, and "nothing" must not mean "no time"

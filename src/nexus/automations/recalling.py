@@ -19,7 +19,6 @@ _OPTIONS = (
     "budget",
     "channel",
     "deadline_ms",
-    "judged",
     "kinds",
     "limit",
     "max_tokens",
@@ -39,7 +38,7 @@ class Recaller:
         self._opened = opened
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        """What is relevant, the best first."""
+        """The best matches, each marked strong or weak."""
         query = _query(request, question, options)
         recall = await self._opened()
         return [_told(result) for result in (await recall.find(query)).results]
@@ -84,7 +83,6 @@ def _query(request: Request, question: str, options: dict[str, Any]) -> Query:
         entity_id=options.get("about"),
         time_after=_moment(options.get("since")),
         time_before=_moment(options.get("until")),
-        unjudged=not options.get("judged", True),
         thread_ids=visible.thread_ids,
         channel=options.get("channel"),
         max_results=int(options.get("limit", 10)),
@@ -116,5 +114,6 @@ def _told(result: Result) -> dict[str, Any]:
         "text": item.text,
         "at": item.at,
         "speaker": item.speaker,
+        "strength": result.strength,
         "probability": result.probability,
     }

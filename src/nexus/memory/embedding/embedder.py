@@ -45,6 +45,8 @@ class Encoder:
         self._session = session(files, threads)
         self._giving_back = _giving_back()
         self._inputs: set[str] = {node.name for node in self._session.get_inputs()}
+        centers = files.model.centers
+        self._query_center, self._passage_center = (0.0, 0.0) if centers is None else np.load(centers)
 
     @property
     def dimensions(self) -> int:
@@ -52,11 +54,11 @@ class Encoder:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Embed texts, cut to the length that the model reads: one unit vector per row."""
-        return self._embed(self.model.passage_prefix, texts)
+        return _unit(self._embed(self.model.passage_prefix, texts) - self._passage_center)
 
     def embed_queries(self, texts: Sequence[str]) -> Floats:
         """Embed questions, with the prefix that the model was trained on."""
-        return self._embed(self.model.query_prefix, texts)
+        return _unit(self._embed(self.model.query_prefix, texts) - self._query_center)
 
     def _embed(self, prefix: str, texts: Sequence[str]) -> Floats:
         prefixed = [prefix + storable(text) for text in texts]
@@ -77,14 +79,17 @@ class Encoder:
         # What a large batch took is given back at once; a single question's is little, and wanted again.
         options = self._giving_back if len(batch) > 1 else None
         hidden = cast("Floats", self._session.run(None, wanted, options)[0])
-        pooled = self._pooled(hidden, mask)
-        return cast("Floats", pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-9))
+        return _unit(self._pooled(hidden, mask))
 
     def _pooled(self, hidden: Floats, mask: NDArray[np.int64]) -> Floats:
         if self.model.pooling == "first":
             return hidden[:, 0]
         total = (hidden * mask[:, :, None]).sum(axis=1)
         return cast("Floats", total / mask.sum(axis=1, keepdims=True))
+
+
+def _unit(vectors: Floats) -> Floats:
+    return cast("Floats", vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9))
 
 
 @lru_cache(maxsize=4)

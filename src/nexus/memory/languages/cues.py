@@ -4,9 +4,9 @@ The patterns are in `lexicon/<code>.toml` under `cues`. Of a language without th
 """
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
-from nexus.memory.languages.lexicon import lexicon
+from nexus.memory.languages.lexicon import lexicon, lexicons
 
 
 def asks_when(text: str, language: str) -> bool:
@@ -22,6 +22,18 @@ def asks_count(text: str, language: str) -> bool:
 def asks_why(text: str, language: str) -> bool:
     """Whether the answer is a reason or a cause."""
     return _says("why", text, language)
+
+
+@lru_cache(maxsize=4096)
+def gives_reason(text: str) -> bool:
+    """Whether a text of any of the languages says why something is so."""
+    return any(_says("reason", text, language) for language in lexicons())
+
+
+@lru_cache(maxsize=4096)
+def constrains(text: str) -> bool:
+    """Whether a text says what somebody must, must not, cannot or likes to have."""
+    return any(_says("constraint", text, language) for language in lexicons())
 
 
 def asks_past(text: str, language: str) -> bool:

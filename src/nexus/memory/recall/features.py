@@ -1,19 +1,25 @@
-"""What speaks for a candidate, each a named number: words, meaning, neighbours, speaker, time, shape.
+"""What speaks for a candidate, each a named number: words, meaning, neighbours, people, time, shape, kind.
 
 Every function takes the pool and gives one number for each row. The ranker's weights name these
 features; a feature that changes its meaning needs weights that were learned again.
 """
 
+import re
 from datetime import datetime
 
 import numpy as np
 
 from nexus import clock
+from nexus.memory.languages import cues
 from nexus.memory.recall.pool import Flags, Floats, Pool, Whole
 from nexus.memory.recall.question import Question
 
 # People speak of a thing for some days after it happened.
 _SPOKEN_OF_DAYS = 14.0
+# An e-mail address, a phone number or a web address.
+_CONTACT = re.compile(r"\S@\S+\.\w|\bhttps?://|\+?\d[\d ()/-]{6,}\d")
+# Who this share of the candidates is about is behind everything.
+_HUB = 0.3
 
 
 def table(question: Question, pool: Pool) -> dict[str, Floats]:
@@ -26,7 +32,10 @@ def table(question: Question, pool: Pool) -> dict[str, Floats]:
         **_neighbours(pool, words, meaning),
         **_together(pool, words, meaning),
         **_speaker(pool),
+        **_people(pool, meaning),
+        **_kind(pool),
         **_shape(pool),
+        **_use(pool),
         **_wanted(question, pool, words),
         **_time(question, pool),
     }
@@ -72,8 +81,10 @@ def _meaning(pool: Pool) -> dict[str, Floats]:
     return {
         "cosine": pool.cosine,
         "cosine_best": _above_mean(pool.cosine),
+        "cosine_gap": _behind(pool.cosine, pool.candidate),
         "gist": pool.gist,
         "gist_best": _above_mean(pool.gist),
+        "gist_gap": _behind(pool.gist, pool.candidate),
     }
 
 
@@ -109,6 +120,54 @@ def _speaker(pool: Pool) -> dict[str, Floats]:
     }
 
 
+def _people(pool: Pool, meaning: dict[str, Floats]) -> dict[str, Floats]:
+    """Whether it is about whom the question means, by name or by role, and what else is known of them."""
+    by_name, by_role = pool.about_name.astype(float), pool.about_role.astype(float)
+    return {
+        "about_name": by_name,
+        "about_role": by_role,
+        "about_other": (1 - np.maximum(by_name, by_role)) * float(pool.means_somebody),
+        "about_owner": pool.about_owner.astype(float),
+        "of_kin": _best_of_kin(pool, meaning["cosine"]),
+    }
+
+
+def _best_of_kin(pool: Pool, values: Floats) -> Floats:
+    """The best value among the other rows about the same people and things, as far above the mean.
+
+    "What do I owe the bus driver?" is nearest to who the bus driver is; what is owed is another fact of his.
+    Whoever most rows are about, the owner above all, tells nothing apart.
+    """
+    rows_of: dict[str, list[int]] = {}
+    for row, item in enumerate(pool.items):
+        for entity_id in item.entity_ids if pool.candidate[row] else ():
+            rows_of.setdefault(entity_id, []).append(row)
+    result = np.zeros(len(pool.items))
+    known = values[pool.candidate]
+    mean, most = float(known.mean()) if len(known) else 0.0, max(3.0, _HUB * float(pool.candidate.sum()))
+    for rows in rows_of.values():
+        if not 1 < len(rows) <= most:
+            continue
+        own = values[rows]
+        best = int(own.argmax())
+        others = np.full(len(rows), own[best])
+        others[best] = np.partition(own, -2)[-2]
+        result[rows] = np.maximum(result[rows], others - mean)
+    return result
+
+
+def _kind(pool: Pool) -> dict[str, Floats]:
+    kinds = [item.kind for item in pool.items]
+    return {
+        "is_fact": np.array([float(kind == "fact") for kind in kinds]),
+        "is_event": np.array([float(kind == "event") for kind in kinds]),
+        "is_entity": np.array([float(kind == "entity") for kind in kinds]),
+        "is_conclusion": np.array(
+            [float(kind in ("observation", "mental_model", "episode")) for kind in kinds]
+        ),
+    }
+
+
 def _shape(pool: Pool) -> dict[str, Floats]:
     texts = [item.text[:4000] for item in pool.items]
     asks = np.array([float(text.rstrip().endswith("?") or "? " in text) for text in texts])
@@ -121,6 +180,14 @@ def _shape(pool: Pool) -> dict[str, Floats]:
     }
 
 
+def _use(pool: Pool) -> dict[str, Floats]:
+    """What a text is good for when something is to be done."""
+    return {
+        "constrains": np.array([float(cues.constrains(item.text)) for item in pool.items]),
+        "reaches": np.array([float(bool(_CONTACT.search(item.text))) for item in pool.items]),
+    }
+
+
 def _wanted(question: Question, pool: Pool, words: dict[str, Floats]) -> dict[str, Floats]:
     rows = len(pool.items)
     return {
@@ -130,7 +197,15 @@ def _wanted(question: Question, pool: Pool, words: dict[str, Floats]) -> dict[st
         "q_first_person": np.full(rows, float(question.first_person)),
         "q_terms": np.full(rows, float(len(question.terms))),
         "q_best_match": np.full(rows, float(words["bare_rel"].max(initial=0.0))),
+        "time_wanted": pool.says_time.astype(float) * float(question.asks_when),
+        "number_wanted": pool.says_number.astype(float) * float(question.asks_count),
+        "cause_wanted": _gives_reason(pool) * float(question.asks_why),
     }
+
+
+def _gives_reason(pool: Pool) -> Floats:
+    """Whether a text says why something is so."""
+    return np.array([float(cues.gives_reason(item.text)) for item in pool.items])
 
 
 def _time(question: Question, pool: Pool) -> dict[str, Floats]:
@@ -196,6 +271,11 @@ def _thread_cover(pool: Pool) -> Floats:
 def _of_best(values: Floats) -> Floats:
     best = float(values.max(initial=0.0))
     return values / best if best > 0 else values
+
+
+def _behind(values: Floats, candidate: Flags) -> Floats:
+    """How far each lies behind the best candidate."""
+    return values - float(values[candidate].max(initial=0.0)) if candidate.any() else values
 
 
 def _above_mean(values: Floats) -> Floats:

@@ -9,6 +9,7 @@ from nexus.memory.recall.naming import Named
 
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
+Strength = Literal["strong", "weak"]
 
 SCOPES: Final[dict[str, Kind]] = {
     "events": "event",
@@ -47,8 +48,6 @@ class Query:
     max_tokens: int = 4000
     budget: Budget = "mid"
     deadline_ms: int | None = None  # in the place of the budget's own
-    # The caller judges for itself what is relevant: the best come back however little they say.
-    unjudged: bool = False
     # Whether a message may be an answer that facts were taken from: they say it too.
     retained: bool = True
 
@@ -132,6 +131,12 @@ class Result:
     tokens: int
     reasons: Reasons
     also: tuple[str, ...] = ()  # ids of items that say the same and were left out for it
+    strength: Strength = "weak"  # strong: it probably answers the question
+    need: float = 0.0  # how likely it is that whoever does what was asked needs it
+
+    @property
+    def is_strong(self) -> bool:
+        return self.strength == "strong"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +150,7 @@ class Answer:
     timings_ms: dict[str, float] = field(default_factory=dict[str, float])
     considered: int = 0
     named: dict[str, Named] = field(default_factory=dict[str, Named])  # whom the question means, by id
-    answerable: float = 0.0  # how likely it is that anything here answers the question
+    answerable: float = 0.0  # the probability of the likeliest answer among the results
 
     @property
     def meant(self) -> dict[str, tuple[str, ...]]:

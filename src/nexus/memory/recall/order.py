@@ -1,6 +1,5 @@
 """From what the arms found to an answer: features, scores, the choice, and the reasons for each result."""
 
-import math
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -19,7 +18,7 @@ from nexus.memory.recall import (
     threads,
 )
 from nexus.memory.recall.deadline import Deadline
-from nexus.memory.recall.item import Answer, Item, Query, Reasons, Result, Sighting
+from nexus.memory.recall.item import Answer, Kind, Query, Reasons, Result, Sighting
 from nexus.memory.recall.naming import Named
 from nexus.memory.recall.pool import Floats, Whole
 from nexus.memory.recall.presets import preset
@@ -53,7 +52,7 @@ def order(
     reranker: Reranker | None = None,
     deadline: Deadline | None = None,
 ) -> Answer:
-    """The answer: best first, nothing far behind it, within the token budget."""
+    """The answer: best first, each marked strong or weak, within the token budget."""
     rows = np.flatnonzero(found.pool.candidate)
     window = found.question.window
     if not len(rows):
@@ -63,15 +62,17 @@ def order(
     with timed(found.timings_ms, "order"):
         learned, limits = ranker.load(), preset(query.budget)
         table = features.table(found.question, found.pool)
-        scores = learned.trees.score(table, rows)
-        chances, answerable = learned.chances(table, rows, found.model_id)
-        heard = query.unjudged or answerable >= limits.answerable
-        ranked = _ranked(found, rows, scores, chances, query, now()) if heard else []
-        if reranker is not None and deadline is not None and limits.reranked:
-            ranked = _reranked(ranked, found.question.text, reranker, limits.reranked, deadline)
+        kinds: list[Kind] = [found.pool.items[int(row)].kind for row in rows]
+        scores = learned.scores(table, rows, kinds)
+        best = _weighed(found, rows, scores, query, now())
+        if reranker is not None and deadline is not None:
+            with timed(found.timings_ms, "rerank"):
+                best = _reranked(best, found, reranker, limits.reranked, deadline)
+        ranked = [*_judged(best, found, table), *_rest(found, rows, scores, {entry.row for entry in best})]
         chosen = selection.choose(
-            succession.order(causality.order(ranked, asks_why=found.question.asks_why)),
-            gap=math.inf if query.unjudged else limits.gap,
+            succession.order(
+                causality.order(ranked, asks_why=found.question.asks_why), asks_past=found.question.asks_past
+            ),
             max_results=query.max_results,
             max_tokens=query.max_tokens,
         )
@@ -86,47 +87,85 @@ def order(
         timings_ms=found.timings_ms,
         considered=len(rows),
         named=found.entities,
-        answerable=answerable,
+        answerable=max((result.probability for result in results), default=0.0),
     )
 
 
-def _ranked(
-    found: Found, rows: Whole, scores: Floats, chances: Floats, query: Query, now: datetime
-) -> list[selection.Ranked]:
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A candidate on its way to a place."""
+
+    row: int
+    score: float
+    factors: dict[str, float]
+    fit: float | None = None  # the reranker's log-odds, if it read the text
+
+
+def _weighed(found: Found, rows: Whole, scores: Floats, query: Query, now: datetime) -> list[_Entry]:
+    """The best, with the factors that decide between things that answer equally well."""
     weights = ranker.load().factors
-    best = np.argsort(-scores, kind="stable")
-    near = max(_WEIGHED * query.max_results, 50)
-    ranked = [
-        _place(found.pool.items[int(rows[i])], float(scores[i]), float(chances[i]), weights, now)
-        for i in best[:near]
-    ]
-    ranked.sort(key=lambda entry: -entry.score)
-    rest = ((found.pool.items[int(rows[i])], i) for i in best[near:])
-    return ranked + [
-        selection.Ranked(item=item, score=float(scores[i]), probability=float(chances[i])) for item, i in rest
-    ]
+    entries: list[_Entry] = []
+    for position in np.argsort(-scores, kind="stable")[: max(_WEIGHED * query.max_results, 50)]:
+        row = int(rows[position])
+        added = factors.of(found.pool.items[row], now, weights)
+        entries.append(_Entry(row, float(scores[position]) + sum(added.values()), added))
+    return sorted(entries, key=lambda entry: -entry.score)
 
 
 def _reranked(
-    ranked: list[selection.Ranked], question: str, reranker: Reranker, most: int, deadline: Deadline
-) -> list[selection.Ranked]:
+    entries: list[_Entry], found: Found, reranker: Reranker, most: int, deadline: Deadline
+) -> list[_Entry]:
     """The best few again, by how well each fits the question; what was not read keeps its score."""
+    if not most or (reranker.languages and found.question.language not in reranker.languages):
+        return entries
     weight = ranker.load().fit
-    fits = reranker.fits(question, [entry.item.text for entry in ranked[:most]], deadline)
+    texts = [found.pool.items[entry.row].text for entry in entries[:most]]
+    fits = reranker.fits(found.question.text, texts, deadline)
     read = [
-        replace(entry, score=entry.score + weight * fit, factors={**entry.factors, "fit": weight * fit})
-        for entry, fit in zip(ranked, fits, strict=False)
+        replace(
+            entry, score=entry.score + weight * fit, factors={**entry.factors, "fit": weight * fit}, fit=fit
+        )
+        for entry, fit in zip(entries, fits, strict=False)
     ]
-    return sorted([*read, *ranked[len(read) :]], key=lambda entry: -entry.score)
+    # What was not read would have had a fit too: the worst that was read stands for it.
+    missing = weight * min(fits, default=0.0)
+    rest = [replace(entry, score=entry.score + missing) for entry in entries[len(read) :]]
+    return sorted([*read, *rest], key=lambda entry: -entry.score)
 
 
-def _place(
-    item: Item, score: float, probability: float, weights: dict[str, float], now: datetime
-) -> selection.Ranked:
-    added = factors.of(item, now, weights)
-    return selection.Ranked(
-        item=item, score=score + sum(added.values()), probability=probability, factors=added
-    )
+def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats]) -> list[selection.Ranked]:
+    """Each with the probability that it answers, and whether that makes it strong."""
+    learned = ranker.load()
+    # Of a model that nothing was learned for, cosines say how to order, not how sure to be.
+    by_meaning = "meaning" if learned.knows(found.model_id) else "words"
+    best = max((entry.score for entry in entries), default=0.0)
+    ranked: list[selection.Ranked] = []
+    for entry in entries:
+        given = by_meaning if entry.fit is None else "reranked"
+        features_of = {name: values[[entry.row]] for name, values in table.items()}
+        features_of["fit"] = np.array([entry.fit or 0.0])
+        features_of["score_gap"] = np.array([entry.score - best])
+        probability = float(learned.strength[given].probability(features_of)[0])
+        ranked.append(
+            selection.Ranked(
+                item=found.pool.items[entry.row],
+                score=entry.score,
+                probability=probability,
+                strong=probability >= learned.strong[given],
+                need=float(learned.need.probability(features_of)[0]),
+                factors=entry.factors,
+            )
+        )
+    return ranked
+
+
+def _rest(found: Found, rows: Whole, scores: Floats, placed: set[int]) -> list[selection.Ranked]:
+    """What lies too far down for anything but its score to count."""
+    return [
+        selection.Ranked(item=found.pool.items[int(rows[i])], score=float(scores[i]), probability=0.0)
+        for i in np.argsort(-scores, kind="stable")
+        if int(rows[i]) not in placed
+    ]
 
 
 def _result(chosen: selection.Chosen, found: Found, row: int, now: datetime) -> Result:
@@ -138,6 +177,8 @@ def _result(chosen: selection.Chosen, found: Found, row: int, now: datetime) -> 
         tokens=chosen.tokens,
         reasons=_reasons(ranked, found, row, now),
         also=chosen.also,
+        strength="strong" if ranked.strong else "weak",
+        need=ranked.need,
     )
 
 

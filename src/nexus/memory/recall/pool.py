@@ -38,6 +38,10 @@ class Pool:
     names: tuple[str, ...]  # speakers whom the question names
     name_term: Flags  # which terms are such a name
     by_named: Flags  # said by or about somebody whom the question names
+    about_name: Flags  # about somebody or something that the question names
+    about_role: Flags  # about somebody whom it means by a role: my husband
+    about_owner: Flags
+    means_somebody: bool  # whether it names or means anybody but the owner
 
 
 def build(
@@ -60,13 +64,14 @@ def build(
             counts[row, j] = text.counts.get(term, 0)
         # Whatever it is called in the text, what is about a named entity speaks of it.
         about = named.get(item.subject_id or "")
-        for word in about.words if about else ():
+        for word in about.words if about and not about.is_owner else ():
             if word in column:
                 counts[row, column[word]] = max(1.0, counts[row, column[word]])
         pairs[row] = sum(text.holds_pair(pair) for pair in question.pairs)
         says[:, row] = text.says_time, text.says_number
     names, spoken_by, by_named = _speakers(items, column, question.language)
-    by_named |= np.array([item.subject_id in named for item in items], bool)
+    others = {id_: meant for id_, meant in named.items() if not meant.is_owner}
+    by_named |= np.array([item.subject_id in others for item in items], bool)
     return Pool(
         items=items,
         candidate=np.array([flag for stretch in stretches for flag in stretch.candidate], bool),
@@ -84,7 +89,15 @@ def build(
         names=names,
         name_term=_name_terms(names, column, question.language),
         by_named=by_named,
+        about_name=_about(items, {id_ for id_, meant in others.items() if not meant.by_role}),
+        about_role=_about(items, {id_ for id_, meant in others.items() if meant.by_role}),
+        about_owner=_about(items, {id_ for id_, meant in named.items() if meant.is_owner}),
+        means_somebody=bool(others) or bool(names),
     )
+
+
+def _about(items: list[Item], entity_ids: set[str]) -> Flags:
+    return np.array([not entity_ids.isdisjoint(item.entity_ids) for item in items], bool)
 
 
 def _speakers(

@@ -19,8 +19,6 @@ class Preset:
     temporal_candidates: int
     reranked: int  # how many of the best a reranker reads, where there is one
     deadline_ms: int
-    answerable: float  # below this probability that anything answers, nothing is returned
-    gap: float  # how far behind the best score a result may lie
 
 
 @cache

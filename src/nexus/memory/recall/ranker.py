@@ -1,95 +1,95 @@
-"""The order of the candidates: small regression trees over the named features, read from weights.json.
+"""The order of the candidates and how sure each is: weighted sums of the named features, from weights.json.
 
-The weights were learned on one half of the benchmark's conversations (see the documentation of
-recall); a score orders the candidates of one question, a probability can be compared across questions.
+Each kind of thing has weights of its own, because a feature says different things about a fact, a message and
+a conclusion. A score orders the candidates of one question; a probability can be compared across questions.
+bench/learning.py learned the weights from authored lives and from conversations that allow it.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nexus.memory.recall.item import Kind
 from nexus.memory.recall.pool import Floats, Whole
 
-_LEAF = -1
 _WEIGHTS = Path(__file__).with_name("weights.json")
+# Fewer cosines say nothing about how a model spreads them.
+_ENOUGH = 10
+# Kinds that nothing could be learned for go by what was learned for the one that they resemble.
+LIKE: Final[Mapping[Kind, str]] = {
+    "event": "event",
+    "fact": "fact",
+    "observation": "fact",
+    "mental_model": "fact",
+    "episode": "fact",
+    "entity": "fact",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Trees:
-    """All nodes of all trees in one row: go left where the feature is at most the threshold.
-
-    A leaf leads to itself, so that every walk may take as many steps as the deepest tree needs.
-    """
-
-    names: tuple[str, ...]
-    roots: Whole
-    feature: Whole
-    threshold: Floats
-    left: Whole
-    right: Whole
-    value: Floats
-    depth: int
-
-    def score(self, features: dict[str, Floats], rows: NDArray[Any]) -> Floats:
-        """The sum of the leaves that each row falls into."""
-        matrix = np.stack([features[name][rows] for name in self.names], axis=1)
-        start = (np.arange(len(matrix)) * matrix.shape[1])[:, None]
-        flat: Floats = matrix.ravel()
-        node = np.broadcast_to(self.roots, (len(matrix), len(self.roots)))
-        for _ in range(self.depth):
-            split = self.feature.take(node)
-            limit = self.threshold.take(node)
-            goes_left = flat[start + split] <= limit
-            node = np.where(goes_left, self.left.take(node), self.right.take(node))
-        return self.value.take(node).sum(axis=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Logistic:
-    """Named weights and a bias to a probability."""
+class Sum:
+    """Named weights and a bias."""
 
     weights: dict[str, float]
-    bias: float
+    bias: float = 0.0
 
-    def probability(self, features: dict[str, Floats]) -> Floats:
+    def of(self, features: Mapping[str, Floats]) -> Floats:
         total = sum((weight * features[name] for name, weight in self.weights.items()), np.array(self.bias))
-        return 1.0 / (1.0 + np.exp(-np.clip(total, -30, 30)))
+        return np.asarray(total, np.float64)
 
-
-@dataclass(frozen=True, slots=True)
-class Chance:
-    """Two probabilities: that one candidate is relevant, and that any is."""
-
-    relevance: Logistic
-    answerable: Logistic  # over the best value of each feature
-
-    def of(self, features: dict[str, Floats], rows: Whole) -> tuple[Floats, float]:
-        single = self.relevance.probability({name: features[name][rows] for name in self.relevance.weights})
-        best = {name: features[name][rows].max(keepdims=True) for name in self.answerable.weights}
-        return single, float(self.answerable.probability(best)[0])
+    def probability(self, features: Mapping[str, Floats]) -> Floats:
+        return 1.0 / (1.0 + np.exp(-np.clip(self.of(features), -30, 30)))
 
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
     """Everything that was learned."""
 
-    trees: Trees
-    by_meaning: Chance
-    by_words: Chance  # for a home that has no vectors, or those of a model that nothing was learned for
-    models: tuple[str, ...]
+    order: dict[str, Sum]  # by kind
+    strength: dict[str, Sum]  # by what there is to go by: reranked, meaning, words
+    strong: dict[str, float]  # from which probability a result is strong, likewise
+    need: Sum  # that a task, or a question to an agent, needs it
+    told: float  # from which such probability injection tells it
+    scales: dict[str, tuple[float, float]]  # mean and spread of each known model's cosines
     threads: dict[str, float]
     factors: dict[str, float]
-    fit: float  # what a reranker's word weighs; it could not be learned here
+    fit: float  # what a reranker's word weighs
 
-    def chances(self, features: dict[str, Floats], rows: Whole, model_id: str | None) -> tuple[Floats, float]:
-        """How likely each candidate is relevant, and how likely any of them is."""
-        known = model_id is not None and model_id.partition("@")[0] in self.models
-        return (self.by_meaning if known else self.by_words).of(features, rows)
+    def scores(self, features: Mapping[str, Floats], rows: Whole, kinds: Sequence[Kind]) -> Floats:
+        """How well each candidate answers, beside the other candidates of the question."""
+        like = np.array([LIKE[kind] for kind in kinds])
+        total = np.zeros(len(rows))
+        for kind, weighted in self.order.items():
+            own = np.flatnonzero(like == kind)
+            total[own] = weighted.of({name: features[name][rows[own]] for name in weighted.weights})
+        return total
+
+    def knows(self, model_id: str | None) -> bool:
+        """Whether it was learned what this model's cosines mean."""
+        return model_id is not None and model_id.partition("@")[0] in self.scales
+
+    def scaled(self, cosines: NDArray[Any], model_id: str) -> Floats:
+        """Cosines in spreads above the mean of unrelated texts, so that those of all models mean the same.
+
+        What has no vector yet, whose cosine is exactly 0, lies at the mean.
+        """
+        known = cosines[cosines != 0.0]
+        mean, spread = self.scales.get(model_id.partition("@")[0]) or _own_scale(known)
+        return np.where(cosines == 0.0, 0.0, (cosines - mean) / spread)
+
+
+def _own_scale(cosines: NDArray[Any]) -> tuple[float, float]:
+    """For a model that nothing was learned for: what was found for this question tells."""
+    if len(cosines) < _ENOUGH:
+        return 0.0, 1.0
+    low, middle = np.quantile(cosines, (0.16, 0.5))
+    return float(middle), max(float(middle - low), 1e-3)
 
 
 @cache
@@ -97,40 +97,18 @@ def load(path: Path = _WEIGHTS) -> Ranker:
     """The ranker whose weights lie beside this file."""
     data = json.loads(path.read_text(encoding="utf-8"))
     return Ranker(
-        trees=_trees(data["features"], data["trees"]),
-        by_meaning=_chance(data["by_meaning"]),
-        by_words=_chance(data["by_words"]),
-        models=tuple(data["models"]),
+        order={kind: Sum(**given) for kind, given in data["order"].items()},
+        strength={name: Sum(**given) for name, given in data["strength"].items()},
+        strong=data["strong"],
+        need=Sum(**data["need"]),
+        told=data["told"],
+        scales={model: _pair(given) for model, given in data["scales"].items()},
         threads=data["threads"],
         factors=data["factors"],
         fit=data["fit"],
     )
 
 
-def _chance(data: dict[str, Any]) -> Chance:
-    return Chance(relevance=Logistic(**data["relevance"]), answerable=Logistic(**data["answerable"]))
-
-
-def _trees(names: list[str], trees: list[list[list[float]]]) -> Trees:
-    """Each node is written as [feature or -1, threshold or value, left, right]."""
-    sizes = np.array([len(tree) for tree in trees])
-    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    table = np.array([node for tree in trees for node in tree])
-    start = np.repeat(roots, sizes)
-    leaf = table[:, 0] == _LEAF
-    itself = np.arange(len(table))
-    return Trees(
-        names=tuple(names),
-        roots=roots,
-        feature=np.where(leaf, 0, table[:, 0]).astype(np.int64),
-        threshold=np.where(leaf, 0.0, table[:, 1]),
-        left=np.where(leaf, itself, start + table[:, 2]).astype(np.int64),
-        right=np.where(leaf, itself, start + table[:, 3]).astype(np.int64),
-        value=np.where(leaf, table[:, 1], 0.0),
-        depth=max(_depth(tree, 0) for tree in trees),
-    )
-
-
-def _depth(tree: list[list[float]], node: int) -> int:
-    feature, _, left, right = tree[node]
-    return 0 if feature == _LEAF else 1 + max(_depth(tree, int(left)), _depth(tree, int(right)))
+def _pair(given: list[Any]) -> tuple[float, float]:
+    mean, spread = given
+    return float(mean), float(spread)

@@ -11,7 +11,7 @@ from nexus import clock
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.languages import DEFAULT
-from nexus.memory.recall import arms, loading, pool, surroundings
+from nexus.memory.recall import arms, loading, pool, ranker, surroundings
 from nexus.memory.recall.deadline import Deadline, LateError
 from nexus.memory.recall.home_language import home_language
 from nexus.memory.recall.item import Answer, Item, Query, Sighting
@@ -151,8 +151,9 @@ class Recall:
                 stretches = surroundings.within(stretches, scope)
             with timed(timings, "count"):
                 cosine = await self._cosine(search.embedded, [i.id for s in stretches for i in s.items])
-                others = {id_: named for id_, named in search.entities.items() if not named.is_owner}
-                built = await asyncio.to_thread(pool.build, search.question, stretches, cosine, idf, others)
+                built = await asyncio.to_thread(
+                    pool.build, search.question, stretches, cosine, idf, search.entities
+                )
         except LateError:
             late = [*late, "fetch"]
         return Found(
@@ -182,7 +183,8 @@ class Recall:
     async def _cosine(self, vectors: Floats | None, ids: list[str]) -> dict[str, tuple[float, float]]:
         if self._vectors is None or vectors is None or not ids:
             return {}
-        whole, bare = (await self._vectors.mirror.scores(vectors, ids)).tolist()
+        cosines = await self._vectors.mirror.scores(vectors, ids)
+        whole, bare = ranker.load().scaled(cosines, self._vectors.embedder.model_id).tolist()
         return dict(zip(ids, zip(whole, bare, strict=True), strict=True))
 
 

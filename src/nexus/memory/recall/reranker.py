@@ -23,6 +23,8 @@ from nexus.memory.recall.deadline import Deadline
 # So many pairs at a time: between two batches the clock is looked at.
 _BATCH = 8
 _LONGEST_TEXT = 2_000
+# Log-odds beyond this say no more.
+_SUREST = 12.0
 
 
 class Reranker(Protocol):
@@ -34,7 +36,7 @@ class Reranker(Protocol):
         ...
 
     def fits(self, question: str, texts: Sequence[str], deadline: Deadline) -> list[float]:
-        """From 0 to 1 for each text, best first given; fewer than the texts where time ran out."""
+        """The log-odds that each text answers, best first given; fewer than the texts if time ran out."""
         ...
 
 
@@ -69,7 +71,7 @@ class CrossEncoder:
             if name in self._inputs
         }
         logits = np.asarray(self._session.run(None, feed)[0], np.float64).reshape(len(texts), -1)[:, 0]
-        return cast("list[float]", (1.0 / (1.0 + np.exp(-np.clip(logits, -30, 30)))).tolist())
+        return cast("list[float]", np.clip(logits, -_SUREST, _SUREST).tolist())
 
 
 _opening = Lock()

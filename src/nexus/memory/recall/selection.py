@@ -1,4 +1,4 @@
-"""From an order to an answer: nothing far behind, each thing once, and a token budget filled greedily."""
+"""From an order to an answer: each thing once, and a token budget filled greedily."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +18,8 @@ class Ranked:
     item: Item
     score: float
     probability: float
+    strong: bool = False
+    need: float = 0.0
     factors: dict[str, float] = field(default_factory=dict[str, float])
 
 
@@ -30,8 +32,8 @@ class Chosen:
     also: tuple[str, ...]
 
 
-def choose(ranked: Sequence[Ranked], *, gap: float, max_results: int, max_tokens: int) -> list[Chosen]:
-    """The best that fit, none of them farther than `gap` behind the first.
+def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> list[Chosen]:
+    """The best that fit.
 
     One that is too large for what is left of the tokens is passed over, not the end.
     """
@@ -39,7 +41,7 @@ def choose(ranked: Sequence[Ranked], *, gap: float, max_results: int, max_tokens
     said: list[frozenset[str]] = []
     left = max_tokens
     for entry in ranked:
-        if len(chosen) >= max_results or entry.score < ranked[0].score - gap:
+        if len(chosen) >= max_results:
             break
         words = frozenset(counted(entry.item.text).counts)
         twin = next((i for i, other in enumerate(said) if _same(words, other)), None)

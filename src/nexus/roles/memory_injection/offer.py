@@ -82,7 +82,6 @@ async def find(
         max_tokens=_JUDGED_TOKENS,
         budget="low",
         deadline_ms=deadline_ms,
-        unjudged=True,
         retained=False,
     )
     return await recall.find(query if kinds is None else replace(query, kinds=kinds))

@@ -1,10 +1,10 @@
 """The local triage: which of what recall found is worth putting before a task. No language model is asked.
 
-Two roads lead in. Where recall's learned probability says that something here answers, the best is told and
-what is nearly as good. And what is about somebody or something that the task names is told where little is
-known of that; then what is about others stays out. What was replaced, or held until a time that has passed,
-is never told. The two thresholds were chosen on the tuning half of LoCoMo (bench/injection.py), where a curve
-shows what others would give; how many are told is a choice of ours.
+Recall estimates for each result how likely a task needs it: what it is about, who takes part, and whether it
+constrains them (an allergy, a preference) or says how to reach them. What is likely enough is told. So is
+what little is known of somebody or something that the task names. What was replaced or has expired is never
+told, nor are questions and the agent's own answers: they are no evidence. bench/learning.py learned the
+estimate and its threshold from authored lives; how many are told is a choice of ours.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from nexus.memory.recall import Answer, Item, Kind, Result
+from nexus.memory.recall import Answer, Item, Kind, Result, ranker
 from nexus.memory.recall.selection import token_count
 
 
@@ -20,10 +20,9 @@ from nexus.memory.recall.selection import token_count
 class Limits:
     """Where the lines are drawn."""
 
-    answerable: float = 0.65  # how likely it must be that anything here answers
-    gap: float = 1.25  # how far behind the best a score may lie
+    need: float | None = None  # how likely the task must need it; None: what was learned
     few: int = 3  # of a named thing so much is told without further question
-    most: int = 5  # at most so many, unless the task names more things than that
+    most: int = 6  # at most so many, unless the task names more things than that
     most_named: int = 8
     most_tokens: int = 1_000
 
@@ -45,14 +44,13 @@ class Verdict:
 def judge(answer: Answer, limits: Limits = LIMITS) -> list[Verdict]:
     """Every result in recall's order, with the verdict about it."""
     named = _named(answer.results)
-    floor = max((result.score for result in answer.results if _may_be_told(result)), default=0.0) - limits.gap
-    answers = answer.answerable >= limits.answerable
-    verdicts = [_verdict(result, named, limits, floor if answers else None) for result in answer.results]
-    return within(verdicts, limits)
+    need = ranker.load().told if limits.need is None else limits.need
+    return within([_verdict(result, named, limits, need) for result in answer.results], limits)
 
 
-def _may_be_told(result: Result) -> bool:
-    return result.item.stale_since is None and result.item.kind != "entity"
+def _is_evidence(item: Item) -> bool:
+    """Whether a message states something: neither a question nor what the agent itself said."""
+    return item.kind != "event" or not (item.outbound or item.text.rstrip().endswith("?"))
 
 
 def _named(results: Sequence[Result]) -> Counter[str]:
@@ -65,28 +63,27 @@ def _named(results: Sequence[Result]) -> Counter[str]:
     return counts
 
 
-def _verdict(result: Result, named: Counter[str], limits: Limits, floor: float | None) -> Verdict:
+def _verdict(result: Result, named: Counter[str], limits: Limits, need: float) -> Verdict:
     item, about = result.item, result.reasons.about
     if item.stale_since is not None:
         return Verdict(result=result, chosen=False, why=f"stale since {item.stale_since[:10]}")
     if item.kind == "entity":
         return Verdict(result=result, chosen=False, why="a name alone")
+    if not _is_evidence(item):
+        return Verdict(result=result, chosen=False, why="a question, or the agent's own answer")
     if about is not None and named[item.subject_id or ""] <= limits.few:
         return Verdict(result=result, chosen=True, why=f"about {about}, of whom little is known")
-    if item.kind in _TELLING and about is None and named:
-        return Verdict(result=result, chosen=False, why="about something else than what is named")
-    if floor is None:
-        return Verdict(result=result, chosen=False, why="nothing here seems to answer")
-    if result.score < floor:
-        return Verdict(result=result, chosen=False, why="far behind the best")
-    return Verdict(result=result, chosen=True, why=f"about {about}, and it fits" if about else "it fits")
+    if result.need < need:
+        return Verdict(result=result, chosen=False, why="the task hardly needs it")
+    return Verdict(result=result, chosen=True, why=f"about {about}, and needed" if about else "needed")
 
 
 def within(verdicts: Sequence[Verdict], limits: Limits = LIMITS) -> list[Verdict]:
     """No more than a task can do with: the best, and of each thing that is named at least the best."""
     named = _named([verdict.result for verdict in verdicts])
     most = max(limits.most, min(len(named), limits.most_named))
-    wanted = [verdict.result.item for verdict in [*_first_of_each(verdicts), *verdicts] if verdict.chosen]
+    by_need = sorted(verdicts, key=lambda verdict: -verdict.result.need)
+    wanted = [verdict.result.item for verdict in [*_first_of_each(verdicts), *by_need] if verdict.chosen]
     kept = {item.id for item in fitting(wanted, most, limits.most_tokens)}
     return [
         verdict

@@ -106,7 +106,7 @@ def _line(item: "Item") -> str:
 def _lines(lines: Iterable[str]) -> str:
     text = "\n".join(lines)
     # What was said is a record of somebody's words, never an instruction to whoever reads it here.
-    return wrapped("memory", text) if text else "Nothing relevant is remembered at this level."
+    return wrapped("memory", text) if text else "No matches at this level."
 
 
 def _one_line(text: str) -> str:

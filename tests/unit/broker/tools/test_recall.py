@@ -37,15 +37,15 @@ async def test_results_come_with_kind_id_date_and_source(opened: Ledgers, contex
         opened, memory.NewFact(fact="Ann cannot eat dairy", confidence=0.8, source_event_id=event_id)
     )
     text = await call(opened, context, query="What can Ann not eat, dairy?")
-    assert text.startswith("<memory>\n- ")
+    assert text.startswith("<memory>\n")
     assert f"- Ann: I cannot eat any dairy. (event, {event_id}, 2026-05-01)" in text
     assert f"(fact, {fact_id}, " in text
     assert f"confidence 0.8, from {event_id})" in text
 
 
-async def test_nothing_relevant_is_said_plainly(opened: Ledgers, context: Context) -> None:
+async def test_no_matches_are_said_plainly(opened: Ledgers, context: Context) -> None:
     await say(opened, "t", ("Ann", "I cannot eat any dairy."))
-    assert await call(opened, context, query="quarterly tax filing") == "Nothing relevant is remembered."
+    assert await call(opened, context, query="quarterly tax filing") == "No matches."
 
 
 async def test_staleness_is_told(opened: Ledgers, context: Context) -> None:
@@ -73,14 +73,14 @@ async def test_entity_scope_and_times_narrow_the_answer(opened: Ledgers, context
     text = await call(opened, context, query="green tea", entity="Annie", scope="facts")
     assert fact_id in text
     assert "Bob" not in text
-    assert "Nothing" in await call(opened, context, query="green tea", time_before="2001-01-01")
+    assert "No matches" in await call(opened, context, query="green tea", time_before="2001-01-01")
 
 
 async def test_the_agent_sees_no_more_than_its_principal(opened: Ledgers, context: Context) -> None:
     await say(opened, "t", ("Ann", "The secret is dairy."), channel="slack")
     limited = tool(opened, Visibility(channels=frozenset({"email"})))
     text = await limited.call({"query": "secret dairy", "channel": "slack", "budget": "high"}, context)
-    assert text == "Nothing relevant is remembered."
+    assert text == "No matches."
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_hub_that_has_it_not_is_an_error_with_a_hint(hub: str, tmp_path: Path)
 
 def test_a_model_of_no_hub_says_which_package_holds_it(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="comes as a package") as caught:
-        pull(MODELS["all-minilm-l6-v2"], tmp_path, told=lambda _: None)
+        pull(MODELS["nexus-english"], tmp_path, told=lambda _: None)
     assert "pip install nexus-model-english" in caught.value.hint
 
 

@@ -24,7 +24,7 @@ async def _linked(opened: Ledgers, relation: str = "caused") -> tuple[str, str]:
 
 async def _facts(opened: Ledgers, text: str, visible: Visibility | None = None) -> dict[str, Result]:
     recall = Recall(opened, None, now=lambda: NOW, visible=visible or Visibility())
-    answer = await recall.find(Query(text=text, deadline_ms=LONG_MS, unjudged=True))
+    answer = await recall.find(Query(text=text, deadline_ms=LONG_MS))
     return {result.item.id: result for result in answer.results if result.item.kind == "fact"}
 
 

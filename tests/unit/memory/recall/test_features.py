@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from nexus.memory.recall import features, pool, ranker
+from nexus.memory.recall import features, pool
 from nexus.memory.recall.item import Item
 from nexus.memory.recall.question import understand
 from nexus.memory.recall.surroundings import Stretch
@@ -27,12 +27,6 @@ def table(text: str, *stretches: list[Item]) -> dict[str, np.ndarray]:
         dict.fromkeys(question.terms, 2.0),
     )
     return features.table(question, built)
-
-
-def test_the_learned_weights_name_these_features() -> None:
-    made = table("Where does Ann live?", [said("e1", "Ann", "I live in Rome")])
-    assert set(ranker.load().trees.names) <= set(made)
-    assert set(ranker.load().by_meaning.relevance.weights) <= set(made)
 
 
 def test_an_answer_gains_from_the_question_before_it() -> None:

@@ -19,9 +19,9 @@ async def _know(
     return [str(each["id"]) for each in made]
 
 
-async def _find(opened: Ledgers, text: str, *, unjudged: bool = False, retained: bool = True) -> list[Result]:
+async def _find(opened: Ledgers, text: str, *, retained: bool = True) -> list[Result]:
     recall = Recall(opened, None, now=lambda: NOW)
-    query = Query(text=text, budget="low", deadline_ms=LONG_MS, unjudged=unjudged, retained=retained)
+    query = Query(text=text, budget="low", deadline_ms=LONG_MS, retained=retained)
     return list((await recall.find(query)).results)
 
 
@@ -66,9 +66,7 @@ async def test_a_word_that_people_use_is_no_slip(opened: Ledgers) -> None:
     await _know(opened, "Mara", "Her father never writes.")
     for _ in range(3):
         await say(opened, "talk", ("Ann", "The rocket flies to mars again."))
-    assert [
-        each.reasons.about for each in await _find(opened, "mars", unjudged=True) if each.reasons.about
-    ] == []
+    assert [each.reasons.about for each in await _find(opened, "mars") if each.reasons.about] == []
 
 
 async def test_the_words_that_name_it_are_known(opened: Ledgers) -> None:
@@ -84,7 +82,7 @@ async def test_what_was_replaced_or_has_run_out_is_stale(opened: Ledgers) -> Non
     await Memory(opened).run("causal-link", {"cause": old, "effect": new, "relation": "replaced"})
     (past,) = await _know(opened, "Hosting", "Hosting is being decided", valid_until="2026-03-01")
     (still,) = await _know(opened, "Leave", "Leave is granted to Ann", valid_until="2030-01-01")
-    found = {each.item.id: each.item for each in await _find(opened, "linting hosting leave", unjudged=True)}
+    found = {each.item.id: each.item for each in await _find(opened, "linting hosting leave")}
     assert found[old].stale_since is not None
     assert found[past].stale_since == "2026-03-01T00:00:00.000Z"
     assert found[new].stale_since is None
@@ -94,9 +92,7 @@ async def test_what_was_replaced_or_has_run_out_is_stale(opened: Ledgers) -> Non
 async def test_a_message_that_facts_were_taken_from_can_be_left_out(opened: Ledgers) -> None:
     (event,) = await say(opened, "talk", ("Ann", "My new cello is made of maple."))
     await _know(opened, "Cello", "Ann has a cello of maple", event=event)
-    kinds = [
-        each.item.kind for each in await _find(opened, "the cello of maple", unjudged=True, retained=False)
-    ]
+    kinds = [each.item.kind for each in await _find(opened, "the cello of maple", retained=False)]
     assert "event" not in kinds
     assert "fact" in kinds
 

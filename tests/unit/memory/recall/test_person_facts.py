@@ -17,7 +17,7 @@ async def _hana(opened: Ledgers) -> None:
 
 async def _texts(opened: Ledgers, text: str, visible: Visibility | None = None) -> list[str]:
     recall = Recall(opened, None, now=lambda: NOW, visible=visible or Visibility())
-    answer = await recall.find(Query(text=text, deadline_ms=LONG_MS, unjudged=True))
+    answer = await recall.find(Query(text=text, deadline_ms=LONG_MS))
     return [result.item.text for result in answer.results]
 
 

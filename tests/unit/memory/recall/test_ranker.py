@@ -1,54 +1,71 @@
-"""The trees are read as they were written, and name features that exist."""
+"""Weights are read as they were written, each kind by its own, and name features that exist."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from nexus.memory.recall import ranker
+from nexus.memory.recall import features, pool, ranker
+from nexus.memory.recall.item import Item
+from nexus.memory.recall.question import understand
+from nexus.memory.recall.surroundings import Stretch
 
 
 def written(tmp_path: Path) -> Path:
     data = {
-        "features": ["a", "b"],
-        "trees": [
-            [[0, 0.5, 1, 2], [-1, -1.0, 0, 0], [1, 2.0, 3, 4], [-1, 1.0, 0, 0], [-1, 3.0, 0, 0]],
-            [[-1, 0.25, 0, 0]],
-        ],
-        "by_meaning": {
-            "relevance": {"weights": {"a": 2.0}, "bias": -1.0},
-            "answerable": {"weights": {"a": 1.0}, "bias": 0.0},
+        "order": {
+            "fact": {"weights": {"a": 2.0, "b": -1.0}, "bias": 0.5},
+            "event": {"weights": {"a": 1.0}, "bias": 0.0},
         },
-        "by_words": {
-            "relevance": {"weights": {"b": 1.0}, "bias": 0.0},
-            "answerable": {"weights": {"b": 1.0}, "bias": 0.0},
+        "strength": {
+            name: {"weights": {"a": 2.0}, "bias": -1.0} for name in ("words", "meaning", "reranked")
         },
-        "models": ["known"],
+        "strong": {"words": 0.5, "meaning": 0.5, "reranked": 0.5},
+        "need": {"weights": {"a": 1.0}, "bias": 0.0},
+        "told": 0.5,
+        "scales": {"known": [0.1, 0.2]},
         "threads": {"best": 1.0},
         "factors": {"recency": 0.1},
-        "fit": 2.0,
+        "fit": 0.3,
     }
     file = tmp_path / "weights.json"
     file.write_text(json.dumps(data), encoding="utf-8")
     return file
 
 
-def test_each_row_gets_the_sum_of_its_leaves(tmp_path: Path) -> None:
-    trees = ranker.load(written(tmp_path)).trees
-    table = {"a": np.array([0.5, 0.6, 0.6]), "b": np.array([9.0, 2.0, 2.1])}
-    assert trees.score(table, np.arange(3)).tolist() == [-0.75, 1.25, 3.25]
+def test_each_kind_is_weighed_by_its_own_weights(tmp_path: Path) -> None:
+    table = {"a": np.array([9.0, 1.0, 1.0, 1.0]), "b": np.array([9.0, 2.0, 2.0, 2.0])}
+    scores = ranker.load(written(tmp_path)).scores(table, np.arange(1, 4), ["fact", "event", "observation"])
+    assert scores.tolist() == [0.5, 1.0, 0.5]
 
 
-def test_relevance_is_a_probability_of_each_and_of_any(tmp_path: Path) -> None:
-    table = {"a": np.array([0.5, 100.0, -100.0]), "b": np.zeros(3)}
-    chances, any_ = ranker.load(written(tmp_path)).chances(table, np.arange(3), "known@123")
+def test_strength_is_a_probability(tmp_path: Path) -> None:
+    chances = ranker.load(written(tmp_path)).strength["meaning"].probability({"a": np.array([0.5, 99, -99])})
     assert chances[0] == 0.5
     assert 0.0 <= chances[2] < 0.001 < 0.999 < chances[1] <= 1.0
-    assert any_ > 0.999
 
 
-def test_cosines_of_a_model_that_nothing_was_learned_for_count_for_nothing(tmp_path: Path) -> None:
-    table = {"a": np.array([100.0]), "b": np.zeros(1)}
-    for model_id in ("another@1", None):
-        chances, _ = ranker.load(written(tmp_path)).chances(table, np.arange(1), model_id)
-        assert chances[0] == 0.5
+def test_cosines_of_a_known_model_are_told_in_its_spreads(tmp_path: Path) -> None:
+    cosines = np.array([[0.1, 0.5, 0.0]])
+    scaled = ranker.load(written(tmp_path)).scaled(cosines, "known@123")
+    assert scaled[0].tolist() == pytest.approx([0.0, 2.0, 0.0])
+
+
+def test_cosines_of_an_unknown_model_are_told_in_spreads_of_what_was_found(tmp_path: Path) -> None:
+    cosines = np.linspace(0.70, 0.90, 101)[None, :]
+    scaled = ranker.load(written(tmp_path)).scaled(cosines, "another@1")
+    assert scaled[0, 50] == pytest.approx(0.0)
+    assert scaled[0, -1] == pytest.approx(0.1 / 0.068)
+
+
+def test_the_weights_name_features_that_exist() -> None:
+    learned = ranker.load()
+    asked = understand("Who is Ada?", datetime(2026, 1, 1, tzinfo=UTC))
+    item = Item(kind="fact", id="fact_1", text="Ada is a mathematician", at="2026-01-01T00:00:00.000Z")
+    known = features.table(asked, pool.build(asked, [Stretch([item], [True])], {}, {}))
+    for weighted in (*learned.order.values(), *learned.strength.values()):
+        assert set(weighted.weights) <= {*known, "fit"}
+    assert set(learned.need.weights) <= {*known, "score_gap"}
+    assert set(learned.strong) == set(learned.strength) == {"words", "meaning", "reranked"}

@@ -140,12 +140,14 @@ async def test_embedding_twice_is_embedding_once(opened: Ledgers) -> None:
 
 
 @pytest.mark.parametrize("budget", ["low", "mid", "high"])
-async def test_where_nothing_is_relevant_nothing_is_returned(opened: Ledgers, budget: str) -> None:
+async def test_whoever_asks_gets_the_best_marked_weak_if_they_hardly_answer(
+    opened: Ledgers, budget: str
+) -> None:
     recall, _ = await filled(opened)
-    for text in ("What is the capital of Mongolia?", "quarterly tax filing deadline", "asdf"):
+    for text in ("What is the capital of Mongolia?", "quarterly tax filing deadline"):
         answer = await recall.find(Query(deadline_ms=LONG_MS, text=text, budget=budget))  # type: ignore[arg-type]
-        assert answer.results == ()
-        assert answer.answerable < 0.05
+        assert answer.results
+        assert {result.strength for result in answer.results} == {"weak"}
 
 
 async def test_an_empty_home_answers_with_nothing(opened: Ledgers) -> None:

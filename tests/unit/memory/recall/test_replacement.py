@@ -39,7 +39,7 @@ async def test_the_successor_comes_first_though_only_the_replaced_fact_fits_the_
     await know_people(opened)
     old, new = await learn(opened, fact(OLD, 1), fact(NEW, 6))
     recall = await ready(opened)
-    query = Query(text="Is Dr Moser in the Rosengasse my dentist?", deadline_ms=LONG_MS, unjudged=True)
+    query = Query(text="Is Dr Moser in the Rosengasse my dentist?", deadline_ms=LONG_MS)
     found = {result.item.id: result.item for result in (await recall.find(query)).results}
     assert [id_ for id_ in found if id_ in (old, new)] == [new, old]
     by = found[old].replaced_by
@@ -54,7 +54,7 @@ async def test_a_successor_is_not_told_to_who_may_not_see_it(opened: Ledgers) ->
     (shared,) = await say(opened, "one", ("Ann", "My dentist is Dr Moser."), channel="shared")
     (private,) = await say(opened, "two", ("Ann", "My dentist is now Dr Frick."), channel="private")
     old, new = await learn(opened, fact(OLD, 1, shared), fact(NEW, 6, private))
-    query = Query(text="Who is Ann's dentist?", deadline_ms=LONG_MS, unjudged=True)
+    query = Query(text="Who is Ann's dentist?", deadline_ms=LONG_MS)
     seen = await (await ready(opened, Visibility(channels=frozenset({"shared"})))).find(query)
     items = {result.item.id: result.item for result in seen.results}
     assert new not in items
@@ -108,7 +108,6 @@ async def test_a_conclusion_is_as_old_as_its_newest_evidence(opened: Ledgers) ->
     before = Query(
         text="What does Ann grow?",
         deadline_ms=LONG_MS,
-        unjudged=True,
         time_before=datetime(2026, 5, 1, tzinfo=UTC),
     )
     assert "obs_1" in {result.item.id for result in (await recall.find(before)).results}

@@ -1,4 +1,4 @@
-"""From an order to an answer: what lies far behind, twins, token budget."""
+"""From an order to an answer: twins and the token budget."""
 
 from nexus.memory.recall.item import Item
 from nexus.memory.recall.selection import Chosen, Ranked, choose
@@ -13,32 +13,27 @@ def ids(chosen: list[Chosen]) -> list[str]:
     return [entry.ranked.item.id for entry in chosen]
 
 
-def test_what_lies_far_behind_the_best_is_left_out() -> None:
-    entries = [ranked("a", "one thing", 4.0), ranked("b", "another", 3.1), ranked("c", "a third", 2.9)]
-    assert ids(choose(entries, gap=1.0, max_results=5, max_tokens=100)) == ["a", "b"]
-
-
 def test_phrasings_of_one_thing_count_once() -> None:
     entries = [
         ranked("a", "Sarah moved to Denver in May"),
         ranked("b", "In May Sarah moved to Denver"),
         ranked("c", "Tom likes chess"),
     ]
-    chosen = choose(entries, gap=1.0, max_results=5, max_tokens=100)
+    chosen = choose(entries, max_results=5, max_tokens=100)
     assert ids(chosen) == ["a", "c"]
     assert chosen[0].also == ("b",)
 
 
 def test_texts_that_differ_in_a_number_are_two_things() -> None:
     entries = [ranked("a", "The meeting is in room 101"), ranked("b", "The meeting is in room 102")]
-    assert ids(choose(entries, gap=1.0, max_results=5, max_tokens=100)) == ["a", "b"]
+    assert ids(choose(entries, max_results=5, max_tokens=100)) == ["a", "b"]
 
 
 def test_one_that_is_too_large_is_passed_over() -> None:
     entries = [ranked("large", "word " * 400), ranked("small", "a short note")]
-    assert ids(choose(entries, gap=1.0, max_results=5, max_tokens=50)) == ["small"]
+    assert ids(choose(entries, max_results=5, max_tokens=50)) == ["small"]
 
 
 def test_no_more_than_asked_for() -> None:
     entries = [ranked(str(i), f"thing number {i}") for i in range(9)]
-    assert len(choose(entries, gap=1.0, max_results=3, max_tokens=1000)) == 3
+    assert len(choose(entries, max_results=3, max_tokens=1000)) == 3

@@ -18,6 +18,7 @@ from nexus.home import Home
 from nexus.ledgers.runtime import automations, trace, usage
 from nexus.ledgers.runtime.automations import NewAutomation
 from nexus.request import Access, Event, Request
+from nexus.roles.memory_injection import triage
 from nexus.roles.memory_injection.injection import Injection
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn, failures
 from unit.roles.memory_injection.knowing import (
@@ -168,7 +169,7 @@ async def test_the_fast_models_choice_keeps_to_the_limits_of_the_triage(
     (asked,) = [each for each in server.requests if each.model == "small"]
     assert max(len(line) for line in asked.last_user.splitlines()) < 600
     injected = [row for row in rows if row.injected]
-    assert 1 <= len(injected) <= 5
+    assert 1 <= len(injected) <= triage.LIMITS.most
     assert workers(server)[0].last_user.count("They sang.") <= 60 * 5
     assert {row.why.partition(" (")[0] for row in rows if not row.injected} == {"others come before it"}
 

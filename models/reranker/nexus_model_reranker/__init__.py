@@ -1,0 +1,1 @@
+"""The reranker of Nexus: read as a file, never imported."""
