@@ -54,7 +54,7 @@ _RERANKED = 16
 # Lives that the reranker was fine-tuned on say nothing about how sure it may be.
 _SEEN_BY_RERANKER = frozenset({"marcus"})
 _DEADLINE_MS = 60_000
-_STRENGTH = {
+_STRENGTH: dict[str, tuple[str, ...]] = {
     "words": ("cover", "turn_cover", "word_rel", "about_name", "about_role", "q_terms"),
     "meaning": (
         "cosine",
@@ -239,7 +239,7 @@ class Order:
         width = len(columns) + 1
         blocks: list[Floats] = []
         for example in used:
-            block = np.zeros((len(example.relevant), width * len(KINDS)), np.float32)
+            block = np.zeros((len(example.relevant), width * len(KINDS)))
             for i, kind in enumerate(KINDS):
                 rows = example.rows(kind)
                 block[rows, i * width : (i + 1) * width - 1] = example.matrix[rows][:, columns] / self._scale
@@ -380,7 +380,8 @@ def offered(example: Example, scores: Floats) -> Offered:
     best = np.argsort(-scores, kind="stable")[:40]
     columns = [example.names.index(name) for name in _NEED if name != "score_gap"]
     gap = (scores[best] - scores.max())[:, None]
-    return Offered(example, best, np.hstack([example.matrix[best][:, columns], gap]))
+    known = example.matrix[best][:, columns].astype(np.float64)
+    return Offered(example, best, np.hstack([known, gap]))
 
 
 def need(examples: Sequence[Example], scores: Sequence[Floats]) -> tuple[dict[str, Any], float]:

@@ -61,7 +61,7 @@ class MemoryConfig:
     """What is remembered, and how it is found."""
 
     embedding_model: str = _setting(
-        "all-minilm-l6-v2",
+        "nexus-english",
         "The model that turns texts into vectors; `nexus models list` shows the choices. After a change, "
         "everything is embedded again in the background while searches use the old vectors.",
     )

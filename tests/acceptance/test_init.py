@@ -330,7 +330,7 @@ def test_a_new_home_takes_the_embedding_model_of_its_language(new_home: Home, en
     assert _loaded(new_home).memory.embedding_model == MULTILINGUAL_MODEL
 
     changed = _init(new_home, env, "--no-mcp", "--language", "en")
-    assert '[memory] embedding_model = "all-minilm-l6-v2"' in changed.stdout
+    assert '[memory] embedding_model = "nexus-english"' in changed.stdout
     assert _loaded(new_home).memory.embedding_model == DEFAULT_MODEL
 
 

@@ -34,6 +34,7 @@ VOCABULARY: Final = frozenset(
             "tool_name",
             "type",
             "type_id",
+            "waiting_since",
             "work",
         ),
         *("decided_by", "item_kind", "text_sha256", "used_by"),

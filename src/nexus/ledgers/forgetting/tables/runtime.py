@@ -61,6 +61,7 @@ TABLES = (
             Text("input_json", Then.CLEAR, blank="null"),
             Text("result_json", Then.CLEAR),
             Text("error", Then.CLEAR),
+            Text("waiting_for", Then.CLEAR),
         ),
     ),
     Table(
