@@ -358,7 +358,11 @@ async def test_in_random_groups_no_run_holds_what_is_not_its_own(
         assert SECRET not in str(request.json)
         assert f"directories: {notes}" not in str(request.json)
     for request in mine:
-        bare = re.sub(r"<message .*?</message>", "", "\n".join(texts_of(request)), flags=re.DOTALL)
+        text = "\n".join(texts_of(request))
+        remembered = "".join(re.findall(r"<memory_context>.*?</memory_context>", text, flags=re.DOTALL))
+        for line in remembered.splitlines():
+            assert "by @sam" not in line or "said by @sam" in line, "what a guest said is told as theirs"
+        bare = re.sub(r"<(message|memory_context)\b.*?</\1>", "", text, flags=re.DOTALL)
         assert "by @sam" not in bare, "no word of a guest is the owner's"
     assert not (notes / "by-@sam").exists()
     assert told

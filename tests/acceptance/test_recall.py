@@ -79,7 +79,9 @@ def test_kinds_and_times_narrow_the_answer(home: Path) -> None:
     facts = nexus(home, "recall", "dentist appointment", "--scope", "facts")
     assert "[fact] Ann has a dentist appointment" in facts.stdout
     assert "moved my appointment" not in facts.stdout
-    assert "Nothing" in nexus(home, "recall", "dentist", "--scope", "events", "--before", "2020-01-01").stdout
+    assert (
+        "No matches" in nexus(home, "recall", "dentist", "--scope", "events", "--before", "2020-01-01").stdout
+    )
 
 
 def test_what_cannot_be_used_is_said_in_two_lines(home: Path) -> None:
@@ -91,7 +93,7 @@ def test_what_cannot_be_used_is_said_in_two_lines(home: Path) -> None:
 
 def test_the_models_are_listed_with_where_they_are(home: Path) -> None:
     shown = nexus(home, "models", "list")
-    assert "all-minilm-l6-v2 (default)" in shown.stdout
+    assert "nexus-english (default)" in shown.stdout
     assert re.search(r"Installed: (package nexus-model-english|source checkout)\.", shown.stdout)
     assert "nexus models pull ms-marco-minilm-l6-v2" in shown.stdout
 

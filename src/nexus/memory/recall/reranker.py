@@ -5,6 +5,7 @@ when its time is over: what it has not read keeps its place.
 """
 
 import logging
+import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ from nexus.memory.embedding.files import ModelFiles, find, locate
 from nexus.memory.recall.deadline import Deadline
 
 # So many pairs at a time: between two batches the clock is looked at.
-_BATCH = 8
+_BATCH = 4
 _LONGEST_TEXT = 2_000
 # Log-odds beyond this say no more.
 _SUREST = 12.0
@@ -48,13 +49,17 @@ class CrossEncoder:
         self._tokenizer = tokenizer(files)
         self._session = session(files, threads)
         self._inputs: set[str] = {node.name for node in self._session.get_inputs()}
+        self._batch_ms = 0.0  # how long the last one took
 
     def fits(self, question: str, texts: Sequence[str], deadline: Deadline) -> list[float]:
         found: list[float] = []
         for start in range(0, len(texts), _BATCH):
-            if deadline.passed:
+            # A batch that would end after the deadline is not begun: without an end there is no answer.
+            if deadline.passed or deadline.left_ms < self._batch_ms:
                 break
+            started = time.perf_counter()
             found += self._batch(question, texts[start : start + _BATCH])
+            self._batch_ms = (time.perf_counter() - started) * 1000
         return found
 
     def _batch(self, question: str, texts: Sequence[str]) -> list[float]:

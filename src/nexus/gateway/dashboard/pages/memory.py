@@ -14,6 +14,8 @@ from nexus.memory.recall import Budget, Query, kinds
 
 BUDGETS: Final[tuple[Budget, ...]] = ("low", "mid", "high")
 SCOPES: Final = ("events", "facts", "observations", "mental_models", "episodes", "entities")
+# A person waits longer than an agent may.
+_DEADLINE_MS = 5_000
 _RESULTS: Final = 15
 
 
@@ -29,6 +31,7 @@ async def recall(request: Request, app: App) -> Response:
             entity_id=query.get("entity") or None,
             budget=_budget(query.get("budget")),
             max_results=_RESULTS,
+            deadline_ms=_DEADLINE_MS,
         )
         answer = await (await app.recall()).find(asked)
     template = "part_recall.html" if is_part(request) else "recall.html"
