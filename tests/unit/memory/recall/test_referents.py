@@ -9,19 +9,19 @@ from nexus.memory.recall.naming import Named
 from unit.memory.recall.homes import LONG_MS, NOW, own
 
 _FAMILY = {
-    "Erik Sandell": "Erik Sandell is Nora's husband; they married in 2013.",
-    "Saga": "Saga is Nora and Erik's daughter, born in 2016.",
-    "Olle": "Olle is Nora and Erik's son.",
-    "Birgitta Lindqvist": "Birgitta Lindqvist is Nora's mother and lives in Umeå.",
-    "Göran Lindqvist": "Göran Lindqvist, Nora's father, died in 2017.",
-    "Deniz Aydin": "Deniz Aydin is Nora's boss at Fjordline.",
-    "Camilla Ek": "Saga's teacher is Camilla Ek.",
-    "Pixel": "Pixel is the family's cat.",
+    "Jens Falk": "Jens Falk is Mira's husband; they married in 2011.",
+    "Ida": "Ida is Mira and Jens's daughter, born in 2015.",
+    "Nils": "Nils is Mira and Jens's son.",
+    "Gunnel Ekberg": "Gunnel Ekberg is Mira's mother and lives in Luleå.",
+    "Bertil Ekberg": "Bertil Ekberg, Mira's father, died in 2018.",
+    "Cemal Kaya": "Cemal Kaya is Mira's boss at Havnwerk.",
+    "Petra Holm": "Ida's teacher is Petra Holm.",
+    "Mops": "Mops is the family's cat.",
 }
 
 
 async def _family(opened: Ledgers) -> None:
-    await own(opened, "Nora Lindqvist", "Nora")
+    await own(opened, "Mira Ekberg", "Mira")
     memory = Memory(opened)
     for name, fact in _FAMILY.items():
         await memory.run("entity", {"name": name, "type": "Person", "alias": [name.split()[0]]})
@@ -43,17 +43,17 @@ async def _meant(opened: Ledgers, text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("question", "names"),
     [
-        ("What can't my husband drink?", {"Erik Sandell"}),
-        ("How did my dad die?", {"Göran Lindqvist"}),
-        ("Who fetches the kids on Monday?", {"Saga", "Olle"}),
-        ("Is my son protected against ticks?", {"Olle"}),
-        ("When is grandma's big birthday?", {"Birgitta Lindqvist"}),
-        ("What is the name of my daughter's teacher?", {"Saga", "Camilla Ek"}),
-        ("What drug does the cat get?", {"Pixel"}),
-        ("Wann hat mein Chef Urlaub?", {"Deniz Aydin"}),
-        ("¿Dónde vive mi madre?", {"Birgitta Lindqvist"}),
-        ("Quelle est la profession de mon mari ?", {"Erik Sandell"}),
-        ("Quando é que a minha filha faz anos?", {"Saga"}),
+        ("What can't my husband drink?", {"Jens Falk"}),
+        ("How did my dad die?", {"Bertil Ekberg"}),
+        ("Who fetches the kids on Monday?", {"Ida", "Nils"}),
+        ("Is my son protected against ticks?", {"Nils"}),
+        ("When is grandma's big birthday?", {"Gunnel Ekberg"}),
+        ("What is the name of my daughter's teacher?", {"Ida", "Petra Holm"}),
+        ("What drug does the cat get?", {"Mops"}),
+        ("Wann hat mein Chef Urlaub?", {"Cemal Kaya"}),
+        ("¿Dónde vive mi madre?", {"Gunnel Ekberg"}),
+        ("Quelle est la profession de mon mari ?", {"Jens Falk"}),
+        ("Quando é que a minha filha faz anos?", {"Ida"}),
     ],
 )
 async def test_a_role_means_whoever_has_it(opened: Ledgers, question: str, names: set[str]) -> None:
@@ -64,7 +64,7 @@ async def test_a_role_means_whoever_has_it(opened: Ledgers, question: str, names
 @pytest.mark.parametrize(
     "question",
     [
-        "What is Deniz's wife called?",  # nobody said
+        "What is Cemal's wife called?",  # nobody said
         "How much child support is normal?",  # no child in particular
         "How does one become a boss?",
         "What kind of bread do I bake?",  # a German child, but English
@@ -118,14 +118,14 @@ async def test_the_first_person_is_the_owner(opened: Ledgers) -> None:
     await _family(opened)
     for question in ("Which antibiotics must I not be given?", "Wo wohne ich?", "¿Qué no puedo comer?"):
         (named,) = await _named(opened, question)
-        assert (named.name, named.via) == ("Nora Lindqvist", "owner")
+        assert (named.name, named.via) == ("Mira Ekberg", "owner")
 
 
 async def test_how_somebody_was_resolved_is_told(opened: Ledgers) -> None:
     await _family(opened)
-    found = {named.name: named for named in await _named(opened, "Does my husband know Deniz?")}
-    assert (found["Erik Sandell"].via, found["Erik Sandell"].said) == ("role: husband", "my husband")
-    assert found["Deniz Aydin"].via == "name"
+    found = {named.name: named for named in await _named(opened, "Does my husband know Cemal?")}
+    assert (found["Jens Falk"].via, found["Jens Falk"].said) == ("role: husband", "my husband")
+    assert found["Cemal Kaya"].via == "name"
 
 
 async def test_the_words_of_a_guest_do_not_mean_the_owner(opened: Ledgers) -> None:
@@ -134,7 +134,7 @@ async def test_the_words_of_a_guest_do_not_mean_the_owner(opened: Ledgers) -> No
     assert await _named(opened, "What can't my husband drink?", visible=seen) == []
 
 
-@pytest.mark.parametrize(("entity", "name"), [("me", "Nora Lindqvist"), ("my husband", "Erik Sandell")])
+@pytest.mark.parametrize(("entity", "name"), [("me", "Mira Ekberg"), ("my husband", "Jens Falk")])
 async def test_a_query_can_be_narrowed_to_a_role(opened: Ledgers, entity: str, name: str) -> None:
     await _family(opened)
     found = await _named(opened, "birthday", entity=entity)
