@@ -154,7 +154,7 @@ class Answer:
 
     @property
     def meant(self) -> dict[str, tuple[str, ...]]:
-        """Whom the question means without their names, in its words: my husband → Erik Sandell."""
+        """Whom the question means without their names, in its words: my husband → Jens Falk."""
         said: dict[str, tuple[str, ...]] = {}
         for named in self.named.values():
             if named.name and not named.by_name and named.name not in said.get(named.said, ()):
