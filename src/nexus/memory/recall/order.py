@@ -138,21 +138,24 @@ def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats]) -> li
     learned = ranker.load()
     # Of a model that nothing was learned for, cosines say how to order, not how sure to be.
     by_meaning = "meaning" if learned.knows(found.model_id) else "words"
-    best = max((entry.score for entry in entries), default=0.0)
+    rows = np.array([entry.row for entry in entries], np.int64)
+    values = {name: column[rows] for name, column in table.items()}
+    values["fit"] = np.array([entry.fit or 0.0 for entry in entries])
+    values["score_gap"] = np.array([entry.score for entry in entries])
+    values["score_gap"] -= values["score_gap"].max(initial=-np.inf)
+    need = learned.need.probability(values)
+    chances = {given: learned.strength[given].probability(values) for given in (by_meaning, "reranked")}
     ranked: list[selection.Ranked] = []
-    for entry in entries:
+    for at, entry in enumerate(entries):
         given = by_meaning if entry.fit is None else "reranked"
-        features_of = {name: values[[entry.row]] for name, values in table.items()}
-        features_of["fit"] = np.array([entry.fit or 0.0])
-        features_of["score_gap"] = np.array([entry.score - best])
-        probability = float(learned.strength[given].probability(features_of)[0])
+        probability = float(chances[given][at])
         ranked.append(
             selection.Ranked(
                 item=found.pool.items[entry.row],
                 score=entry.score,
                 probability=probability,
                 strong=probability >= learned.strong[given],
-                need=float(learned.need.probability(features_of)[0]),
+                need=float(need[at]),
                 factors=entry.factors,
             )
         )
