@@ -166,6 +166,7 @@ class Run:
     steps: Steps = field(default_factory=Steps)
     execution_id: str = field(default_factory=lambda: ids.new("exe"))
     system_prompt: str = "You know the weather."
+    output_schema: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         self.streams = Streams(self.place)
@@ -203,6 +204,7 @@ class Run:
                         stream=stream,
                         call=self.call,
                         steered=self.steered,
+                        output_schema=self.output_schema,
                     )
                 )
 

@@ -191,6 +191,7 @@ class AgentRun:
             journal=journal,
             call=partial(self._call, request, context, journal),
             steered=self._steered,
+            output_schema=context.output_schema,
         )
         outcome = await loop.run(job)
         return Result(

@@ -29,6 +29,8 @@ class AssembledContext:
     """The run whose turn is the last one that a fork shares; None: the last one that has ended."""
     model: str = ""
     """Who answers, as `provider/model`; empty: the models of the role."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON schema that the answer is asked to have, natively where the model takes one."""
     max_turns: int | None = None
     timeout_ms: int | None = None
     tool_timeout_ms: int | None = None

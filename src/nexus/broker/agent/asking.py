@@ -33,6 +33,7 @@ from nexus.broker.agent.advice import advice
 from nexus.broker.agent.answering import Answering
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Journal, Limits
+from nexus.broker.agent.structured import Form
 from nexus.broker.streams import Stream
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 
@@ -62,6 +63,8 @@ class Asking:
     """On the monotonic clock: no pause goes beyond it."""
     extend: Callable[[float], None] = _nothing
     """Told how many seconds it waits in an outage: they are not the run's."""
+    form: Form | None = None
+    """The form that every answer is to have."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _failures: list[str] = field(default_factory=list[str], init=False)
     _advice: dict[str, None] = field(default_factory=dict[str, None], init=False)
@@ -123,7 +126,8 @@ class Asking:
         unmeasured: list[tuple[Answering, Attempt]] = []
         for attempt in range(retries + 1):
             self.limits.check(await self.journal.asked())
-            answering = Answering(candidate, self.stream, messages, parameters)
+            asked = parameters if self.form is None else self.form.asked_of(candidate, parameters)
+            answering = Answering(candidate, self.stream, messages, asked)
             await self.journal.afford(answering.estimate())
             try:
                 response = await answering.run()
@@ -140,6 +144,9 @@ class Asking:
                 await self.journal.spend(spent)
                 if answering.unmeasured:
                     unmeasured.append((answering, spent))
+                if self.form is not None and self.form.is_refused(candidate, error):
+                    self.stream.publish(Delta(kind="restart"))
+                    return await self._ask(candidate, messages, parameters, retries - attempt)
                 self._failures.append(f"{candidate.name}: {reason}")
                 self._advice[advice(error, candidate)] = None
                 self._refusals += refused(error)

@@ -6,7 +6,7 @@ goes through the same steps again and finds what came of them in its journal.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.recorded import RecordedModel
 from nexus.broker.agent.records import CallTool, Journal, Limits, Outcome, Step
+from nexus.broker.agent.structured import Form
 from nexus.broker.agent.toolset import RecordedTools
 from nexus.broker.streams import Stream
 from nexus.broker.tools import Tool
@@ -49,6 +50,8 @@ class Job:
     stream: Stream
     call: CallTool
     steered: Steered
+    output_schema: Mapping[str, Any] | None = None
+    """The JSON schema that the answer is asked to have; its text may still differ from it."""
 
 
 async def run(job: Job) -> Outcome:
@@ -81,6 +84,9 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         redact=job.models.redact,
         deadline=time.monotonic() + job.limits.timeout_ms / 1000,
         extend=extend,
+        form=None
+        if job.output_schema is None
+        else Form(schema=job.output_schema, refused_by=job.models.without_schema),
     )
     model = RecordedModel(job.step, asking, job.journal, job.stream)
     tools = RecordedTools(

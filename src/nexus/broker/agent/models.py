@@ -41,6 +41,8 @@ class Models:
 
     config: Config
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    without_schema: set[str] = field(default_factory=set[str], init=False)
+    """Models that refused a request because it asked for an answer by a JSON schema."""
     _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
     _secrets: set[str] = field(default_factory=set[str], init=False)
     _told: set[str] = field(default_factory=set[str], init=False)
