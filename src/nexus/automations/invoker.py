@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
+import threading
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
@@ -24,7 +26,7 @@ from nexus.automations.workspace import Workspace, workspace
 from nexus.automations.workspace.folder import Folder
 from nexus.automations.workspace.history import History
 from nexus.config import AutomationsConfig
-from nexus.errors import NexusError, ScriptChangedError
+from nexus.errors import AutomationError, NexusError, ScriptChangedError
 from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
@@ -208,14 +210,59 @@ def _context(
 
 
 async def _in_process(handler: Handler, context: AutomationContext, timeout_ms: float) -> Ended:
+    limit = asyncio.timeout(timeout_ms / 1000)
     try:
-        value = handler(context)
-        if inspect.isawaitable(value):
-            async with asyncio.timeout(timeout_ms / 1000):
-                value = await value
+        async with limit:
+            if _is_async(handler):
+                value = await handler(context)
+            else:
+                value = await _on_thread(handler, context)
+                if inspect.isawaitable(value):
+                    value = await value
     except TimeoutError:
+        if not limit.expired():
+            raise
         return Ended(status="timeout", returned=Returned(), error=f"not done after {timeout_ms:.0f} ms")
     return Ended(status="done", returned=Returned(), value=value)
+
+
+def _is_async(handler: Handler) -> bool:
+    called: object = getattr(handler, "__call__", None)  # noqa: B004 - an object may have an async one
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
+
+
+async def _on_thread(handler: Handler, context: AutomationContext) -> Any:
+    """Call plain code without blocking the event loop.
+
+    It gets a daemon thread and not one of a pool: code that never returns would use up the pool, and hold up
+    the end of the program. If the caller is cancelled, the thread runs on and its result is dropped.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    variables = contextvars.copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if done.done():
+            if inspect.iscoroutine(value):
+                value.close()
+        elif error is None:
+            done.set_result(value)
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        value, raised = None, None
+        try:
+            value = variables.run(handler, context)
+        except Exception as error:
+            raised = error
+        except BaseException as error:  # such as SystemExit, which must not end the program
+            raised = AutomationError(f"It raised {type(error).__name__}")
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
+            loop.call_soon_threadsafe(settle, value, raised)
+
+    threading.Thread(target=run, name=f"automation {context.automation.name}", daemon=True).start()
+    return await done
 
 
 def _read(ended: Ended, returned: Returned) -> Ended:
