@@ -14,6 +14,7 @@ from nexus.answer import Answer, Answered, Heard, Result
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
+from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
@@ -91,7 +92,7 @@ class App:
         )
         self._upkeep = Upkeep(self.ledgers, self.engine)
         self.queue = SessionQueue(self.engine, self._opened)
-        self.models = Models(config)
+        self.models = Models(config, knowledge=Knowledge(self.ledgers.runtime))
         self.streams = Streams(home.run)
         self.broker = Broker(
             home,

@@ -19,6 +19,7 @@ from nexus.home import Home, is_alone
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
 from nexus.ledgers.runtime.executions import Mode
+from nexus.ledgers.runtime.models import Capabilities
 from nexus.request import Access, Request
 
 # How long a message may take from coming in to its recorded run.
@@ -117,6 +118,10 @@ class Broker:
     async def check_models(self, role: str, model: str = "") -> None:
         """An error that says what to do, where nobody could answer in this role."""
         await self._models.candidates((model,) if model else self._models.names(role))
+
+    async def capabilities(self, role: str, model: str = "") -> Capabilities:
+        """What is known of the model that a role asks first, or of the one named."""
+        return await self._models.capabilities(model or self._models.names(role)[0])
 
     def run(self, execution_id: str) -> Run:
         """A run that was asked for before, here or elsewhere."""

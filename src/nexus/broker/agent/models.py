@@ -15,9 +15,11 @@ from pydantic_ai.settings import ModelSettings
 
 from nexus import secrets
 from nexus.broker.agent.clients.client import Client, Connect, Opening
+from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.roles import models_of
 from nexus.config import Config, PriceConfig, ProviderConfig
 from nexus.errors import ConfigError
+from nexus.ledgers.runtime.models import Capabilities
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +43,7 @@ class Models:
 
     config: Config
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    knowledge: Knowledge = field(default_factory=Knowledge)
     without_schema: set[str] = field(default_factory=set[str], init=False)
     """Models that refused a request because it asked for an answer by a JSON schema."""
     _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
@@ -66,6 +69,10 @@ class Models:
         for name, error in problems.items():
             self._tell(name, error)
         return found
+
+    async def capabilities(self, name: str) -> Capabilities:
+        """What is known of a model, such as how long a prompt it takes and whether it calls tools."""
+        return await self.knowledge.of(await self._candidate(name))
 
     def _tell(self, name: str, error: ConfigError) -> None:
         """That a model is not asked, once: each request would say it again."""

@@ -669,3 +669,15 @@ ORDER BY invocation_id, rank LIMIT :limit
 SELECT id, invocation_id, request_id, root_request_id, execution_id, rank, item_kind, item_id, text_sha256, score,
        probability, why, decided_by, injected, used, used_by, created_at
 FROM injections WHERE item_id = :item_id AND injected ORDER BY created_at DESC, id DESC LIMIT :limit
+
+-- name: known_model
+SELECT known_json FROM models WHERE name = ? AND address = ?
+
+-- name: known_models
+SELECT name, known_json FROM models ORDER BY name
+
+-- name: learn_model
+INSERT INTO models (name, address, known_json) VALUES (:name, :address, :known)
+ON CONFLICT (name) DO UPDATE
+SET known_json = CASE address WHEN :address THEN json_patch(known_json, :known) ELSE :known END,
+    address = :address, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
