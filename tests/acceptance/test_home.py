@@ -188,12 +188,24 @@ def test_sql_reads_all_six_and_writes_only_when_asked(made: Path) -> None:
 
     refused = nexus(made, "sql", "INSERT INTO threads (id, channel) VALUES ('t', 'cli')")
     assert refused.returncode != 0
-    assert "readonly" in refused.stderr
+    assert "read-only" in refused.stderr
     assert (
         nexus(made, "sql", "--write", "INSERT INTO threads (id, channel) VALUES ('t', 'cli')").returncode == 0
     )
     assert json.loads(nexus(made, "sql", "-json", "SELECT id FROM threads").stdout) == [{"id": "t"}]
     assert nexus(made, "sql", stdin="SELECT count(*) FROM threads;\n").stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    "command", [".shell touch planted", ".open data/memory.db", ".py 1", ".read planted.py"]
+)
+def test_the_read_only_shell_reaches_nothing_but_its_connection(made: Path, command: str) -> None:
+    for given in ([command], ["-init", "planted.sql"], ["-cmd", command]):
+        refused = nexus(made, "sql", *given)
+        assert refused.returncode != 0
+        assert "--write" in refused.stderr
+    assert nexus(made, "sql", stdin=f"{command}\n").returncode == 1
+    assert not list(made.rglob("planted*"))
 
 
 def test_sql_works_where_sqlite3_is_not_installed(made: Path) -> None:

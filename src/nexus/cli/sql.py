@@ -1,13 +1,24 @@
-"""`nexus sql`: ask the six databases, with the sqlite3 program where there is one."""
+"""`nexus sql`: query the six databases; with `--write`, change them through the sqlite3 program."""
 
 import os
 import shutil
 import sys
+from typing import Final
 
+import apsw
 import click
 
 from nexus.cli.place import opened_home
-from nexus.ledgers import attach
+from nexus.home import Home
+from nexus.ledgers import attach, read_only
+
+_OPTIONS: Final = frozenset(
+    {"bail", "batch", "echo", "header", "interactive", "noheader"}
+    | {"box", "column", "csv", "html", "insert", "json", "jsonl", "line", "list", "table", "tcl"}
+)
+_OPTIONS_WITH_VALUE: Final = frozenset({"nullvalue", "separator"})
+# A query that needs more memory than this fails, instead of the machine.
+_MEMORY_LIMIT_BYTES: Final = 1024 * 1024 * 1024
 
 
 @click.command(
@@ -20,19 +31,52 @@ from nexus.ledgers import attach
 def sql(ctx: click.Context, write: bool, arguments: tuple[str, ...]) -> None:
     """Open a shell over all six databases, or run one statement.
 
-    Tables need no prefix: `nexus sql "SELECT count(*) FROM events"`. Options of the sqlite3 program
-    such as -json or -header are passed on: `nexus sql -json "SELECT * FROM entities LIMIT 3"`.
+    Tables need no prefix: `nexus sql "SELECT count(*) FROM events"`. Output options of the sqlite3
+    program work as well: `nexus sql -json "SELECT * FROM entities LIMIT 3"`.
     """
     home, _ = opened_home(ctx)
     attach.ensure(home)
-    init_file = str(attach.path(home, writes=write))
+    if write:
+        _write(home, arguments)
+    else:
+        sys.exit(_read(home, arguments))
+
+
+def _write(home: Home, arguments: tuple[str, ...]) -> None:
+    init_file = str(attach.path(home, writes=True))
     program = shutil.which("sqlite3")
     if program is not None:
         words = [program, "-init", init_file, ":memory:", *arguments]
         os.execv(program, words)  # noqa: S606  the shell takes over this process, its terminal and its exit code
-    from apsw.shell import main as shell
-
     options = [argument for argument in arguments if argument.startswith("-")]
     statements = [argument for argument in arguments if not argument.startswith("-")]
     sys.argv = ["nexus sql", *options, "-init", init_file, ":memory:", *statements]
+    from apsw.shell import main as shell
+
     shell()
+
+
+def _read(home: Home, arguments: tuple[str, ...]) -> int:
+    from nexus.cli.sql_shell import ReadOnlyShell
+
+    options, statements = _parse(list(arguments))
+    apsw.hard_heap_limit(_MEMORY_LIMIT_BYTES)
+    return ReadOnlyShell(db=read_only.connect(home)).run(options, statements)
+
+
+def _parse(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Tell options of the shell from statements."""
+    options: list[str] = []
+    statements: list[str] = []
+    while arguments:
+        argument = arguments.pop(0)
+        name = argument.lstrip("-")
+        if not argument.startswith("-"):
+            statements.append(argument)
+        elif name in _OPTIONS:
+            options.append(argument)
+        elif name in _OPTIONS_WITH_VALUE and arguments:
+            options += [argument, arguments.pop(0)]
+        else:
+            raise click.UsageError(f"{argument} needs --write: without it only the output can be changed.")
+    return options, statements

@@ -15,15 +15,21 @@ _NAMES = {False: "attach.sql", True: "attach-rw.sql"}
 
 def script(home: Home, *, writes: bool) -> str:
     """The statements that attach a home's ledgers."""
-    mode, purpose = ("rw", "for reading and writing") if writes else ("ro", "read-only")
+    purpose = "for reading and writing" if writes else "read-only"
     lines = [
         f"-- Attaches the six ledgers {purpose}. Made by Nexus; edits are lost.",
         # First, because attaching reads: a process that is just closing the ledger is waited for.
         ".timeout 30000",
-        *(f"ATTACH DATABASE 'file:{_quoted(home.ledger(name))}?mode={mode}' AS {name};" for name in LEDGERS),
+        *(f"{statement(home, name, writes=writes)};" for name in LEDGERS),
         "PRAGMA foreign_keys = ON;",
     ]
     return "\n".join(lines) + "\n"
+
+
+def statement(home: Home, ledger: str, *, writes: bool) -> str:
+    """The statement that attaches one ledger under its own name."""
+    mode = "rw" if writes else "ro"
+    return f"ATTACH DATABASE 'file:{_quoted(home.ledger(ledger))}?mode={mode}' AS {ledger}"
 
 
 def path(home: Home, *, writes: bool) -> Path:
