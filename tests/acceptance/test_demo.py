@@ -9,8 +9,9 @@ from acceptance.program import nexus
 
 
 def test_the_doctor_finds_nothing_wrong_with_it(demo_month: Path) -> None:
-    found = json.loads(nexus(demo_month, "doctor", "--json").stdout)
+    found = json.loads(nexus(demo_month, "doctor", "--deep", "--json").stdout)
     assert [each for each in found["findings"] if each["level"] != "ok"] == []
+    assert "invariants" in {each["check"] for each in found["findings"]}
 
 
 @pytest.mark.parametrize(

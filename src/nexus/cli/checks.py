@@ -147,10 +147,11 @@ def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
         settings = config.load(home.config_file).engine
     except ConfigError:
         return  # told already
-    if not settings.database and not home.engine_file.is_file():
+    is_used = bool(settings.database) or home.engine_file.is_file()
+    if not is_used and not thorough:
         return
     # Only here, because it brings the whole engine with it.
-    from nexus.cli import engine_checks
+    from nexus.cli import engine_checks, invariant_checks
     from nexus.engine.settings import Settings
 
     try:
@@ -158,7 +159,10 @@ def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding(check="engine", level="error", message=error.message, remedy=error.hint)
     else:
-        yield from engine_checks.examine(home, of_home, thorough=thorough)
+        if is_used:
+            yield from engine_checks.examine(home, of_home, thorough=thorough)
+        if thorough:
+            yield from invariant_checks.examine(home, of_home)
 
 
 def _attach_files(home: Home) -> Iterator[Finding]:

@@ -19,7 +19,11 @@ _SIGNS = {
 
 @click.command()
 @click.option("--fix", is_flag=True, help="Mend what can be mended without a decision of yours.")
-@click.option("--deep", is_flag=True, help="Check every page of large databases too; may take minutes.")
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Also check every page, and that no work is lost, stuck or doubled. May take minutes.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the findings for a program to read.")
 @click.pass_context
 def doctor(ctx: click.Context, fix: bool, deep: bool, as_json: bool) -> None:

@@ -1,15 +1,19 @@
 """What can be wrong with the engine's database, told without changing it."""
 
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
-from nexus.engine import exclusive, letters, tables
+from nexus.engine import exclusive, leases, letters, records, tables
 from nexus.engine.database import Database
 from nexus.engine.failures import translated
 from nexus.engine.settings import Settings
 
 # Up to here the thorough check is quick enough to be run always.
 _THOROUGH_UP_TO_BYTES = 256 * 1024 * 1024
+_TOGETHER = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +50,75 @@ def examine(settings: Settings, *, thorough: bool = False) -> Health:
             database.close()
 
 
+class Waiting(NamedTuple):
+    """An execution that has not ended."""
+
+    id: str
+    work: str
+    lane: str
+    state: Literal["queued", "delayed", "running"]
+    is_owned: bool
+    """Whether the process that runs it has a lease."""
+
+
+class Look:
+    """A look into the database that reads in pages, however much there is."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a process with a lease is there to run what waits."""
+        return bool(leases.live(self._database))
+
+    def states(self, execution_ids: Sequence[str]) -> dict[str, records.State]:
+        """The states of those of some executions that are recorded."""
+        return records.states(self._database, execution_ids)
+
+    def waiting(self) -> Iterator[Waiting]:
+        """Every execution that has not ended, by id."""
+        statement = self._database.sql(
+            f"""SELECT workflow_uuid, {_work(self._database)}, queue_name, status,
+              executor_id IN (SELECT executor_id FROM {{t}}nexus_leases WHERE expires_at > {{now}})
+            FROM {{t}}workflow_status
+            WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{tables.WORKFLOW}'
+              AND workflow_uuid > :after
+            ORDER BY workflow_uuid LIMIT :limit"""
+        )
+        after = ""
+        while True:
+            with self._database.read() as connection:
+                rows = connection.execute(statement, {"after": after, "limit": _TOGETHER}).all()
+            for id_, work, queue, status, is_owned in rows:
+                lane = str(queue or "").removeprefix(tables.QUEUE_PREFIX)
+                yield Waiting(id_, str(work), lane, _STATES[status], bool(is_owned))
+                after = id_
+            if len(rows) < _TOGETHER:
+                return
+
+
+_STATES: dict[str, Literal["queued", "delayed", "running"]] = {
+    "ENQUEUED": "queued",
+    "DELAYED": "delayed",
+    "PENDING": "running",
+}
+
+
+@contextmanager
+def look(settings: Settings) -> Generator[Look | None]:
+    """Look into the database without changing it. None: no work was ever given to it."""
+    if not settings.is_postgres and not Path(settings.database).is_file():
+        yield None
+        return
+    with translated(settings):
+        database = Database(settings)
+        try:
+            yield Look(database) if tables.made(database) else None
+        finally:
+            database.close()
+
+
 def remove(settings: Settings, execution_ids: list[str]) -> None:
     """Remove executions that belong to nothing."""
     with translated(settings):
@@ -68,13 +141,17 @@ def _damage(database: Database, settings: Settings, *, thorough: bool) -> list[s
 
 
 def _unfinished(database: Database) -> dict[str, str]:
-    attribute = "attributes ->> 'work'" if database.is_postgres else "json_extract(attributes, '$.work')"
     statement = database.sql(
-        f"""SELECT workflow_uuid, {attribute} FROM {{t}}workflow_status
+        f"""SELECT workflow_uuid, {_work(database)} FROM {{t}}workflow_status
         WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{tables.WORKFLOW}'"""
     )
     with database.read() as connection:
         return {row[0]: str(row[1]) for row in connection.execute(statement)}
+
+
+def _work(database: Database) -> str:
+    """The expression for the name of an execution's work."""
+    return "attributes ->> 'work'" if database.is_postgres else "json_extract(attributes, '$.work')"
 
 
 def _interrupted(database: Database) -> int:
