@@ -3,6 +3,7 @@
 # apsw's shell is not typed.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Final, cast
@@ -32,7 +33,13 @@ class ReadOnlyShell(apsw.shell.Shell):
 
     def run(self, options: list[str], statements: list[str]) -> int:
         """Run statements, or read them from a terminal or a pipe; returns the exit code."""
-        self.process_args(options)
+        modes = [option for option in options if hasattr(self, f"output_{option.lstrip('-')}")]
+        self.process_args([option for option in options if option not in modes])
+        # Not by process_args: where NO_COLOR is set it drops them.
+        for mode in modes:
+            self.command_mode([mode.lstrip("-")])
+        if "NO_COLOR" in os.environ:
+            self.command_colour(["off"])
         # A statement that fails ends a script; at a terminal the next one can be typed.
         self.bail = self.bail or bool(statements) or not self.interactive
         try:
