@@ -11,7 +11,7 @@ NexusError
 │   ├── LedgerFullError      the disk is full
 │   ├── LedgerCorruptError   the file is damaged or is not a ledger
 │   ├── LedgerClosedError    used after close
-│   └── SchemaError          the file's schema is newer than this program, or a migration failed
+│   └── SchemaError          the file's schema is newer or from another line, or a migration failed
 ├── ToolError                a tool could not do what it was asked; the agent is told why
 │   └── SandboxError         there is no sandbox, or it cannot be set up as asked: nothing was run
 ├── AgentError
@@ -91,7 +91,7 @@ class LedgerClosedError(LedgerError):
 
 
 class SchemaError(LedgerError):
-    """The file's schema is newer than this program, or a migration failed and was undone."""
+    """The file's schema is newer or from another line of Nexus, or a migration failed and was undone."""
 
 
 class ToolError(NexusError):

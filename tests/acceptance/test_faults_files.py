@@ -13,6 +13,7 @@ import pytest
 from acceptance.agents import PATIENCE_S
 from acceptance.faults import Refusal, found, mended, refusal
 from acceptance.program import NEXUS, nexus
+from acceptance.running import serving
 from acceptance.test_home import troubles
 from nexus import clock
 from nexus.home import Home
@@ -49,6 +50,17 @@ def test_a_file_that_is_no_database(home: Home) -> None:
     told = refusal(home.root, "status")
     assert told.message == f"The memory ledger at {home.ledger('memory')} is damaged: file is not a database"
     assert told.hint == "Run `nexus doctor`, then `nexus restore` with your newest backup."
+
+
+def test_vectors_that_were_deleted_are_made_again(home: Home) -> None:
+    for file in home.data.glob("embeddings.db*"):
+        file.unlink()
+    [finding] = found(home.root, "ledgers")
+    assert (finding["level"], finding["message"]) == ("warning", "embeddings.db is missing")
+    assert "`nexus up` makes it again" in finding["remedy"]
+    with serving(home):
+        assert home.ledger("embeddings").is_file()
+    assert troubles(home.root) == []
 
 
 def test_vectors_that_are_damaged_are_put_aside_and_made_again(home: Home) -> None:
@@ -104,8 +116,50 @@ def test_a_ledger_of_a_newer_nexus(home: Home) -> None:
     assert told.message == f"The memory ledger has schema 99, and this program knows up to {known}"
     assert told.hint == "It was written by a newer Nexus. Install that version or a later one."
     [finding] = found(home.root, "ledgers")
-    assert finding["message"] == f"memory.db has schema 99, newer than this program's {known}"
-    assert finding["remedy"] == "Install the version of Nexus that wrote it, or a later one."
+    assert (finding["message"], finding["remedy"]) == (told.message, told.hint)
+
+
+def test_a_ledger_with_another_history_gets_the_same_verdict_from_doctor_and_open(home: Home) -> None:
+    path = home.ledger("runtime")
+    _cut(home, "runtime", 0)
+    migrate.build(path, "runtime", at_version=6)
+    _rename_migration(path, 6, "0006_index_requests_for_listing")
+    _cut(home, "memory", 0)
+    migrate.build(home.ledger("memory"), "memory", at_version=2)
+    before = {name: home.ledger(name).read_bytes() for name in ("memory", "runtime")}
+
+    told = refusal(home.root, "status")
+    assert told.message == (
+        "The runtime ledger was written by another line of Nexus: its migration 6 is "
+        "0006_index_requests_for_listing, ours is 0006_flagged_invocations"
+    )
+    assert "`nexus export`" in told.hint
+    old, finding = found(home.root, "ledgers", "--fix")
+    assert old["message"].startswith("memory.db has schema 2 of ")
+    assert (finding["level"], finding["message"], finding["remedy"]) == ("error", told.message, told.hint)
+    left = {name: home.ledger(name).read_bytes() for name in before}
+    assert left == before, "the Nexus that wrote it can still open all of it"
+
+
+def test_a_migration_of_the_same_name_that_did_something_else_is_noticed(home: Home) -> None:
+    path = home.ledger("runtime")
+    _cut(home, "runtime", 0)
+    migrate.build(path, "runtime", at_version=6)
+    connection = sqlite3.connect(path)
+    connection.execute("ALTER TABLE invocations ADD COLUMN mood TEXT")
+    connection.close()
+
+    told = refusal(home.root, "status")
+    assert told.message.endswith(": its table invocations is not the one of schema 6")
+    [finding] = found(home.root, "ledgers")
+    assert (finding["level"], finding["message"]) == ("error", told.message)
+
+
+def _rename_migration(path: Path, number: int, name: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE schema_migrations SET name = ? WHERE version = ?", (name, number))
+    connection.commit()
+    connection.close()
 
 
 def test_a_ledger_of_an_older_nexus_is_upgraded_when_it_is_used(home: Home) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from nexus import config
 from nexus.broker.queue import WORK
 from nexus.cli.findings import Finding
 from nexus.cli.place import counted, size
@@ -12,7 +11,7 @@ from nexus.engine.errors import EngineError
 from nexus.engine.settings import Settings
 from nexus.errors import LedgerError
 from nexus.home import Home
-from nexus.ledgers.connection import connect
+from nexus.ledgers import health as ledger_health
 from nexus.ledgers.runtime import executions
 
 _RESTORE = "Restore your newest backup with `nexus restore`."
@@ -80,8 +79,5 @@ def _against_the_ledger(home: Home, settings: Settings, found: health.Health) ->
 
 def _recorded(home: Home, runs: list[str]) -> tuple[set[str], set[str]]:
     """Which of these runs the ledger knows, and all that it knows not to have ended."""
-    connection = connect(home.ledger("runtime"), "runtime", config.LedgersConfig(), writes=False)
-    try:
+    with ledger_health.reading(home.ledger("runtime"), "runtime") as connection:
         return executions.known(connection, runs), set(executions.unfinished(connection))
-    finally:
-        connection.close()

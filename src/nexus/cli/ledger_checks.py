@@ -36,6 +36,9 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
 def _problem(home: Home, problem: health.Problem) -> Finding:
     name, path, told = problem.ledger, home.ledger(problem.ledger), problem.message
     match problem.kind:
+        case "missing" if name == _REBUILT:
+            remedy = "`nexus up` makes it again; so does `nexus doctor --fix`."
+            return _finding("warning", told, remedy, lambda: ledgers.create(home))
         case "missing":
             remedy = f"{_RESTORE} Without one, `nexus doctor --fix` makes an empty one."
             return _finding("error", told, remedy, lambda: ledgers.create(home))
@@ -47,7 +50,7 @@ def _problem(home: Home, problem: health.Problem) -> Finding:
         case "stale-index":
             remedy = "Run `nexus doctor --fix`: it makes the indexes again from their tables."
             return _finding("error", told, remedy, lambda: health.reindex(path))
-        case "unreadable" | "new-schema":
+        case "unreadable":
             return _finding("error", told, problem.hint)
         case "old-schema":
             remedy = "Run `nexus doctor --fix` to do it now."
@@ -97,10 +100,7 @@ def _clock(home: Home) -> Iterator[Finding]:
 
 def _newest_event(home: Home) -> str | None:
     try:
-        connection = connect(home.ledger("events"), "events", config.LedgersConfig(), writes=False)
+        with health.reading(home.ledger("events"), "events") as connection:
+            return connection.execute(sql.queries("events")["newest_created_at"]).get
     except LedgerError:
-        return None  # told already
-    try:
-        return connection.execute(sql.queries("events")["newest_created_at"]).get
-    finally:
-        connection.close()
+        return None  # reported above

@@ -14,6 +14,7 @@ import apsw
 
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerCorruptError
+from nexus.home import LEDGERS
 from nexus.ledgers import migrate
 from nexus.ledgers.failures import translated
 
@@ -32,10 +33,11 @@ def connect(
         connection = apsw.Connection(str(path), flags=_FLAGS, vfs=vfs)
         try:
             connection.set_busy_handler(_Patience(settings.busy_timeout_ms))
-            version = migrate.version(connection, ledger)
+            version = migrate.known_version(connection, ledger)
             _use_wal(connection)
             keep_wal(connection)
             if version != migrate.latest(ledger):
+                _refuse_other_lines(path.parent)
                 migrate.upgrade(connection, ledger)
             # The vectors can be made again from the other ledgers, so they need no sync for each write.
             synchronous = "normal" if ledger == "embeddings" else settings.synchronous
@@ -69,6 +71,19 @@ def keep_wal(connection: apsw.Connection) -> None:
     wanted = ctypes.c_int(1)
     connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(wanted))
     connection.pragma("journal_size_limit", _WAL_LIMIT_BYTES)
+
+
+def _refuse_other_lines(data: Path) -> None:
+    """Refuse a home before its first file is migrated, while the Nexus that wrote it can open all of them."""
+    for name in LEDGERS:
+        # A file that is missing or damaged is reported when it is used.
+        with suppress(apsw.Error, LedgerCorruptError):
+            connection = apsw.Connection(str(data / f"{name}.db"), flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                keep_wal(connection)
+                migrate.known_version(connection, name)
+            finally:
+                connection.close()
 
 
 class _Patience:

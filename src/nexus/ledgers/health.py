@@ -1,6 +1,7 @@
 """What can be wrong with one ledger's file, told without changing it."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import Literal, cast
 
 import apsw
 
+from nexus.config import LedgersConfig
 from nexus.errors import LedgerCorruptError, LedgerError
 from nexus.ledgers import migrate, sql
-from nexus.ledgers.connection import keep_wal, refuse_empty
+from nexus.ledgers.connection import connect, keep_wal, refuse_empty
 from nexus.ledgers.failures import translated
 
 # Up to here the thorough check is quick enough to be run always.
@@ -25,7 +27,6 @@ ProblemKind = Literal[
     "missing",
     "unreadable",
     "old-schema",
-    "new-schema",
     "drift",
     "damaged",
     "stale-index",
@@ -65,6 +66,20 @@ def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Prob
         yield Problem(ledger=ledger, kind=kind, message=error.message, hint=error.hint)
 
 
+@contextmanager
+def reading(path: Path, ledger: str) -> Generator[apsw.Connection]:
+    """A look into a file that may be damaged: whatever SQLite refuses is a LedgerError."""
+    try:
+        with translated(ledger, path):
+            connection = connect(path, ledger, LedgersConfig(), writes=False)
+            try:
+                yield connection
+            finally:
+                connection.close()
+    except apsw.Error as error:
+        raise LedgerError(f"The {ledger} ledger at {path} cannot be read: {error}") from error
+
+
 def repair_drift(path: Path, ledger: str) -> list[str]:
     """Make the indexes, triggers and views that are missing; returns their names."""
     connection = _open(path)
@@ -102,12 +117,7 @@ def _open(path: Path) -> apsw.Connection:
 def _inspect_open(
     connection: apsw.Connection, path: Path, ledger: str, *, thorough: bool
 ) -> Iterator[Problem]:
-    found, known = migrate.version(connection, ledger), migrate.latest(ledger)
-    if found > known:
-        message = f"{path.name} has schema {found}, newer than this program's {known}"
-        hint = "Install the version of Nexus that wrote it, or a later one."
-        yield Problem(ledger=ledger, kind="new-schema", message=message, hint=hint)
-        return
+    found, known = migrate.known_version(connection, ledger), migrate.latest(ledger)
     if found < known:
         message = f"{path.name} has schema {found} of {known}; it is migrated when it is next used"
         yield Problem(ledger=ledger, kind="old-schema", message=message)

@@ -1,6 +1,7 @@
 """The six ledgers of one home, open together.
 
-Opening takes the home's shared lock and nothing else; each file is opened when it is first used.
+Opening takes the home's shared lock, and makes the vectors' file if it is missing: they can be made again
+from the other ledgers. Each file is opened when it is first used.
 Closing leaves no thread, no connection and no lock behind.
 """
 
@@ -62,6 +63,12 @@ class Ledgers:
 
     async def __aenter__(self) -> Self:
         self._lock.__enter__()
+        if not self.embeddings.path.exists():
+            try:
+                await asyncio.to_thread(migrate.create, self.embeddings.path, "embeddings")
+            except BaseException:
+                await self.close()
+                raise
         return self
 
     async def __aexit__(

@@ -6,7 +6,9 @@ also after a crash, a file is at exactly one version.
 """
 
 import os
+from functools import cache
 from pathlib import Path
+from typing import cast
 
 import apsw
 
@@ -44,6 +46,73 @@ def version(connection: apsw.Connection, ledger: str) -> int:
             hint="Move it away and run `nexus doctor --fix`, or restore a backup.",
         )
     return 0
+
+
+def known_version(connection: apsw.Connection, ledger: str) -> int:
+    """The schema version of an open file; SchemaError where this program has no way from it to the newest.
+
+    A number alone says little: a file from another line of development may have the same one. So the names
+    of the steps that the file took are compared too, and the tables that they left.
+    """
+    connection.execute("SAVEPOINT look")  # another process may migrate it meanwhile
+    try:
+        return _known_version(connection, ledger)
+    finally:
+        connection.execute("RELEASE look")
+
+
+def _known_version(connection: apsw.Connection, ledger: str) -> int:
+    found, known = version(connection, ledger), latest(ledger)
+    if found > known:
+        raise SchemaError(
+            f"The {ledger} ledger has schema {found}, and this program knows up to {known}",
+            hint="It was written by a newer Nexus. Install that version or a later one.",
+        )
+    difference = _difference(connection, ledger, found)
+    if difference:
+        raise SchemaError(
+            f"The {ledger} ledger was written by another line of Nexus: {difference}",
+            hint="Use the version that wrote it: what its `nexus export` writes, this `nexus import` reads.",
+        )
+    return found
+
+
+def _difference(connection: apsw.Connection, ledger: str, found: int) -> str:
+    if not found:
+        return ""
+    rows = connection.execute("SELECT version, name FROM schema_migrations").fetchall()
+    taken = dict(cast("list[tuple[int, str]]", rows))
+    for number, name, _ in sql.migrations(ledger)[:found]:
+        if taken.get(number) != name:
+            return f"its migration {number} is {taken.get(number, 'missing')}, ours is {name}"
+    if found == latest(ledger):
+        return ""  # nothing will be changed, and what is missing can be made again
+    has, wanted = _columns(connection), _replayed(ledger, found)
+    strange = next((table for table in wanted if has.get(table) != wanted[table]), None)
+    return f"its table {strange} is not the one of schema {found}" if strange else ""
+
+
+@cache
+def _replayed(ledger: str, at_version: int) -> dict[str, frozenset[str]]:
+    connection = apsw.Connection(":memory:")
+    try:
+        for _, _, script in sql.migrations(ledger)[:at_version]:
+            connection.execute(script)
+        return _columns(connection)
+    finally:
+        connection.close()
+
+
+def _columns(connection: apsw.Connection) -> dict[str, frozenset[str]]:
+    """The tables by name, with the names of their columns."""
+    rows = connection.execute(
+        "SELECT s.name, c.name FROM sqlite_schema AS s, pragma_table_xinfo(s.name) AS c "
+        "WHERE s.type = 'table'"
+    )
+    found: dict[str, set[str]] = {}
+    for table, column in cast("list[tuple[str, str]]", rows.fetchall()):
+        found.setdefault(table, set()).add(column)
+    return {table: frozenset(columns) for table, columns in found.items()}
 
 
 def create(path: Path, ledger: str) -> bool:
@@ -91,14 +160,17 @@ def build(path: Path, ledger: str, at_version: int | None = None) -> None:
         os.fsync(stream.fileno())
 
 
+def record_history(connection: apsw.Connection, ledger: str, at_version: int) -> None:
+    """Record the steps by which a file was built here, whatever the rows that it was filled with say."""
+    for number, name, _ in sql.migrations(ledger)[:at_version]:
+        connection.execute(
+            f"{_RECORD} ON CONFLICT (version) DO UPDATE SET name = excluded.name", (number, name)
+        )
+
+
 def upgrade(connection: apsw.Connection, ledger: str) -> list[str]:
     """Bring an open file to the newest version. Returns the names of the steps that were taken."""
-    found, known = version(connection, ledger), latest(ledger)
-    if found > known:
-        raise SchemaError(
-            f"The {ledger} ledger has schema {found}, and this program knows up to {known}",
-            hint="It was written by a newer Nexus. Install that version or a later one.",
-        )
+    known_version(connection, ledger)
     taken: list[str] = []
     for number, name, script in sql.migrations(ledger):
         if number > version(connection, ledger) and _step(connection, ledger, number, name, script):

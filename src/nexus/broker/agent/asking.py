@@ -8,8 +8,10 @@ is withdrawn.
 
 import asyncio
 import errno
+import html
 import os
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -44,6 +46,13 @@ _PATIENCE_S = 60.0
 # In an outage.
 _FIRST_WAIT_S = 5.0
 _LONGEST_WAIT_S = 120.0
+
+
+# Of what a provider says about its failure.
+_MOST_CHARACTERS = 500
+_HTML = re.compile(r"\s*<(!doctype|html)\b", re.IGNORECASE)
+_UNSEEN = re.compile(r"<(script|style)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
 
 
 def _nothing(_: float) -> None:
@@ -139,7 +148,7 @@ class Asking:
                     await asyncio.shield(self.journal.spend(answering.attempt("it was stopped")))
                 raise
             except Exception as error:  # whatever a client raises: it is told, and the next is asked
-                reason = self.redact(told(error))
+                reason = told(error, self.redact)
                 spent = answering.attempt(reason)
                 await self.journal.spend(spent)
                 if answering.unmeasured:
@@ -213,13 +222,23 @@ def refused(error: Exception) -> bool:
     )
 
 
-def told(error: Exception) -> str:
-    """What happened, in a line."""
+def told(error: Exception, redact: Callable[[str], str]) -> str:
+    """What happened, in a line, without secrets. Of a page that a proxy sent, the beginning of its text."""
     status = getattr(error, "status_code", None)
     body = getattr(error, "body", None)
     if status is not None:
-        return f"{status} {_message(body) or type(error).__name__}"
-    return _system(error) or str(error).strip() or type(error).__name__
+        return f"{status} {_excerpt(redact(_message(body))) or type(error).__name__}"
+    return _excerpt(redact(_system(error) or str(error))) or type(error).__name__
+
+
+def _excerpt(text: str) -> str:
+    """A text for a line of a message; call it after secrets are masked, for it may cut one in two."""
+    if _HTML.match(text):
+        text = html.unescape(_TAG.sub(" ", _UNSEEN.sub(" ", text)))
+    text = " ".join(text.split())
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    return f"{text[:_MOST_CHARACTERS]}… ({len(text):,} characters)"
 
 
 def _system(error: BaseException) -> str:

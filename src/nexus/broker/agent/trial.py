@@ -35,6 +35,6 @@ async def tried(config: Config, name: str, environ: Mapping[str, str] = os.envir
             await answering.run()
         except Exception as error:  # whatever a client raises
             raise ModelError(
-                f"{name} does not answer: {models.redact(told(error))}", hint=advice(error, candidate)
+                f"{name} does not answer: {told(error, models.redact)}", hint=advice(error, candidate)
             ) from error
         return answering.attempt(None)

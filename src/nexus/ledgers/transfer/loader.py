@@ -111,6 +111,7 @@ def loading(path: Path, ledger: str, version: int) -> Generator[Loader]:
                 yield loader
                 loader.set_counters()
                 loader.index_text()
+            migrate.record_history(connection, ledger, version)
             connection.execute("COMMIT")
             connection.pragma("journal_mode", "wal")
             migrate.upgrade(connection, ledger)

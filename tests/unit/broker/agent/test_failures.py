@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic_ai.exceptions import ModelHTTPError
 
 from agent_runs import KEY, Run
+from nexus.broker.agent.asking import told
 from nexus.broker.agent.records import Limits
 from nexus.errors import ModelError
 from nexus.testing import (
@@ -208,6 +210,26 @@ async def test_a_key_in_a_providers_words_is_masked(made: Callable[..., Run], se
     kept = f"{caught.value} {run.journal!r} {await run.deltas()!r}"
     assert KEY not in kept
     assert "the key [secret] was revoked" in kept
+
+
+async def test_of_a_long_page_of_a_proxy_an_excerpt_is_kept(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    page = f"<html><style>p {{}}</style><body><p>Bad gateway</p>{'<p>word</p>' * 20_000}</body></html>"
+    server.script(HttpError("server", status=502, body=page), "An answer.")
+    run = made()
+    assert (await run()).text == "An answer."
+    error = run.journal.attempts[0].error
+    assert error is not None
+    assert error.startswith("502 Bad gateway word word")
+    assert len(error) < 600
+
+
+@pytest.mark.parametrize("before", range(500 - len(KEY), 500))
+def test_a_key_that_an_excerpt_would_cut_is_masked(before: int) -> None:
+    body = f"{'x' * before} {KEY} {'y' * 1000}"
+    error = ModelHTTPError(status_code=502, model_name="m", body=body)
+    assert KEY[:4] not in told(error, lambda text: text.replace(KEY, "…"))
 
 
 async def test_an_address_where_nobody_listens(made: Callable[..., Run], server: ModelServer) -> None:
