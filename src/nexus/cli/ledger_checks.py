@@ -60,6 +60,12 @@ def _problem(home: Home, problem: health.Problem) -> Finding:
             return _finding("error", told, remedy, lambda: health.repair_drift(path, name))
         case "large-wal":
             return _finding("warning", told, "End the process that keeps a query open.")
+        case "broken-seal":
+            remedy = (
+                "Compare with a backup (`nexus restore` into another folder). If the facts are right as they "
+                "are, run `nexus memory seals --accept`."
+            )
+            return _finding("error", told, remedy)
         case "unfinished-forget":
             return _finding("warning", told, "Run `nexus forget resume`.")
 

@@ -25,6 +25,7 @@ for _command in (
     memory_views.stats,
     memory_scripts.embeddings,
     memory_scripts.successions,
+    memory_scripts.seals,
     memory_scripts.search,
     memory_scripts.write,
 ):

@@ -1,4 +1,4 @@
-"""`nexus memory write`, `search`, `embeddings` and `successions`: scripts, and data derived from the log."""
+"""`nexus memory write`, `search` and what is derived from the log: `embeddings`, `successions`, `seals`."""
 
 import asyncio
 import json
@@ -54,6 +54,36 @@ def write(ctx: click.Context, arguments: tuple[str, ...]) -> None:
 def search(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     """Search as memory-search.sh does. The answer is JSON; `nexus recall` is for reading."""
     _answer(ctx, lambda commands: commands.search(list(arguments)))
+
+
+@click.command()
+@click.option("--accept", is_flag=True, help="Accept facts as they are now, and make new seals for them.")
+@click.pass_context
+def seals(ctx: click.Context, accept: bool) -> None:
+    """Check that no fact was changed or removed outside of Nexus.
+
+    Prints the last seal, which stands for all facts up to it: keep it elsewhere to compare later.
+    """
+    from contextlib import closing
+
+    from nexus.ledgers.connection import connect
+    from nexus.ledgers.memory import seals as made
+
+    home, settings = opened_home(ctx)
+    with closing(connect(home.ledger("memory"), "memory", settings.ledgers, writes=True)) as connection:
+        if accept:
+            with connection:
+                click.echo(f"Accepted {counted(made.accept(connection), 'changed fact')}.")
+        while made.unsealed(connection):
+            with connection:
+                made.seal(connection)
+        broken = list(made.breaks(connection))
+        for each in broken:
+            click.echo(f"Fact number {each.seq} was {each.what}.")
+        if broken:
+            click.echo("If the facts are right as they are, pass --accept.", err=True)
+            ctx.exit(1)
+        click.echo(f"All facts match their seals. Last seal: {made.head(connection) or 'none yet'}")
 
 
 @click.command()

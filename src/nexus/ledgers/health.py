@@ -14,11 +14,14 @@ from nexus.errors import LedgerCorruptError, LedgerError
 from nexus.ledgers import migrate, sql
 from nexus.ledgers.connection import connect, keep_wal, refuse_empty
 from nexus.ledgers.failures import translated
+from nexus.ledgers.memory import seals
 
 # Up to here the thorough check is quick enough to be run always.
 _THOROUGH_UP_TO_BYTES = 256 * 1024 * 1024
 _WAL_WARNING_BYTES = 512 * 1024 * 1024
 _BUSY_TIMEOUT_MS = 10_000
+# How many facts with broken seals are named.
+_NAMED = 5
 
 # What SQLite says of an index that does not fit its table, from which it can be made again.
 _STALE_INDEX = ("missing from index", "wrong # of entries in index")
@@ -32,6 +35,7 @@ ProblemKind = Literal[
     "stale-index",
     "large-wal",
     "unfinished-forget",
+    "broken-seal",
 ]
 
 
@@ -133,6 +137,22 @@ def _inspect_open(
         if unfinished:
             message = f"{unfinished} forget was begun and not finished"
             yield Problem(ledger=ledger, kind="unfinished-forget", message=message)
+    if ledger == "memory" and found == known:
+        yield from _broken_seals(connection, path, thorough=thorough)
+
+
+def _broken_seals(connection: apsw.Connection, path: Path, *, thorough: bool) -> Iterator[Problem]:
+    """Facts that something other than Nexus changed, removed or put in."""
+    broken = list(seals.breaks(connection)) if _in_depth(path, thorough=thorough) else []
+    if broken:
+        named = ", ".join(f"number {each.seq} was {each.what}" for each in broken[:_NAMED])
+        more = f", and {len(broken) - _NAMED:,} more" if len(broken) > _NAMED else ""
+        message = f"{path.name}: facts do not match their seals: {named}{more}"
+        yield Problem(ledger="memory", kind="broken-seal", message=message)
+    before = seals.broken_before(connection)
+    if before:
+        message = f"{path.name}: {before:,} facts did not match their seals when `nexus forget` made new ones"
+        yield Problem(ledger="memory", kind="broken-seal", message=message)
 
 
 def _drift(connection: apsw.Connection, path: Path, ledger: str) -> Iterator[Problem]:
@@ -144,7 +164,7 @@ def _drift(connection: apsw.Connection, path: Path, ledger: str) -> Iterator[Pro
 
 
 def _damage(connection: apsw.Connection, path: Path, ledger: str, *, thorough: bool) -> Iterator[Problem]:
-    pragma = "integrity_check" if thorough or path.stat().st_size <= _THOROUGH_UP_TO_BYTES else "quick_check"
+    pragma = "integrity_check" if _in_depth(path, thorough=thorough) else "quick_check"
     for (line,) in connection.execute(f"PRAGMA {pragma}(5)"):
         if line != "ok":
             kind = "stale-index" if any(words in line for words in _STALE_INDEX) else "damaged"
@@ -154,6 +174,10 @@ def _damage(connection: apsw.Connection, path: Path, ledger: str, *, thorough: b
         tables = ", ".join(sorted({str(row[0]) for row in dangling}))
         message = f"{path.name}: {len(dangling)} rows point at rows that are not there, in {tables}"
         yield Problem(ledger=ledger, kind="damaged", message=message)
+
+
+def _in_depth(path: Path, *, thorough: bool) -> bool:
+    return thorough or path.stat().st_size <= _THOROUGH_UP_TO_BYTES
 
 
 def _objects(connection: apsw.Connection) -> dict[str, tuple[str, str]]:

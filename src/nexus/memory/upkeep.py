@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from nexus.engine import Context, Engine, Schedule, Schedules
 from nexus.ledgers import Ledgers
+from nexus.ledgers.memory import seals
 from nexus.memory import grouping
 from nexus.memory.review import review
 
@@ -33,6 +34,8 @@ class Upkeep:
             await schedules.put(schedule)
 
     async def _group(self, context: Context, payload: Any) -> dict[str, int]:
+        while await self._ledgers.memory.write(seals.seal):
+            pass
         grouped = await grouping.group_events(self._ledgers, since_seq=self._since_seq)
         self._since_seq = grouped.next_seq
         return {"episodes": len(grouped.episode_ids), "events": grouped.events}

@@ -26,6 +26,7 @@ from nexus.ledgers.forgetting.record import Counts, Entry
 from nexus.ledgers.forgetting.sets import Sets, attached
 from nexus.ledgers.forgetting.targets import Target
 from nexus.ledgers.ledgers import Ledgers
+from nexus.ledgers.memory import seals
 from nexus.ledgers.runtime import executions
 
 # What was derived goes first; the runtime ledger, which holds the plan, last.
@@ -139,9 +140,14 @@ async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Besid
     tell("Stopping what works on it")
     await beside.remove(await ledgers.runtime.read(entry.executions))
     kinds = await ledgers.runtime.read(entry.kinds)
+    # Before seals are lifted: else a fact that was changed before would be sealed as it is without a word.
+    broken = await ledgers.memory.read(lambda connection: sum(1 for _ in seals.breaks(connection)))
+    await ledgers.memory.write(partial(seals.note_forget, forget_id=entry.forget_id, broken=broken))
     for ledger in _ORDER:
         tell(f"Removing from {ledger}")
         await removal.remove(ledgers[ledger], ledgers.home, entry.forget_id, kinds)
+    while await ledgers.memory.write(seals.seal):
+        pass
     files = await ledgers.runtime.read(entry.files)
     await asyncio.to_thread(_delete_files, ledgers.home, files)
 

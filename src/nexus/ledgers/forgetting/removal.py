@@ -12,6 +12,7 @@ from nexus.ledgers.database import Database
 from nexus.ledgers.forgetting import rows, tables
 from nexus.ledgers.forgetting.rules import Table
 from nexus.ledgers.forgetting.sets import attach
+from nexus.ledgers.memory import seals
 
 # Between batches other writers have their turn.
 _BATCH_KEYS: Final = 10_000
@@ -42,15 +43,18 @@ class _Removal:
         self._home = home
         self._table = table.name
         self._next = f"SELECT max(key) FROM ({_ITEMS} = '{kind}' AND item_id > :after ORDER BY 1 LIMIT :keys)"
+        self._first = _first(table, condition)
         self._remove = f"DELETE FROM {table.name} WHERE {condition}"
-        self._bindings = {"forget": forget_id, "after": after, "keys": _BATCH_KEYS}
+        self._bindings: dict[str, str | int] = {"forget": forget_id, "after": after, "keys": _BATCH_KEYS}
 
     def __call__(self, connection: apsw.Connection) -> str | None:
         with _plan_beside(connection, self._home):
             last = connection.execute(self._next, self._bindings).get
             if last is not None:
+                bindings = {**self._bindings, "last": last}
                 with _unguarded(connection, self._table):
-                    connection.execute(self._remove, {**self._bindings, "last": last})
+                    _lift_seals(connection, self._first, bindings)
+                    connection.execute(self._remove, bindings)
         return cast("str | None", last)
 
 
@@ -61,14 +65,28 @@ class _Emptying:
         self._home = home
         self._table = table.name
         self._wanted = f"SELECT 1 FROM {table.name} WHERE {condition} LIMIT 1"
+        self._first = _first(table, condition)
         self._empty = f"UPDATE {table.name} SET {assignment} WHERE {condition}"
-        self._bindings = {"forget": forget_id}
+        self._bindings: dict[str, str | int] = {"forget": forget_id}
 
     def __call__(self, connection: apsw.Connection) -> None:
         with _plan_beside(connection, self._home):
             if connection.execute(self._wanted, self._bindings).get:
                 with _unguarded(connection, self._table):
+                    _lift_seals(connection, self._first, self._bindings)
                     connection.execute(self._empty, self._bindings)
+
+
+def _first(table: Table, condition: str) -> str | None:
+    """The query for the first row that changes, where rows are sealed in order."""
+    return f"SELECT min(seq) FROM facts WHERE {condition}" if table.name == "facts" else None
+
+
+def _lift_seals(connection: apsw.Connection, query: str | None, bindings: dict[str, str | int]) -> None:
+    """Facts from there on are sealed again when all is removed."""
+    first = connection.execute(query, bindings).get if query else None
+    if first is not None:
+        seals.lift(connection, cast("int", first))
 
 
 def _emptying(table: Table, kinds: set[str]) -> Iterator[tuple[str, str]]:

@@ -4,13 +4,17 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import apsw
 
 from nexus import clock, ids
 from nexus.ledgers import sql
+from nexus.ledgers.memory import seals
 from nexus.ledgers.text import storable
+
+# Facts that were written with plain SQL, or before there were seals, are sealed along with new ones.
+_OLDER_TO_SEAL: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +64,7 @@ def append_facts(
     recorded_at = clock.timestamp(now())
     rows = [_row(fact.id or ids.new("fact"), fact, recorded_at) for fact in facts]
     connection.executemany(sql.queries("memory")["append_fact"], rows)
+    seals.seal(connection, at_most=len(rows) + _OLDER_TO_SEAL)
     return [str(row[0]) for row in rows]
 
 

@@ -344,3 +344,44 @@ UNION ALL SELECT 'causal_links', relation, count(*) FROM causal_links GROUP BY r
 -- name: anything_learned
 SELECT EXISTS (SELECT 1 FROM facts) OR EXISTS (SELECT 1 FROM analysis_runs) OR EXISTS (SELECT 1 FROM mental_models)
        OR EXISTS (SELECT 1 FROM episodes)
+
+-- name: last_seal
+SELECT seq, digest FROM fact_seals ORDER BY seq DESC LIMIT 1
+
+-- name: unsealed_facts
+-- As bytes, because what somebody else wrote need not be valid text.
+SELECT seq, CAST(id AS BLOB), CAST(source_entity_id AS BLOB), CAST(relation_type AS BLOB),
+       CAST(target_entity_id AS BLOB), CAST(fact AS BLOB), confidence, CAST(source_type AS BLOB),
+       CAST(as_of AS BLOB), CAST(valid_at AS BLOB), CAST(source_event_id AS BLOB),
+       CAST(source_episode_id AS BLOB), CAST(source_request_id AS BLOB), CAST(metadata_json AS BLOB),
+       CAST(created_at AS BLOB)
+FROM facts WHERE seq > :after ORDER BY seq LIMIT :limit
+
+-- name: seal_fact
+INSERT INTO fact_seals (seq, digest) VALUES (?, ?)
+
+-- name: sealed_facts
+SELECT seal.seq, seal.digest, facts.seq, CAST(id AS BLOB), CAST(source_entity_id AS BLOB),
+       CAST(relation_type AS BLOB), CAST(target_entity_id AS BLOB), CAST(fact AS BLOB), confidence,
+       CAST(source_type AS BLOB), CAST(as_of AS BLOB), CAST(valid_at AS BLOB), CAST(source_event_id AS BLOB),
+       CAST(source_episode_id AS BLOB), CAST(source_request_id AS BLOB), CAST(metadata_json AS BLOB),
+       CAST(created_at AS BLOB)
+FROM fact_seals AS seal LEFT JOIN facts ON facts.seq = seal.seq
+WHERE seal.seq > :after ORDER BY seal.seq LIMIT :limit
+
+-- name: facts_without_seal
+SELECT seq FROM facts
+WHERE seq <= (SELECT max(seq) FROM fact_seals) AND seq NOT IN (SELECT seq FROM fact_seals)
+
+-- name: unsealed_count
+SELECT count(*) FROM facts WHERE seq > coalesce((SELECT max(seq) FROM fact_seals), -9223372036854775807)
+
+-- name: break_seals
+DELETE FROM fact_seals WHERE seq >= ?
+
+-- name: record_reseal
+INSERT INTO fact_reseals (id, reason, broken) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING
+
+-- name: broken_before_reseal
+SELECT coalesce(sum(broken), 0) FROM fact_reseals
+WHERE reason = 'forget' AND created_at > coalesce((SELECT max(created_at) FROM fact_reseals WHERE reason = 'accepted'), '')

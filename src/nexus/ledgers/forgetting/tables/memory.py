@@ -68,6 +68,8 @@ TABLES = (
             unless=f"{_HAS_EVENT} OR source_episode_id IS NOT NULL",
         ),
     ),
+    Table("memory", "fact_seals", kept="digests, which are made again behind the first fact that goes"),
+    Table("memory", "fact_reseals", kept="counts and ids of forgets: no content"),
     Table(
         "memory",
         "fact_entities",
