@@ -181,6 +181,12 @@ class BudgetsConfig:
     request_tokens: int = _setting(0, "The same in tokens.")
     automation_usd: float = _setting(0.0, "The most money that each automation may spend in a day.")
     automation_tokens: int = _setting(0, "The same in tokens.")
+    guest_usd: float = _setting(
+        1.0, "The most money that messages of each person other than you may spend in a day."
+    )
+    guest_tokens: int = _setting(1_000_000, "The same in tokens.")
+    guests_usd: float = _setting(5.0, "The most money that messages of all of them may spend in a day.")
+    guests_tokens: int = _setting(5_000_000, "The same in tokens.")
     day_usd: float = _setting(0.0, "The most money that the whole home may spend in a day.")
     day_tokens: int = _setting(0, "The same in tokens.")
     month_usd: float = _setting(0.0, "The most money that the whole home may spend in a month.")

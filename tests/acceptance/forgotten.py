@@ -95,6 +95,9 @@ def assert_forgotten(home: Home, marked: MarkedHome, case: str) -> None:
     expected = sum((marked.tally[owner] for owner in marked.tally if owner != case), start=Counter[str]())
     expected["runtime.forgets"] += 1
     expected["events.bus_events"] += 1
+    # Every fact that stays is sealed.
+    expected["memory.fact_reseals"] += 1
+    expected["memory.fact_seals"] = expected["memory.facts"]
     assert counts(home) == expected
     for ledger in LEDGERS:
         opened = connection(home, ledger)

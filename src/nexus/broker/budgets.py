@@ -8,7 +8,7 @@ budget is exceeded by one request at most, and by what those under way turn out 
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -28,6 +28,16 @@ from nexus.ledgers.runtime.reservations import Held, Reservation
 _NOTHING: Final = Held()
 # How soon somebody who waits notices that others were billed: soon beside what an answer takes.
 _LOOK_AGAIN_S: Final = 0.2
+
+_TOMORROW: Final = "Try again tomorrow (UTC)."
+_GUEST_REFUSALS: Final[dict[Budget, tuple[str, str]]] = {
+    "request": ("This message took more work than is allowed", "Ask for less at a time."),
+    "automation": ("Today's limit is used up", _TOMORROW),
+    "guest": ("Your limit for today is used up", _TOMORROW),
+    "guests": ("Today's limit is used up", _TOMORROW),
+    "day": ("Today's limit is used up", _TOMORROW),
+    "month": ("This month's limit is used up", "Try again next month (UTC)."),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +61,8 @@ class Standing:
     held: float = 0.0
     """What requests under way may yet use of it."""
     automation: str | None = None
+    guest: str | None = None
+    """Whose, where each person has their own: an entity."""
 
     @property
     def setting(self) -> str:
@@ -82,8 +94,14 @@ class Budgets:
         work = partial(self._reserve, spender=spender, estimate=estimate)
         while (short := await self._ledgers.runtime.write(work)) is not None:
             if short.is_used_up:
-                raise refusal(short)
+                raise refusal(short, guest=await self._is_guest(spender))
             await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _is_guest(self, spender: Spender) -> bool:
+        root = spender.root_request_id
+        return (
+            await self._ledgers.runtime.read(partial(usage.guest_of_root, root_request_id=root)) is not None
+        )
 
     def _reserve(self, connection: apsw.Connection, spender: Spender, estimate: Estimate) -> Standing | None:
         """The budget that falls short; None where none does, and the estimate is held."""
@@ -112,6 +130,9 @@ def of_spender(
         yield from _standing("request", limits.request_usd, limits.request_tokens, total, reserved.for_root)
     if spender.automation:
         yield from of_automation(connection, limits, spender.automation, now, reserved.for_automation)
+    guest = usage.guest_of_root(connection, spender.root_request_id)
+    if guest is not None:
+        yield from of_guests(connection, limits, now, only=guest, but_of_execution=spender.execution_id)
     yield from of_home(connection, limits, now, reserved.for_home)
 
 
@@ -122,6 +143,32 @@ def of_automation(
     if limits.automation_usd or limits.automation_tokens:
         total = usage.of_automation(connection, name, clock.day(now))
         yield from _standing("automation", limits.automation_usd, limits.automation_tokens, total, held, name)
+
+
+def of_guests(
+    connection: apsw.Connection,
+    limits: BudgetsConfig,
+    now: datetime,
+    *,
+    only: str | None = None,
+    but_of_execution: str = "",
+) -> Iterator[Standing]:
+    """What people other than the owner have used of their day: one of them or each, then all together."""
+    if not (limits.guest_usd or limits.guest_tokens or limits.guests_usd or limits.guests_tokens):
+        return
+    spent = usage.of_guests(connection, clock.day(now))
+    held = reservations.by_guests(connection, but_of_execution=but_of_execution)
+    for guest in sorted(spent) if only is None else [only]:
+        total, reserved = spent.get(guest, Totals()), held.get(guest, _NOTHING)
+        for each in _standing("guest", limits.guest_usd, limits.guest_tokens, total, reserved):
+            yield replace(each, guest=guest)
+    if only is None and not spent:
+        return
+    together = Held(
+        sum(each.tokens for each in held.values()), sum(each.cost_microusd for each in held.values())
+    )
+    total = sum(spent.values(), start=Totals())
+    yield from _standing("guests", limits.guests_usd, limits.guests_tokens, total, together)
 
 
 def of_home(
@@ -136,12 +183,17 @@ def of_home(
         yield from _standing("month", limits.month_usd, limits.month_tokens, total, held)
 
 
-def refusal(used_up: Standing) -> BudgetError:
-    """Which budget, how much, and what to type."""
+def refusal(used_up: Standing, *, guest: bool = False) -> BudgetError:
+    """Which budget, how much, and what to type. A guest is told only when to write again."""
+    if guest:
+        message, hint = _GUEST_REFUSALS[used_up.budget]
+        return BudgetError(message, hint=hint)
     most, used = (_told(amount, used_up.unit) for amount in (used_up.most, used_up.used))
     whose, again = {
         "request": ("for one message and what it leads to", "Ask for less at a time"),
         "automation": (f"for `{used_up.automation}` in a day", "It goes on tomorrow (UTC)"),
+        "guest": ("for one person in a day", "It goes on tomorrow (UTC)"),
+        "guests": ("for everybody but you in a day", "It goes on tomorrow (UTC)"),
         "day": ("for a day", "It goes on tomorrow (UTC)"),
         "month": ("for a month", "It goes on next month (UTC)"),
     }[used_up.budget]

@@ -81,15 +81,16 @@ def _messages(messages: "Iterable[Message]") -> None:
 
 
 def _budgets(budgets: "Iterable[Budget]") -> None:
-    lines = [
-        (each.setting, each.automation or "", _amount(each.used, each.unit), _amount(each.most, each.unit))
-        for each in budgets
-    ]
+    lines = [(each.setting, each.automation or each.guest or "", *_used(each)) for each in budgets]
     if lines:
         click.echo()
         print_table(("budget", "of", "used#", "may#"), lines)
     else:
         click.echo("\nNo budget of a day, a month or an automation is set; see [budgets] in config.toml.")
+
+
+def _used(budget: "Budget") -> tuple[str, str]:
+    return _amount(budget.used, budget.unit), _amount(budget.most, budget.unit)
 
 
 def _hits(hits: "Iterable[Hit]") -> None:

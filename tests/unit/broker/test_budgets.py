@@ -1,5 +1,6 @@
 """Budgets: what is spent counts wherever it was spent, and nothing is asked when a budget is used up."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,27 +17,35 @@ from nexus.app import App
 from nexus.automations import registration
 from nexus.broker.agent.records import Estimate
 from nexus.broker.budgets import Budgets, Spender
+from nexus.broker.results import Run
 from nexus.config import BudgetsConfig
 from nexus.engine.errors import WorkFailedError
 from nexus.errors import BudgetError
 from nexus.gateway.views import usage as views
 from nexus.home import Home
 from nexus.ledgers import Ledgers
+from nexus.ledgers.identity import access as grants
+from nexus.ledgers.identity.access import Granted
 from nexus.ledgers.runtime import automations, budgets, dispatches, requests, usage
 from nexus.ledgers.runtime.automations import NewAutomation
 from nexus.ledgers.runtime.dispatches import NewDispatch
 from nexus.ledgers.runtime.usage import UsageRow
+from nexus.pipeline import Incoming
 from nexus.request import Agent, Event, Request
 from nexus.testing import ModelServer, Turn
 
 _LONG_AGO = "2000-01-01"
 _SPENDER = Spender(request_id="req_2", root_request_id="req_1", execution_id="exe_1", automation="notes")
 _ESTIMATE = Estimate(tokens=1_000, cost_microusd=1_000)
+_LITTLE = Estimate(tokens=1, cost_microusd=1)
 _NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 _INSERT = """
 INSERT INTO usage (id, request_id, root_request_id, automation, provider, model, input_tokens, output_tokens,
                    cost_microusd, created_at)
 VALUES (?1, ?2, ?2, ?3, 'test', 'large', 60, 40, 300000, ?4)
+"""
+_ROOT = """
+INSERT INTO requests (id, root_request_id, principal_id, access_json) VALUES (?1, ?1, ?2, ?3)
 """
 _SCRIPT = """
 async def run(ctx):
@@ -148,6 +157,83 @@ async def test_the_worker_of_an_automation_spends_on_its_account(opened: Ledgers
         return usage.automation_of_dispatcher(connection, worker.request_id)
 
     assert await opened.runtime.write(dispatched) == "notes"
+
+
+async def test_everybody_but_the_owner_has_a_limit_by_default(home: Home, server: ModelServer) -> None:
+    server.always("Hello")
+    async with App(home, settings(server)) as app:
+        first = await _from_sam(app)
+        root = (await first.result()).request_id
+        row = replace(_row("use_much", root_request_id=root), input_tokens=1_000_000, cost_microusd=0)
+        await app.ledgers.runtime.write(partial(usage.record, row=row))
+        with pytest.raises(WorkFailedError, match="Your limit for today is used up") as caught:
+            await (await _from_sam(app)).result()
+        (hit,) = await _hits(app)
+        assert (await (await app.say("The owner has no such limit")).result()).response.content == "Hello"
+        standing = {each.setting: each for each in await views.standing(app.ledgers, app.config.budgets)}
+    assert caught.value.hint == "Try again tomorrow (UTC)."
+    assert (hit.budget, hit.unit) == ("guest", "tokens")
+    assert standing["guest_tokens"].is_used_up
+    assert standing["guest_tokens"].guest
+    assert not standing["guests_tokens"].is_used_up
+
+
+async def _from_sam(app: App) -> Run:
+    """A message of somebody who was let in."""
+    incoming = Incoming(channel="telegram", sender="@sam", thread="42", content="Hello")
+    journey = await app.pipeline.receive(incoming)
+    if journey.run is None:
+        (asking,) = await app.ledgers.identity.read(grants.asking)
+        approve = partial(grants.approve, code=asking.code, granted=Granted(), by="owner")
+        await app.ledgers.identity.write(approve)
+        journey = await app.pipeline.receive(incoming)
+        assert journey.run is not None
+        await journey.run.result()
+    return journey.run
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused"),
+    [
+        ({}, {}),
+        ({"guest_usd": 0.3}, {"req_sam": "guest"}),
+        ({"guest_tokens": 100}, {"req_sam": "guest"}),
+        ({"guests_usd": 0.3}, {"req_sam": "guests", "req_ann": "guests"}),
+        ({"guest_usd": 0, "guest_tokens": 0, "guests_usd": 0, "guests_tokens": 0}, {}),
+    ],
+)
+async def test_the_limits_of_guests_count_by_person_and_together(
+    opened: Ledgers, limits: dict[str, Any], refused: dict[str, str]
+) -> None:
+    roots = {
+        "req_owner": ("ent_owner", "owner"),
+        "req_sam": ("ent_sam", "known"),
+        "req_ann": ("ent_ann", "known"),
+        "req_night": (None, None),
+    }
+
+    def write(connection: apsw.Connection) -> None:
+        for id_, (principal, level) in roots.items():
+            access = json.dumps({"level": level} if level else {})
+            connection.execute(_ROOT, (id_, principal, access))
+        connection.execute(_INSERT, ("use_sam", "req_sam", None, clock.timestamp(_NOW)))
+        connection.execute(_INSERT, ("use_owner", "req_owner", None, clock.timestamp(_NOW)))
+        # Yesterday is over.
+        connection.execute(_INSERT, ("use_ann", "req_ann", None, clock.timestamp(_NOW - timedelta(days=1))))
+
+    await opened.runtime.write(write)
+    found: dict[str, str] = {}
+    told: list[str] = []
+    for id_ in roots:
+        spender = Spender(request_id=id_, root_request_id=id_, execution_id=f"exe_{id_}")
+        try:
+            await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).reserve(spender, _LITTLE)
+        except BudgetError as error:
+            told.append(str(error))
+            (hit, *_) = await opened.runtime.read(partial(budgets.hits, since=_LONG_AGO))
+            found[id_] = hit.budget
+    assert found == refused
+    assert not any("config.toml" in each or "$" in each for each in told)
 
 
 @pytest.mark.parametrize(

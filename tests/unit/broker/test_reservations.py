@@ -172,7 +172,8 @@ async def test_a_run_that_begins_again_after_a_crash_or_ends_has_nothing_reserve
 
 
 async def test_where_nothing_is_limited_nothing_is_reserved(opened: Ledgers) -> None:
-    await Budgets(opened, BudgetsConfig(request_usd=0)).reserve(_spender("1"), _ESTIMATE)
+    guests = {"guest_usd": 0, "guest_tokens": 0, "guests_usd": 0, "guests_tokens": 0}
+    await Budgets(opened, BudgetsConfig(request_usd=0, **guests)).reserve(_spender("1"), _ESTIMATE)
     assert await _held(opened) == 0
 
 

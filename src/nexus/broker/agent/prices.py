@@ -47,8 +47,14 @@ def cost_microusd(
 
 
 def budgets_in_money(limits: BudgetsConfig) -> list[str]:
-    """The budgets in US dollars that are set, by their names in [budgets]."""
-    return [each.name for each in fields(limits) if each.name.endswith("_usd") and getattr(limits, each.name)]
+    """The budgets in US dollars that are set without the same in tokens, by their names in [budgets]."""
+    return [
+        each.name
+        for each in fields(limits)
+        if each.name.endswith("_usd")
+        and getattr(limits, each.name)
+        and not getattr(limits, f"{each.name.removesuffix('_usd')}_tokens")
+    ]
 
 
 def unpriced(config: Config) -> Iterator[str]:

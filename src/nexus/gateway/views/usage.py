@@ -66,6 +66,8 @@ class Budget:
     unit: recorded.Unit
     automation: str | None
     """Whose, where each automation has its own."""
+    guest: str | None
+    """Whose, where each person other than the owner has their own: an entity."""
     most: float
     used: float
     is_used_up: bool
@@ -78,7 +80,7 @@ class Report(Usage):
     messages: tuple[Message, ...]
     """The dearest first."""
     budgets: tuple[Budget, ...]
-    """Of the day, the month, and of each automation that ran today."""
+    """Of the day, the month, of everybody but the owner, and of each automation that ran today."""
     hits: tuple[Hit, ...]
     """What was refused because a budget was used up, the newest first."""
     unlimited_models: tuple[str, ...]
@@ -140,7 +142,7 @@ async def dearest(
 async def standing(
     ledgers: Ledgers, limits: BudgetsConfig, *, now: clock.Clock = clock.now
 ) -> tuple[Budget, ...]:
-    """How far the budgets of the day, the month and the automations that ran today are used.
+    """How far the budgets of the day, the month, of guests and of automations that ran today are used.
 
     What one message may spend is looked at while it is worked on; `nexus trace` shows what it did.
     """
@@ -150,6 +152,7 @@ async def standing(
         today = all_rows(connection, sql.queries("runtime")["usage_by_automation"], (clock.day(moment),))
         return (
             *budgets.of_home(connection, limits, moment),
+            *budgets.of_guests(connection, limits, moment),
             *(each for name, *_ in today for each in budgets.of_automation(connection, limits, name, moment)),
         )
 
@@ -170,6 +173,7 @@ def _budget(standing: Standing) -> Budget:
         budget=standing.budget,
         unit=standing.unit,
         automation=standing.automation,
+        guest=standing.guest,
         most=standing.most,
         used=standing.used,
         is_used_up=standing.is_used_up,

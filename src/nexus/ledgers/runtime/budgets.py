@@ -7,7 +7,7 @@ import apsw
 
 from nexus.ledgers import sql
 
-Budget = Literal["request", "automation", "day", "month"]
+Budget = Literal["request", "automation", "guest", "guests", "day", "month"]
 Unit = Literal["usd", "tokens"]
 
 

@@ -305,6 +305,27 @@ SELECT coalesce(sum(calls), 0), coalesce(sum(input_tokens), 0), coalesce(sum(cac
        coalesce(sum(unpriced_calls), 0)
 FROM usage_days WHERE automation = ? AND day >= ?
 
+-- name: guest_of_root
+-- On whose behalf a message is worked on, where that is not the owner.
+SELECT coalesce(principal_id, '') FROM requests
+WHERE id = ? AND json_extract(access_json, '$.level') IN ('known', 'unknown')
+
+-- name: usage_of_guests
+-- By person, with everything that their messages led to.
+SELECT coalesce(root.principal_id, '') AS guest, count(*), sum(input_tokens), sum(cache_read_tokens),
+       sum(cache_write_tokens), sum(output_tokens), coalesce(sum(cost_microusd), 0),
+       count(*) - count(cost_microusd)
+FROM usage JOIN requests AS root ON root.id = usage.root_request_id
+WHERE usage.created_at >= ? AND json_extract(root.access_json, '$.level') IN ('known', 'unknown')
+GROUP BY 1
+
+-- name: reserved_by_guests
+-- By others than the one who asks: for each person.
+SELECT coalesce(root.principal_id, '') AS guest, sum(tokens), sum(cost_microusd)
+FROM reservations JOIN requests AS root ON root.id = reservations.root_request_id
+WHERE reservations.execution_id <> ? AND json_extract(root.access_json, '$.level') IN ('known', 'unknown')
+GROUP BY 1
+
 -- name: automation_of_dispatcher
 -- Whoever dispatched a worker had asked a model by then, on its own account or on an automation's.
 SELECT automation FROM usage

@@ -5,11 +5,14 @@ also when it does so again after a crash, and none when it ends: so nothing stay
 """
 
 from dataclasses import asdict, dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import apsw
 
 from nexus.ledgers import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,3 +66,9 @@ def by_others(
     row = connection.execute(sql.queries("runtime")["reserved"], bindings).fetchone()
     sums = cast("tuple[int, ...]", row)
     return Reserved(Held(*sums[:2]), Held(*sums[2:4]), Held(*sums[4:]))
+
+
+def by_guests(connection: apsw.Connection, *, but_of_execution: str) -> dict[str, Held]:
+    """What all other runs hold back for each person who is not the owner."""
+    rows = connection.execute(sql.queries("runtime")["reserved_by_guests"], (but_of_execution,))
+    return {guest: Held(tokens, cost) for guest, tokens, cost in cast("Iterable[tuple[str, int, int]]", rows)}

@@ -294,7 +294,7 @@ END;
 CREATE TABLE budget_hits (
   -- Each time that a run was refused a request because a budget was used up. It holds no content.
   id               TEXT PRIMARY KEY,   -- bgt_…
-  budget           TEXT NOT NULL CHECK (budget IN ('request', 'automation', 'day', 'month')),
+  budget           TEXT NOT NULL CHECK (budget IN ('request', 'automation', 'guest', 'guests', 'day', 'month')),
   unit             TEXT NOT NULL CHECK (unit IN ('usd', 'tokens')),
   automation       TEXT,               -- whose budget, where it is an automation's
   most             REAL NOT NULL,

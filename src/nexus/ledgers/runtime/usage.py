@@ -5,7 +5,7 @@ those sums, however many rows there are.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import cast
 
@@ -77,6 +77,21 @@ def since(connection: apsw.Connection, day: str) -> Totals:
 def of_automation(connection: apsw.Connection, name: str, day: str) -> Totals:
     """What an automation cost from a day on, with the workers that it dispatched."""
     return _totals(connection, "usage_of_automation", name, day)
+
+
+def guest_of_root(connection: apsw.Connection, root_request_id: str) -> str | None:
+    """On whose behalf a message is worked on; None where that is the owner, or nobody."""
+    query = sql.queries("runtime")["guest_of_root"]
+    return cast("str | None", connection.execute(query, (root_request_id,)).get)
+
+
+def of_guests(connection: apsw.Connection, day: str) -> dict[str, Totals]:
+    """What the messages of each person other than the owner cost from a day on."""
+    rows = connection.execute(sql.queries("runtime")["usage_of_guests"], (day,))
+    return {
+        guest: Totals(**dict(zip(Totals.__slots__, sums, strict=True)))
+        for guest, *sums in cast("Iterable[tuple[str, int]]", rows)
+    }
 
 
 def automation_of_dispatcher(connection: apsw.Connection, worker_request_id: str) -> str | None:
