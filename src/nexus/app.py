@@ -24,13 +24,15 @@ from nexus.broker.results import Run
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
 from nexus.broker.tools import Context as ToolContext
+from nexus.broker.tools import web
 from nexus.broker.tools.recall import recall_tool, visible_to
 from nexus.config import Config
 from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
 from nexus.errors import ModelFileError
 from nexus.home import Home
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.executions import Mode
 from nexus.memory.alike import Alike
@@ -128,7 +130,8 @@ class App:
                 await opening.enter_async_context(self.door(OWNER, Provenance(actor=OWNER, kind="owner")))
             await opening.enter_async_context(self.models)
             servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
-            self.broker.add_tools([recall_tool(self._recall_for), *await servers.tools()])
+            own = [recall_tool(self._recall_for), *web.web_tools(self.config.web, self._url_given)]
+            self.broker.add_tools([*own, *await servers.tools()])
             opening.push_async_callback(self.automations.close)
             await self.automations.load(bundled(self._parts()))
             opening.push_async_callback(self.engine.close)
@@ -274,6 +277,19 @@ class App:
         """The memory as the principal of a tool's call may see it."""
         assert context.call is not None
         return await self.recall(visible_to(context.call.request))
+
+    async def _url_given(self, context: ToolContext, url: str) -> bool:
+        """Whether a URL comes from a person in the conversation that a call works for, or from the web."""
+        assert context.call is not None
+        thread_id = context.call.request.event.thread_id
+        if not url:
+            return False
+        if thread_id and await self.ledgers.events.read(
+            partial(events.was_written, thread_id=thread_id, text=url)
+        ):
+            return True
+        shown = partial(tool_calls.have_shown, tools=web.NAMES, text=url)
+        return await self.ledgers.agents.read(shown)
 
     async def _received(self, incoming: Incoming) -> Heard:
         journey = await self.pipeline.receive(incoming)

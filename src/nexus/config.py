@@ -206,6 +206,31 @@ class ToolsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WebConfig:
+    """The web tools. Agents that work for you have them; anyone else needs a grant."""
+
+    fetch: Literal["given", "any", "off"] = _setting(
+        "given",
+        "Which public pages `web_fetch` reads. `given`: those whose address a person wrote in the "
+        "conversation, or another page or `web_search` showed. `any`: all of them; a page that talks the "
+        "model into an address of its own making learns what it puts there. `off`: none.",
+        held=True,
+    )
+    search_url: str = _setting(
+        "",
+        "The address of a SearXNG server for `web_search`, such as `http://localhost:8888/search`. It must "
+        "allow the format `json`. Empty: none.",
+        held=True,
+    )
+    provider_search: bool = _setting(
+        False,
+        "Whether models search with their provider's own tool, where it has one. Providers charge for each "
+        "search; with some it must first be enabled in the account.",
+        held=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class McpConfig:
     """A server of tools that speaks MCP. It is a program of yours and runs outside the sandbox."""
 
@@ -295,6 +320,7 @@ class Config:
     agents: AgentsConfig = AgentsConfig()
     budgets: BudgetsConfig = BudgetsConfig()
     tools: ToolsConfig = ToolsConfig()
+    web: WebConfig = WebConfig()
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
     automations: AutomationsConfig = AutomationsConfig()
     gateway: GatewayConfig = GatewayConfig()

@@ -15,7 +15,7 @@ import apsw
 from nexus import ids
 from nexus.answer import Result
 from nexus.broker.queue import SessionQueue
-from nexus.broker.tools import AGENT_SEND, SANDBOXED, Call, Worker
+from nexus.broker.tools import AGENT_SEND, SANDBOXED, Call, Worker, web
 from nexus.broker.tools.agent_send import result_text
 from nexus.config import AgentsConfig
 from nexus.engine.errors import EndedError
@@ -32,7 +32,7 @@ _LOOK_S = 0.02
 _LOOKS = 50
 _END_MS = 10_000
 # What the others do, such as those of MCP servers, no sandbox keeps from writing.
-_READING = frozenset({*(tool.name for tool in SANDBOXED), AGENT_SEND.name, "recall"})
+_READING = frozenset({*(tool.name for tool in SANDBOXED), AGENT_SEND.name, "recall", *web.NAMES})
 
 
 class Start(Protocol):

@@ -232,13 +232,16 @@ class AgentRun:
         stream: Stream,
     ) -> loop.Job:
         """A job in this run's conversation whose tools do nothing."""
+        access = self._access(request)
         return loop.Job(
             execution_id=self._turn.execution.id,
             step=self._turn.step,
             system_prompt=context.system_prompt,
             prompt=prompt,
             history=[_exact(message) for message in past],
-            tools=self._tools(context),
+            tools=(tools := self._tools(context)),
+            # What a provider runs itself can't be refused when it is called, so it isn't offered.
+            native=frozenset(tool.name for tool in tools if tool.native and access.may_call(tool.name)),
             models=self._parts.models,
             names=(context.model,) if context.model else self._parts.models.names(context.role),
             limits=_limits(self._parts.config, request, context),

@@ -56,11 +56,13 @@ class Answering:
         self._candidate = candidate
         self._stream = stream
         self._messages = messages
-        self._parameters = parameters
+        self._parameters = _offered(candidate, parameters)
         self._began = time.monotonic()
         self._started_at = clock.timestamp(clock.now())
         self._first_delta_ms: float | None = None
         self._response: StreamedResponse | None = None
+        self._paused = RequestUsage()
+        """What the parts of the answer before the provider's pauses used."""
         self._sent_bytes = _length_bytes(messages, parameters)
         self._received_bytes = 0
         self.unmeasured = False
@@ -75,8 +77,16 @@ class Answering:
         """The complete answer. Its deltas are published as they come."""
         self._began = time.monotonic()
         self._started_at = clock.timestamp(clock.now())
+        answer = await self._streamed(self._messages)
+        while answer.state == "suspended":  # the provider pauses amid a long search with a tool of its own
+            self._paused += answer.usage
+            more = await self._streamed([*self._messages, answer])
+            answer = replace(more, parts=[*answer.parts, *more.parts])
+        return replace(answer, state="complete", usage=self._paused + answer.usage)
+
+    async def _streamed(self, messages: list[ModelMessage]) -> ModelResponse:
         model, config, parameters = self._candidate.model, self._candidate.config, self._parameters
-        prepared = model.prepare_messages(self._messages, parameters)
+        prepared = model.prepare_messages(messages, parameters)
         loop = asyncio.get_running_loop()
         limit = asyncio.timeout(config.timeout_ms / 1000)
         try:
@@ -94,12 +104,11 @@ class Answering:
         answer = response.get()
         if answer.state == "incomplete":
             raise ModelConnectionError(model.model_name, "the answer ended before it was complete")
-        # A provider's pause is for tools of its own, and none are asked for.
-        return replace(answer, state="complete")
+        return answer
 
     def attempt(self, failure: str | None) -> Attempt:
         """What this attempt used, for the bill, and why it failed if it did."""
-        usage = self._response.usage if self._response is not None else RequestUsage()
+        usage = self._paused + (self._response.usage if self._response is not None else RequestUsage())
         broke_off = failure is not None and self._response is not None
         if broke_off:
             usage = replace(usage, output_tokens=max(usage.output_tokens, _tokens(self._received_bytes)))
@@ -165,6 +174,14 @@ class Answering:
     def _cost(self, usage: RequestUsage) -> int | None:
         model, price = self._candidate.model, self._candidate.price
         return prices.cost_microusd(usage, model=model.model_name, base_url=model.base_url or "", price=price)
+
+
+def _offered(candidate: Candidate, parameters: ModelRequestParameters) -> ModelRequestParameters:
+    """What is asked for, without the provider's own tools that the model lacks: clients refuse them."""
+    has = tuple(candidate.model.profile.get("supported_native_tools", ()))
+    return replace(
+        parameters, native_tools=[tool for tool in parameters.native_tools if isinstance(tool, has)]
+    )
 
 
 def _tokens(length_bytes: int) -> int:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic_ai import Agent, ModelRequestNode
+from pydantic_ai.capabilities import NativeTool
 from pydantic_ai.exceptions import AgentRunError
 from pydantic_ai.messages import ModelRequest, UserPromptPart
+from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.run import AgentRun
 from pydantic_graph import End
 
@@ -42,6 +44,8 @@ class Job:
     history: Sequence[str]
     """The messages before, each as its exact JSON."""
     tools: Sequence[Tool]
+    native: frozenset[str] = frozenset()
+    """Of the tools, those whose place the provider's own may take: it is never asked before it runs one."""
     models: Models
     names: tuple[str, ...]
     """The models to ask, in order."""
@@ -96,9 +100,17 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         stream=job.stream,
         call=job.call,
         max_retries=job.limits.max_turns,
+        native=job.native,
     )
     # Wrong calls and empty answers are told to the model; how often is bounded by the turns alone.
-    agent = Agent(model, instructions=job.system_prompt, toolsets=[tools], retries=job.limits.max_turns)
+    agent = Agent(
+        model,
+        instructions=job.system_prompt,
+        toolsets=[tools],
+        retries=job.limits.max_turns,
+        # Optional: a model that has none is asked without it.
+        capabilities=[NativeTool(WebSearchTool(optional=True))] if job.native else [],
+    )
     history = [stored_messages.loaded(text) for text in job.history]
     # Tool calls are recorded in the order of the answer, so their results are taken in that order too.
     with Agent.parallel_tool_call_execution_mode("parallel_ordered_events"):

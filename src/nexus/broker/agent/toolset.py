@@ -1,7 +1,7 @@
 """The tools of a run, as the agent library sees them: every call is a step, and is kept in the journal."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pydantic_ai import RunContext
@@ -35,13 +35,15 @@ class RecordedTools(AbstractToolset[Any]):
         stream: Stream,
         call: CallTool,
         max_retries: int,
+        native: Collection[str] = (),
     ) -> None:
-        self._tools = {tool.name: tool for tool in tools}
+        self._tools = {tool.name: tool for tool in tools if tool.is_local}
         self._run_step = step
         self._journal = journal
         self._stream = stream
         self._call = call
         self._max_retries = max_retries
+        self._native = native
         self._ended: dict[str, BegunCall] = {}
 
     @property
@@ -56,6 +58,7 @@ class RecordedTools(AbstractToolset[Any]):
                     name=name,
                     description=tool.description,
                     parameters_json_schema=dict(tool.parameters),
+                    unless_native=tool.native if name in self._native else None,
                 ),
                 max_retries=self._max_retries,
                 args_validator=_AN_OBJECT,

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.workers import Call, Workers
@@ -37,6 +37,10 @@ class Tool:
     run: Callable[[Arguments, Context], Awaitable[str]]
     # Whether a call that a crash cut short may simply be made again.
     repeatable: bool = False
+    # The provider's own tool that takes its place where the model has one.
+    native: Literal["", "web_search"] = ""
+    # False: only the provider's own tool does it, so other models are not offered it.
+    is_local: bool = True
 
     async def call(self, arguments: Arguments, context: Context) -> str:
         """Run with arguments that came from a model: checked first, because a model may send anything."""

@@ -219,6 +219,12 @@ SELECT :id, :session_id, :turn_id,
 WHERE TRUE
 ON CONFLICT DO NOTHING
 
+-- name: recent_result_contains
+SELECT EXISTS (
+  SELECT 1 FROM (SELECT tool_name, status, result FROM agent_tool_calls ORDER BY rowid DESC LIMIT :calls)
+  WHERE status = 'done' AND tool_name IN (SELECT value FROM json_each(:tools)) AND instr(result, :text) > 0
+)
+
 -- name: call
 SELECT id, status, result, error FROM agent_tool_calls WHERE turn_id = ? AND position = ? AND call_id = ?
 

@@ -12,6 +12,8 @@ from nexus.ledgers import sql
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.text import storable
 
+_RECENT_CALLS = 2_000
+
 Status = Literal["running", "done", "failed", "cancelled"]
 
 
@@ -63,6 +65,12 @@ def begin(
     found = connection.execute(queries["call"], (turn.id, position, call_id)).fetchone()
     id_, status, result, error = cast("tuple[str, Status, str | None, str | None]", found)
     return ToolCall(id=id_, is_new=is_new, status=status, result=result, error=error)
+
+
+def have_shown(connection: apsw.Connection, tools: Sequence[str], text: str) -> bool:
+    """Whether a text was in what one of these tools gave lately."""
+    values = {"tools": json.dumps(list(tools)), "text": text, "calls": _RECENT_CALLS}
+    return bool(connection.execute(sql.queries("agents")["recent_result_contains"], values).get)
 
 
 def end(

@@ -147,6 +147,12 @@ class Unasked:
     content: str
 
 
+def was_written(connection: apsw.Connection, thread_id: str, text: str) -> bool:
+    """Whether somebody wrote a text into a thread, in those very letters."""
+    found = connection.execute(sql.queries("events")["inbound_in_thread_contains"], (thread_id, text)).get
+    return bool(found)
+
+
 def unasked(
     connection: apsw.Connection, *, channel: str, external_id: str, after: int | None = None, limit: int = 20
 ) -> list[Unasked]:

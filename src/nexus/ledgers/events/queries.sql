@@ -29,6 +29,9 @@ SELECT e.content FROM events AS e JOIN threads AS t ON t.id = e.thread_id
 WHERE t.channel = :channel AND t.external_id = :external_id AND e.direction = 'inbound'
 ORDER BY e.seq DESC LIMIT :limit
 
+-- name: inbound_in_thread_contains
+SELECT EXISTS (SELECT 1 FROM events WHERE thread_id = ? AND direction = 'inbound' AND instr(content, ?) > 0)
+
 -- name: unasked_in_thread
 -- What answers nothing: messages that automations sent. Without :after, those since anything was last said.
 WITH thread AS (SELECT id FROM threads WHERE channel = :channel AND external_id = :external_id)
