@@ -101,16 +101,25 @@ async def test_a_dinner_is_planned_with_what_was_said_in_another_conversation(
     assert all(fact in shown for fact in facts.values())
 
 
-async def test_the_manager_is_told_too_where_somebody_registers_that(home: Home, server: ModelServer) -> None:
-    await written(home, {"Tyler's birthday is March 12": None})
-    run(
-        home,
-        None,
-        *("automations", "register", "memory-injection", "--name", "manager-memory"),
-        *("--hook-point", "after:assembleContext", "--config", '{"scope": "facts"}'),
-    )
-    server.script("On March 12.")
-    run(home, server, "run", "--session", "other", "When is Tyler's birthday?")
-    (asked,) = server.requests
-    assert "- Tyler's birthday is March 12 (" in asked.last_user
-    assert asked.last_user.endswith("When is Tyler's birthday?")
+async def test_what_is_asked_again_gets_the_same_evidence_and_no_echo(
+    home: Home, server: ModelServer
+) -> None:
+    """Everything is asked twice in one session, then in a new one."""
+    facts = await taught(home, server)
+    questions = ["When is Tyler's birthday?", "What kind of food does Tyler like?", "Plan dinner with Tyler"]
+    for session in ("one", "one", "two"):
+        for question in questions:
+            server.script("It is as you told me: Tyler, March 12, Italian food.")
+            run(home, server, "run", "--session", session, question)
+    first, second, third = (server.requests[at : at + 3] for at in (0, 3, 6))
+    for asked in (first, second, third):
+        for request, question in zip(asked, questions, strict=True):
+            assert request.last_user.endswith(question)
+            # Whatever is told is what was taught, never a question, a request or an answer.
+            assert _told(request).items() <= facts.items()
+    in_context = [{fact for fact in facts if fact in str(each.json["messages"])} for each in server.requests]
+    assert in_context[0] >= {"Tyler's birthday is March 12"}
+    assert in_context[1] >= {"Tyler likes Italian food"}
+    assert all(here == set(facts) for here in (in_context[2], *in_context[3:6], in_context[8]))
+    assert [_told(request) for request in third[:1]] == [_told(request) for request in first[:1]]
+    assert all(_told(request) == {} for request in second)

@@ -44,7 +44,7 @@ async def test_a_rule_of_one_session_is_shown_in_the_next_and_kept_once(
     assert kept(home) == "- Tests name behaviour\n- No retries without a limit\n"
     shown = [request.last_user for request in server.requests if not is_learner(request.last_user)]
     assert "Rules for reviews" not in shown[0]
-    assert "<memory_context>\nRules for reviews that the owner stated before:\n- Tests name beh" in shown[1]
+    assert "Rules for reviews that the owner stated before:\n- Tests name behaviour\n" in shown[1]
     assert "- No retries without a limit\n</memory_context>" in shown[2]
 
 

@@ -20,6 +20,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
 from nexus.ledgers.runtime.executions import Mode
 from nexus.ledgers.runtime.models import Capabilities
+from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
 
 # How long a message may take from coming in to its recorded run.
@@ -57,6 +58,7 @@ class Broker:
             tools=self._tools,
             hooks=hooks or Hooks(),
             workers=self._workers,
+            profile=OwnerProfile(ledgers),
         )
         queue.register(WORK, self._run)
 

@@ -25,12 +25,14 @@ from nexus.broker.tools import Grant as SandboxGrant
 from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import Config
 from nexus.context import AssembledContext, history
+from nexus.context.prompt import with_profile
 from nexus.errors import AgentError, LedgerBusyError, NexusError, ToolError
 from nexus.home import Home
 from nexus.ledgers.agents import tool_calls, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import requests, usage
+from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
 
 WORK = "agent"
@@ -79,6 +81,7 @@ class Parts:
     tools: Mapping[str, Tool]
     hooks: Hooks
     workers: Dispatcher
+    profile: OwnerProfile
 
     def secrets(self) -> list[str]:
         """What no tool result may show. Waits for the disk: call it on a thread."""
@@ -96,6 +99,7 @@ class AgentRun:
         self._ledgers = turn.ledgers
         self._opened: OpenTurn | None = None
         self._automation = ""
+        self._profile = ""
 
     async def __call__(self) -> dict[str, Any]:
         request = await requests.restore(self._ledgers, self._turn.execution.request_id)
@@ -106,6 +110,9 @@ class AgentRun:
         stream = self._parts.streams.open(self._turn.execution.id)
         try:
             context = await self._prepared(request, context)
+            # Read when the run begins, so that what is forgotten meanwhile is not in the queue.
+            if context.knows_owner and request.access.level == "owner":
+                self._profile = await self._parts.profile.text()
             self._opened = await self._begun(request, context)
             result = await self._answer(request, context, self._opened, stream)
             await self._parts.hooks.after_run(request, context, result)
@@ -236,7 +243,7 @@ class AgentRun:
         return loop.Job(
             execution_id=self._turn.execution.id,
             step=self._turn.step,
-            system_prompt=context.system_prompt,
+            system_prompt=with_profile(context.system_prompt, self._profile),
             prompt=prompt,
             history=[_exact(message) for message in past],
             tools=(tools := self._tools(context)),

@@ -2,7 +2,7 @@
 
 import click
 
-from nexus.cli import memory_conclusions, memory_merges, memory_scripts, memory_views
+from nexus.cli import memory_conclusions, memory_merges, memory_profile, memory_scripts, memory_views
 
 
 @click.group()
@@ -16,6 +16,7 @@ for _command in (
     memory_views.timeline,
     memory_views.facts,
     memory_views.episodes,
+    memory_profile.profile,
     memory_conclusions.observations,
     memory_conclusions.consolidate,
     memory_merges.candidates,

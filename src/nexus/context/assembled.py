@@ -35,6 +35,8 @@ class AssembledContext:
     timeout_ms: int | None = None
     tool_timeout_ms: int | None = None
     """How long one call of a sandboxed tool may take; None: as long as the sandbox allows."""
+    knows_owner: bool = True
+    """Whether the owner's profile is part of the prompt, where somebody with the owner's rights asks."""
     automation: str = ""
     """On whose account it runs, where an automation started it. The runtime says it, never a script."""
     invocation_id: str | None = None

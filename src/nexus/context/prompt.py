@@ -1,12 +1,14 @@
 """The system prompt: one text for everybody in a home, so that its prefix stays cached.
 
-Nothing in it depends on the time, the session or the role. What does goes into the user turn.
+Nothing in it depends on the time, the session or the role. What does goes into the user turn. Runs with the
+owner's rights end it with the owner's profile, which seldom changes.
 """
 
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from nexus.context.wrapping import wrapped
 from nexus.errors import ConfigError
 from nexus.home import Home
 
@@ -29,6 +31,11 @@ def system_prompt(home: Home) -> str:
             hint="Correct or remove the file; it adds to the system prompt.",
         ) from error
     return f"{_own()}\n\n# From the owner\n\n{added}" if added else _own()
+
+
+def with_profile(prompt: str, profile: str) -> str:
+    """The prompt with what is known about the owner. It stands last: what is before it stays cached."""
+    return f"{prompt}\n\n# The owner\n\n{wrapped('owner_profile', profile)}" if profile else prompt
 
 
 @cache

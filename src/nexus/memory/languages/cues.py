@@ -1,4 +1,4 @@
-"""What kind of answer a question asks for, by the words with which its language asks.
+"""What a message is and what kind of answer it asks for, by the words with which its language asks.
 
 The patterns are in `lexicon/<code>.toml` under `cues`. Of a language without them nothing is told.
 """
@@ -6,7 +6,54 @@ The patterns are in `lexicon/<code>.toml` under `cues`. Of a language without th
 import re
 from functools import cache, lru_cache
 
+from nexus.memory.languages.detection import detect
 from nexus.memory.languages.lexicon import lexicon, lexicons
+
+# Ends of sentences, in any script.
+_ENDS = ".!?\u2026\u3002\uff01\uff1f\u061f"
+_SENTENCE = re.compile(rf"[^{_ENDS}\n]+[{_ENDS}]*")
+_ASKS = ("?", "\uff1f", "\u061f")
+# Without a question mark only a short sentence that begins like a question is one.
+_SHORT_QUESTION = 12
+
+
+@lru_cache(maxsize=4096)
+def asks(text: str) -> bool:
+    """Whether a text ends in a question, with or without its mark."""
+    sentences = _sentences(text)
+    return bool(sentences) and _is_question(sentences[-1], detect(text))
+
+
+@lru_cache(maxsize=4096)
+def orders(text: str) -> bool:
+    """Whether a text tells somebody to do something."""
+    return any(_is_request(sentence) for sentence in _sentences(text))
+
+
+@lru_cache(maxsize=4096)
+def states(text: str) -> bool:
+    """Whether any sentence of a text is a statement: neither a question, nor a request, nor a mere word."""
+    language = detect(text)
+    return any(
+        len(sentence.split()) > 1 and not _is_question(sentence, language) and not _is_request(sentence)
+        for sentence in _sentences(text)
+    )
+
+
+def _sentences(text: str) -> list[str]:
+    found = (match.group().strip() for match in _SENTENCE.finditer(text))
+    return [sentence for sentence in found if any(character.isalnum() for character in sentence)]
+
+
+def _is_question(sentence: str, language: str) -> bool:
+    if sentence.endswith(_ASKS):
+        return True
+    is_short = len(sentence.split()) <= _SHORT_QUESTION and "," not in sentence
+    return is_short and _says("question", sentence, language)
+
+
+def _is_request(sentence: str) -> bool:
+    return any(_says("request", sentence, language) for language in lexicons())
 
 
 def asks_when(text: str, language: str) -> bool:
@@ -34,6 +81,18 @@ def gives_reason(text: str) -> bool:
 def constrains(text: str) -> bool:
     """Whether a text says what somebody must, must not, cannot or likes to have."""
     return any(_says("constraint", text, language) for language in lexicons())
+
+
+@lru_cache(maxsize=4096)
+def restricts(text: str) -> bool:
+    """Whether a text says what somebody's body or belief rules out: an allergy, a diet, an illness."""
+    return any(_says("restriction", text, language) for language in lexicons())
+
+
+@lru_cache(maxsize=4096)
+def settles(text: str) -> bool:
+    """Whether a text says where somebody lives or what they do for a living."""
+    return any(_says("circumstance", text, language) for language in lexicons())
 
 
 def asks_past(text: str, language: str) -> bool:

@@ -159,6 +159,7 @@ class Consolidating:
         # Facts are other people's words, and the request may be the owner's: there is nothing to call.
         assembled.tools = ()
         assembled.situation = ""
+        assembled.knows_owner = False
         assembled.role_context = role_text(__package__ or "")
         assembled.max_turns = _TURNS
         assembled.timeout_ms = _TIMEOUT_MS

@@ -1,4 +1,4 @@
-"""Memory injection: what the memory knows about a task, put before it, or nothing."""
+"""Memory injection: what the memory knows about a message or a task, put before it, or nothing."""
 
 from typing import Final
 
@@ -8,18 +8,26 @@ from nexus.errors import AutomationError
 from nexus.roles.parts import Parts
 
 NAME: Final = "memory-injection"
+CHAT: Final = "memory-injection-chat"
 TIMEOUT_MS: Final = 3_000
 
 
 def plugins(parts: Parts | None) -> tuple[Plugin, ...]:
-    """The automation that injects, and the one that records what came of it."""
+    """Those that inject, for workers and for conversations, and the one that records what came of it."""
     inject, notice = _handlers(parts)
     return (
         Plugin(
             name=NAME,
             hook_point="worker:pre_execution",
             run=inject,
-            description="Puts what the memory knows about a worker's task before it, or nothing.",
+            description="Adds the few memories that a worker's task needs, or none.",
+            timeout_ms=TIMEOUT_MS,
+        ),
+        Plugin(
+            name=CHAT,
+            hook_point="after:assembleContext",
+            run=inject,
+            description="Adds the few memories that a message needs, or none.",
             timeout_ms=TIMEOUT_MS,
         ),
         Plugin(

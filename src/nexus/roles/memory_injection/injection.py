@@ -1,4 +1,4 @@
-"""The injection: recall on the task, a choice by the fast model or the local triage, and the record of it."""
+"""The injection: recall on the message, a choice by the fast model or the local triage, and the record."""
 
 import asyncio
 import hashlib
@@ -11,11 +11,13 @@ from nexus import ids
 from nexus.automations.context import AutomationContext
 from nexus.ledgers.runtime import injections
 from nexus.memory.conclusions import speakers
+from nexus.memory.languages import cues
 from nexus.memory.recall import Answer, Deadline, Item, Kind, kinds
-from nexus.roles.memory_injection import asking, offer, triage, wording
+from nexus.roles.memory_injection import asking, offer, triage, visible, wording
 from nexus.roles.memory_injection.asking import Choice, Reply
 from nexus.roles.memory_injection.offer import Asked
 from nexus.roles.memory_injection.triage import Verdict
+from nexus.roles.memory_injection.visible import NOTHING_KNOWN, Context
 from nexus.roles.parts import Parts
 
 # How many a model is shown.
@@ -53,12 +55,13 @@ class Injection:
             async with asyncio.timeout(deadline.left_s):
                 about = await offer.asked(self._parts.ledgers, context.request)
                 answer = await offer.offered(self._parts, context.request, about, _kinds(context))
+                known = await self._known_already(context) if answer and answer.results else NOTHING_KNOWN
         except TimeoutError:
-            context.log.warning("recall took too long: the task begins without memories")
+            context.log.warning("recall took too long: the run begins without memories")
             return None
         if answer is None or not answer.results:
             return None
-        decision = await self._decided(context, about, answer, deadline)
+        decision = await self._decided(context, about, answer, known, deadline)
         told = await self._told(decision.items)
         await self._note(context, decision, deadline)
         if not decision.items:
@@ -67,13 +70,21 @@ class Injection:
         before = str(context.request.enrichment.get("memories") or "")
         return {"enrich": {"memories": "\n".join(filter(None, (before, told)))}}
 
+    async def _known_already(self, context: AutomationContext) -> Context:
+        """What the conversation holds, and what an automation before this one told."""
+        request = context.request
+        known = await visible.in_session(self._parts.ledgers, request, request.agent.session_label)
+        told = wording.told(str(request.enrichment.get("memories") or ""))
+        return replace(known, item_ids=known.item_ids | told.keys())
+
     async def _decided(
-        self, context: AutomationContext, about: Asked, answer: Answer, deadline: Deadline
+        self, context: AutomationContext, about: Asked, answer: Answer, known: Context, deadline: Deadline
     ) -> Decision:
-        verdicts = triage.judge(answer)
+        verdicts = triage.judge(answer, task=about.task, known=known)
         chosen = [verdict.result.item for verdict in verdicts if verdict.chosen]
         local = Decision(items=chosen, verdicts=_looked_at(verdicts), decided_by="triage")
-        if not self._parts.config.models.fast or not (chosen or answer.answerable >= _HOPELESS):
+        hopeful = answer.answerable >= _HOPELESS and (cues.asks(about.task) or cues.orders(about.task))
+        if not self._parts.config.models.fast or not (chosen or hopeful):
             return local
         shown = [verdict.result.item for verdict in local.verdicts]
         lines = (await self._told([_clipped(item) for item in shown])).splitlines()
@@ -81,10 +92,16 @@ class Injection:
         if reply.choice is None:
             context.log.info("%s: the local triage decides", reply.failure)
             return replace(local, execution_id=reply.execution_id)
-        return await self._chosen(context, about, local, reply, reply.choice)
+        return await self._chosen(context, about, known, local, reply, reply.choice)
 
     async def _chosen(
-        self, context: AutomationContext, about: Asked, local: Decision, reply: Reply, choice: Choice
+        self,
+        context: AutomationContext,
+        about: Asked,
+        known: Context,
+        local: Decision,
+        reply: Reply,
+        choice: Choice,
     ) -> Decision:
         """What the model chose, by number or by an id that it found; an id that is not there is left out.
 
@@ -93,7 +110,9 @@ class Injection:
         numbered = {verdict.result.item.id for verdict in _at(local.verdicts, choice.numbers)}
         wanted = numbered | set(choice.ids)
         chosen = [
-            replace(
+            verdict
+            if verdict.is_final
+            else replace(
                 verdict,
                 chosen=verdict.result.item.id in wanted,
                 why="the model chose it" if verdict.result.item.id in wanted else "the model left it out",
@@ -104,7 +123,14 @@ class Injection:
         items = [verdict.result.item for verdict in verdicts if verdict.chosen]
         judged = {verdict.result.item.id for verdict in verdicts}
         further = await self._known(context, [id_ for id_ in choice.ids if id_ not in judged])
-        allowed = [item for item in further if item.stale_since is None and not about.is_new(item)]
+        allowed = [
+            item
+            for item in further
+            if item.stale_since is None
+            and not about.is_new(item)
+            and triage.is_evidence(item, about.task)
+            and not known.holds(item)
+        ]
         items = triage.fitting([*items, *allowed], max(len(items), triage.LIMITS.most))
         return Decision(items=items, verdicts=verdicts, decided_by="model", execution_id=reply.execution_id)
 
@@ -151,7 +177,7 @@ def _kinds(context: AutomationContext) -> frozenset[Kind]:
 def _looked_at(verdicts: list[Verdict]) -> list[Verdict]:
     """What the triage would tell, then the best of the rest, in recall's order."""
     room = _SHOWN - sum(verdict.chosen for verdict in verdicts)
-    rest = [verdict for verdict in verdicts if not verdict.chosen and verdict.result.item.stale_since is None]
+    rest = [verdict for verdict in verdicts if not verdict.chosen and not verdict.is_final]
     kept = {verdict.result.item.id for verdict in rest[: max(0, room)]}
     return [verdict for verdict in verdicts if verdict.chosen or verdict.result.item.id in kept]
 

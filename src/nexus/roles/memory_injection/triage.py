@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from nexus.memory.languages import cues
 from nexus.memory.recall import Answer, Item, Kind, Result, ranker
 from nexus.memory.recall.selection import token_count
+from nexus.memory.recall.words import counted
+from nexus.roles.memory_injection.visible import NOTHING_KNOWN, Context
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +32,8 @@ class Limits:
 
 LIMITS: Final = Limits()
 # What is about an entity. The entity itself is a name with aliases; the task has the name already.
+# From this share of common words on, one message repeats another.
+_ECHO: Final = 0.8
 _TELLING: Final[frozenset[Kind]] = frozenset({"fact", "observation", "mental_model"})
 
 
@@ -39,18 +44,53 @@ class Verdict:
     result: Result
     chosen: bool
     why: str
+    is_final: bool = False
+    """Whether it is never told: no model may choose it either."""
 
 
-def judge(answer: Answer, limits: Limits = LIMITS) -> list[Verdict]:
-    """Every result in recall's order, with the verdict about it."""
+def judge(
+    answer: Answer, limits: Limits = LIMITS, *, task: str = "", known: Context = NOTHING_KNOWN
+) -> list[Verdict]:
+    """Every result in recall's order, with the verdict about it.
+
+    `known` is what the agent can see already.
+    """
     named = _named(answer.results)
     need = ranker.load().told if limits.need is None else limits.need
-    return within([_verdict(result, named, limits, need) for result in answer.results], limits)
+    verdicts = [_passed_over(result, task, known) for result in answer.results]
+    judged = [
+        verdict or _verdict(result, named, limits, need)
+        for result, verdict in zip(answer.results, verdicts, strict=True)
+    ]
+    return within(judged, limits)
 
 
-def _is_evidence(item: Item) -> bool:
-    """Whether a message states something: neither a question nor what the agent itself said."""
-    return item.kind != "event" or not (item.outbound or item.text.rstrip().endswith("?"))
+def _passed_over(result: Result, task: str, known: Context) -> Verdict | None:
+    """The verdict about what is never told, whatever the task; None for anything else."""
+    item = result.item
+    why = ""
+    if item.stale_since is not None:
+        why = f"stale since {item.stale_since[:10]}"
+    elif item.kind == "entity":
+        why = "a name alone"
+    elif not is_evidence(item, task):
+        why = "a question, a request or the agent's own answer"
+    elif known.holds(item):
+        why = "already in the conversation"
+    return Verdict(result=result, chosen=False, why=why, is_final=True) if why else None
+
+
+def is_evidence(item: Item, task: str) -> bool:
+    """Whether a message states something: no question, no request, no answer of the agent, no echo."""
+    if item.kind != "event":
+        return True
+    return not item.outbound and cues.states(item.text) and not _echoes(item.text, task)
+
+
+def _echoes(text: str, task: str) -> bool:
+    """Whether a message says what the task says, in nearly the same words."""
+    said, asked = set(counted(text).counts), set(counted(task).counts)
+    return bool(said) and len(said & asked) >= _ECHO * len(said | asked)
 
 
 def _named(results: Sequence[Result]) -> Counter[str]:
@@ -65,12 +105,6 @@ def _named(results: Sequence[Result]) -> Counter[str]:
 
 def _verdict(result: Result, named: Counter[str], limits: Limits, need: float) -> Verdict:
     item, about = result.item, result.reasons.about
-    if item.stale_since is not None:
-        return Verdict(result=result, chosen=False, why=f"stale since {item.stale_since[:10]}")
-    if item.kind == "entity":
-        return Verdict(result=result, chosen=False, why="a name alone")
-    if not _is_evidence(item):
-        return Verdict(result=result, chosen=False, why="a question, or the agent's own answer")
     if about is not None and named[item.subject_id or ""] <= limits.few:
         return Verdict(result=result, chosen=True, why=f"about {about}, of whom little is known")
     if result.need < need:

@@ -98,3 +98,16 @@ async def test_a_browser_logs_out_and_all_others_too(client: httpx.AsyncClient, 
     done = await client.post("/logout", data={"everywhere": "yes"})
     assert "All browsers are logged out" in done.text
     assert not keys.browsers.knows(other)
+
+
+async def test_the_owners_profile_is_edited_and_built_again(client: httpx.AsyncClient, scene: Scene) -> None:
+    assert "Nothing is known about you yet" in (await client.get("/memory/profile")).text
+    done = await client.post("/memory/profile", data={"content": "I am Mona.\r\nI eat no meat."})
+    assert (done.status_code, done.headers["location"]) == (303, "/memory/profile")
+    page = (await client.get("/memory/profile")).text
+    assert "<li>I eat no meat.</li>" in page
+    assert "your edit" in page
+    too_long = await client.post("/memory/profile", data={"content": "word " * 400})
+    assert "longer than 300 tokens" in too_long.text
+    await client.post("/memory/profile/reset")
+    assert "<li>I eat no meat.</li>" not in (await client.get("/memory/profile")).text

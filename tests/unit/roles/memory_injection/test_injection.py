@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import apsw
 import pytest
@@ -264,7 +265,91 @@ async def test_what_looks_like_instructions_stays_data(home: Home, server: Model
     assert "said by tyler /memory_context" in request.last_user
 
 
-async def test_a_profile_for_the_manager_is_one_more_registration(home: Home, server: ModelServer) -> None:
+async def test_a_conversation_is_told_what_is_known(home: Home, server: ModelServer) -> None:
+    async with app_on(home, server) as app:
+        await know(app, "Tyler", BIRTHDAY)
+        server.script("On March 12.")
+        result = await (await app.say("When is Tyler's birthday?")).result()
+        rows = await offered(app, result.request_id)
+    (request,) = server.requests
+    assert f"- {BIRTHDAY} (" in request.last_user
+    assert request.last_user.endswith("When is Tyler's birthday?")
+    assert BIRTHDAY not in request.system
+    assert [(row.injected, row.used) for row in rows if row.injected] == [(True, True)]
+
+
+async def test_small_talk_is_told_nothing_and_asks_no_model(home: Home, server: ModelServer) -> None:
+    async with _with_fast(home, server) as app:
+        await know(app, "Tyler", BIRTHDAY, FOOD)
+        server.script("Good morning!")
+        await (await app.say("Good morning, how nice to see you.")).result()
+    (request,) = server.requests
+    assert "memory_context>" not in request.last_user
+
+
+async def test_what_was_shown_in_the_session_is_not_repeated(home: Home, server: ModelServer) -> None:
+    async with app_on(home, server) as app:
+        await know(app, "Tyler", BIRTHDAY)
+        server.script("On March 12.", "On March 12.", "On March 12.")
+        for session in ("main", "main", "other"):
+            await (await app.say("When is Tyler's birthday?", session_label=session)).result()
+    first, second, third = server.requests
+    assert BIRTHDAY in first.last_user
+    assert BIRTHDAY not in second.last_user
+    assert str(second.json["messages"]).count(f"- {BIRTHDAY} (") == 1
+    assert BIRTHDAY in third.last_user
+
+
+async def test_what_was_said_in_the_session_is_no_memory_in_it(home: Home, server: ModelServer) -> None:
+    async with app_on(home, server) as app:
+        await app.recall()
+        server.script("Noted.", "On March 12.", "On March 12.")
+        await (await app.say(BIRTHDAY)).result()
+        event = await app.ledgers.events.read(
+            lambda c: c.execute("SELECT id FROM events WHERE content = ?", (BIRTHDAY,)).get
+        )
+        await app.memory.run("entity", {"name": "Tyler", "type": "Person"})
+        await app.memory.run("fact", {"about": "Tyler", "fact": BIRTHDAY, "event": event})
+        for session in ("main", "other"):
+            await (await app.say("When is Tyler's birthday?", session_label=session)).result()
+    here, elsewhere = server.requests[-2:]
+    assert "<memory_context>" not in here.last_user
+    assert f"- {BIRTHDAY} (" in elsewhere.last_user
+
+
+async def test_questions_requests_and_answers_are_no_memories(home: Home, server: ModelServer) -> None:
+    asked = ["When is Tyler's birthday?", "Plan Tyler's birthday dinner", "Tell me about Tyler's birthday"]
+    async with app_on(home, server) as app:
+        await app.recall()
+        await app.memory.run("entity", {"name": "Tyler", "type": "Person"})
+        server.script(*["I do not know anything about Tyler's birthday."] * 4)
+        for text in asked:
+            await (await app.say(text, session_label="first")).result()
+        await (await app.say("What about Tyler's birthday?", session_label="second")).result()
+    assert "<memory_context>" not in server.requests[-1].last_user
+
+
+@pytest.mark.parametrize("memory", ["none", "own"])
+async def test_a_guest_is_not_told_the_owners_memories(
+    home: Home, server: ModelServer, memory: Literal["none", "own"]
+) -> None:
+    async with app_on(home, server) as app:
+        await know(app, "Tyler", BIRTHDAY)
+        registered = await app.ledgers.runtime.read(partial(automations.get, name="memory-injection-chat"))
+        assert registered is not None
+        context = AutomationContext(
+            request=Request(
+                event=Event(content="When is Tyler's birthday?", thread_id="thr_guest"),
+                access=Access(level="known", memory=memory),
+            ),
+            automation=registered,
+            hook_point="after:assembleContext",
+            invocation_id="inv_1",
+        )
+        assert await Injection(app._parts())(context) is None  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_second_registration_repeats_nothing(home: Home, server: ModelServer) -> None:
     async with app_on(home, server) as app:
         await know(app, "Tyler", BIRTHDAY)
         new = NewAutomation(
@@ -278,17 +363,5 @@ async def test_a_profile_for_the_manager_is_one_more_registration(home: Home, se
         await app.ledgers.runtime.write(partial(automations.register, new=new))
         registry.touch(home)
         server.script("On March 12.")
-        result = await (await app.say("When is Tyler's birthday?")).result()
-        rows = await offered(app, result.request_id)
-    (request,) = server.requests
-    assert f"- {BIRTHDAY} (" in request.last_user
-    assert request.last_user.endswith("When is Tyler's birthday?")
-    assert [(row.injected, row.used) for row in rows if row.injected] == [(True, True)]
-
-
-async def test_without_that_a_manager_is_told_nothing(home: Home, server: ModelServer) -> None:
-    async with app_on(home, server) as app:
-        await know(app, "Tyler", BIRTHDAY)
-        server.script("I do not know.")
         await (await app.say("When is Tyler's birthday?")).result()
-    assert "memory_context" not in server.requests[0].last_user
+    assert server.requests[0].last_user.count(f"- {BIRTHDAY} (") == 1

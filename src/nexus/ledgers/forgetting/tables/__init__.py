@@ -23,7 +23,8 @@ VOCABULARY: Final = frozenset(
     [
         *("action", "call_id", "category", "channel", "circuit_state", "content_type", "delivered_call_id"),
         *("basis", "direction"),
-        *("fact_type", "hook_point", "kind", "lane", "media_type", "mode", "model", "outcome", "provider"),
+        *("fact_type", "hook_point", "kind", "lane", "media_type", "mode", "model", "origin", "outcome"),
+        *("provider",),
         *("relation", "role", "script_hash", "script_path", "sha256", "source", "source_text_hash"),
         *(
             "source_type",

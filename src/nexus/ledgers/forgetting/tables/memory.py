@@ -6,6 +6,7 @@ _HAS_EVENT = "source_event_id IN (SELECT id FROM events.events)"
 _HAS_EVENTS = "EXISTS (SELECT 1 FROM memory.episode_events WHERE episode_id = episodes.id)"
 _HAS_FACTS = "EXISTS (SELECT 1 FROM memory.observation_facts WHERE observation_id = analysis_runs.id)"
 _HAS_SOURCES = "EXISTS (SELECT 1 FROM memory.mental_model_sources WHERE model_id = mental_models.id)"
+_RESTS_ON_FACTS = "EXISTS (SELECT 1 FROM memory.owner_profile_facts WHERE profile_id = owner_profiles.id)"
 
 TABLES = (
     Table("memory", "schema_migrations", kept="versions of the schema: no content"),
@@ -153,6 +154,20 @@ TABLES = (
             ),
         ),
         owner="model_id",
+    ),
+    Table(
+        "memory",
+        "owner_profiles",
+        refs=(Ref("source_request_id", "requests", Then.CLEAR),),
+        texts=(Text("content"), Text("written")),
+        time=Time("created_at", unless=_RESTS_ON_FACTS),
+    ),
+    Table(
+        "memory",
+        "owner_profile_facts",
+        key=("profile_id", "fact_id", "line"),
+        refs=(Ref("profile_id", "owner_profiles"), Ref("fact_id", "facts", Then.OWNER)),
+        owner="profile_id",
     ),
     Table(
         "memory",

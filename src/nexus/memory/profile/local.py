@@ -1,0 +1,183 @@
+"""A profile made of facts by rule, without a model: who the owner is, what restricts them, who is close.
+
+Each line is a fact as it was stored. The order says what matters when there is no room for everything: the
+name, what restricts the owner (allergies, diets, "must not"), who is close to them, what restricts those,
+where they live and work, what they prefer, and what they are working on.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import apsw
+
+from nexus.ledgers import Ledgers
+from nexus.memory.confidential import is_confidential
+from nexus.memory.languages import cues
+from nexus.memory.profile.versions import SQL, Line, fitting
+from nexus.memory.recall.naming import Named, with_families
+from nexus.memory.recall.phrases import Sentence
+from nexus.memory.recall.roles import Role
+from nexus.memory.recall.statements import SQL as RECALL
+
+# Whom a person would mention first when telling about themselves.
+_CLOSE: Final = (
+    "spouse",
+    "partner",
+    "child",
+    "parent",
+    "sibling",
+    "dog",
+    "cat",
+    "pet",
+    "grandparent",
+    "grandchild",
+)
+# What the home calls its owner until somebody says a name.
+_NO_NAME: Final = frozenset({"", "owner", "me", "nexus"})
+_READ: Final = 600
+_MOST_RESTRICTIONS, _MOST_PEOPLE, _MOST_OF_EACH, _MOST_PREFERENCES, _MOST_PROJECTS = 8, 8, 2, 6, 3
+_LONGEST: Final = 200
+# How sure a fact must be to stand in every prompt.
+_SURE: Final = 0.7
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Fact:
+    id: str
+    text: str
+    created_at: str
+    source: str | None
+    tied: frozenset[str]
+    relation: str
+
+
+async def built(
+    ledgers: Ledgers, *, now: str, after: str | None = None, written: str = ""
+) -> tuple[Line, ...]:
+    """The lines of a profile, as far as they fit beside the owner's own words.
+
+    With `after`, only what was learned since: the owner has said how the rest should read.
+    """
+    owner = await ledgers.identity.read(_owner)
+    if not owner:
+        return ()
+    mine = await _facts(ledgers, owner, now)
+    close = await _close(ledgers, mine, frozenset(owner))
+    theirs = await _facts(ledgers, [entity for entity, _ in close], now) if close else []
+    projects = await _projects(ledgers, mine, frozenset(owner), now)
+    lines = list(_chosen(owner, mine, close, theirs, projects))
+    if after is not None:
+        learned = {fact.id: fact.created_at for fact in (*mine, *theirs, *projects)}
+        lines = [line for line in lines if any(learned.get(id_, "") >= after for id_ in line.fact_ids)]
+    return fitting(lines, written)
+
+
+def _chosen(
+    owner: Mapping[str, Named],
+    mine: Sequence[_Fact],
+    close: Sequence[tuple[str, _Fact]],
+    theirs: Sequence[_Fact],
+    projects: Sequence[_Fact],
+) -> Iterable[Line]:
+    seen: set[str] = set()
+
+    def lines(facts: Iterable[_Fact], most: int) -> Iterable[Line]:
+        for fact in facts:
+            if most and fact.id not in seen:
+                seen.add(fact.id)
+                most -= 1
+                yield Line(text=f"- {_one_line(fact.text)}", fact_ids=(fact.id,))
+
+    name = next((each.name for each in owner.values() if each.name.lower() not in _NO_NAME), "")
+    if name:
+        yield Line(text=f"Name: {name}")
+    own = [fact for fact in mine if fact.source in owner]
+    yield from lines((fact for fact in own if cues.restricts(fact.text)), _MOST_RESTRICTIONS)
+    yield from lines((fact for _, fact in close), _MOST_PEOPLE)
+    for entity, _ in close[:_MOST_PEOPLE]:
+        about = (fact for fact in theirs if fact.source == entity and cues.restricts(fact.text))
+        yield from lines(about, _MOST_OF_EACH)
+    yield from lines((fact for fact in own if cues.settles(fact.text)), 3)
+    yield from lines((fact for fact in own if cues.constrains(fact.text)), _MOST_PREFERENCES)
+    yield from lines(projects, _MOST_PROJECTS)
+
+
+async def _facts(ledgers: Ledgers, entities: Iterable[str], now: str) -> list[_Fact]:
+    values = {"entities": json.dumps(list(entities)), "now": now, "limit": _READ}
+    found = await ledgers.memory.read(lambda c: c.execute(SQL["current_facts"], values).fetchall())
+    facts = [_fact(row) for row in cast("list[Any]", found) if row[5] >= _SURE]
+    return [fact for fact in facts if len(fact.text) <= _LONGEST and not is_confidential(fact.text)]
+
+
+async def _close(ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[str]) -> list[tuple[str, _Fact]]:
+    """Who is close to the owner by what facts say, each with the fact that says so; the closest first."""
+    tied = frozenset[str]().union(*(fact.tied for fact in mine)) | owner
+    rows = await ledgers.identity.read(
+        lambda c: c.execute(RECALL["called_like"], (json.dumps(sorted(tied)),)).fetchall()
+    )
+    names: dict[str, frozenset[str]] = {}
+    for name, entity in cast("list[tuple[str, str]]", rows):
+        # People are called by their first names.
+        for called in {name, name.split()[0] if name.split() else name}:
+            names[called] = names.get(called, frozenset()) | {entity}
+    found: dict[str, tuple[int, _Fact]] = {}
+    for fact in reversed(mine):
+        for entity, rank in _related(fact, names, owner):
+            if entity not in found or rank < found[entity][0]:
+                found[entity] = (rank, fact)
+    ranked = sorted(found.items(), key=lambda pair: pair[1][0])
+    return [(entity, fact) for entity, (_, fact) in ranked]
+
+
+def _related(
+    fact: _Fact, names: Mapping[str, frozenset[str]], owner: frozenset[str]
+) -> Iterable[tuple[str, int]]:
+    """Entities that a fact says to be close to the owner, and how close."""
+    for phrase in Sentence(fact.text, names).phrases(fact.tied):
+        if not phrase.holders.isdisjoint(owner):
+            others, roles = phrase.bearers - owner, phrase.roles
+        elif not phrase.bearers.isdisjoint(owner):
+            others = phrase.holders - owner
+            roles = tuple(inverse for role in phrase.roles if (inverse := role.inverse))
+        else:
+            continue
+        rank = min(map(_rank, roles), default=len(_CLOSE))
+        if rank < len(_CLOSE):
+            yield from ((entity, rank) for entity in others)
+
+
+def _rank(role: Role) -> int:
+    return _CLOSE.index(role.relation) if role.relation in _CLOSE else len(_CLOSE)
+
+
+async def _projects(ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[str], now: str) -> list[_Fact]:
+    """The newest fact of each project that the owner has to do with, the newest project first."""
+    tied = frozenset[str]().union(*(fact.tied for fact in mine)) - owner
+    types = await ledgers.identity.read(
+        lambda c: c.execute(RECALL["types"], (json.dumps(sorted(tied)),)).fetchall()
+    )
+    projects = [str(id_) for id_, type_ in types if str(type_).lower() == "project"]
+    found = await _facts(ledgers, projects, now) if projects else []
+    newest: dict[str, _Fact] = {}
+    for fact in found:
+        for entity in fact.tied & set(projects):
+            newest.setdefault(entity, fact)
+    return list(dict.fromkeys(newest.values()))
+
+
+def _owner(connection: apsw.Connection) -> dict[str, Named]:
+    rows = connection.execute(RECALL["owner"])
+    return with_families(connection, {str(id_): Named(str(name)) for id_, name in rows})
+
+
+def _fact(row: Any) -> _Fact:
+    id_, text, created_at, source, target, _, relation, more = row
+    tied = frozenset(entity for entity in (source, target, *(more or "").split(",")) if entity)
+    return _Fact(id=id_, text=text, created_at=created_at, source=source, tied=tied, relation=relation or "")
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
