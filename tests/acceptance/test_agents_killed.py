@@ -46,8 +46,11 @@ def test_killed_while_the_model_speaks(home: Home, server: ModelServer, wire: st
     assert answers(home) == ["The whole story."]
     assert unfinished(home) == []
     assert len(server.exchanges) == 2
-    billed = rows(home, "runtime", "SELECT sum(output_tokens) FROM usage")
-    assert billed[0][0] >= server.exchanges[1].answer.usage.output_tokens
+    billed = rows(home, "runtime", "SELECT estimated, output_tokens FROM usage ORDER BY id")
+    assert [row[0] for row in billed] == [1, 0], "what was asked before the kill is on the bill, too"
+    assert billed[1][1] == server.exchanges[1].answer.usage.output_tokens
+    assert rows(home, "runtime", "SELECT count(*) FROM reservations") == [(0,)]
+    assert "Of these, 1 call estimated" in finish(home, env, "usage").stdout
 
 
 def test_killed_between_a_tools_effect_and_its_record(

@@ -1,14 +1,15 @@
 """Budgets: what may be spent, looked at before each request to a model, from what the ledger says was spent.
 
 The sums are the ledger's, so they hold over processes and restarts. In the transaction that looks at them a
-request reserves what it may come to, until it is billed. It is refused where a budget is used up, and waits
+request reserves what it may come to, until it is billed; if its process dies before, the reservation is its
+bill. It is refused where a budget is used up, and waits
 where a budget would be used up together with what others have reserved. So however many runs there are, a
 budget is exceeded by one request at most, and by what those under way turn out dearer than estimated.
 """
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -47,6 +48,8 @@ class Spender:
     request_id: str
     root_request_id: str
     execution_id: str
+    invocation_id: str | None = None
+    role: str | None = None
     automation: str = ""
 
 
@@ -89,8 +92,6 @@ class Budgets:
 
     async def reserve(self, spender: Spender, estimate: Estimate) -> None:
         """Hold back what a request may come to; refuse it, and record that, where a budget is used up."""
-        if not any(asdict(self._limits).values()):
-            return
         work = partial(self._reserve, spender=spender, estimate=estimate)
         while (short := await self._ledgers.runtime.write(work)) is not None:
             if short.is_used_up:
@@ -221,9 +222,16 @@ def _standing(
 def _reservation(spender: Spender, estimate: Estimate) -> Reservation:
     return Reservation(
         execution_id=spender.execution_id,
+        usage_id=estimate.id,
+        request_id=spender.request_id,
         root_request_id=spender.root_request_id,
+        invocation_id=spender.invocation_id,
+        role=spender.role,
+        provider=estimate.provider,
+        model=estimate.model,
         automation=spender.automation or None,
-        tokens=estimate.tokens,
+        input_tokens=estimate.input_tokens,
+        output_tokens=estimate.output_tokens,
         cost_microusd=estimate.cost_microusd,
     )
 

@@ -33,10 +33,8 @@ class LedgerJournal:
         request: Request,
         turn: OpenTurn,
         *,
-        role: str,
         budgets: Budgets,
         spender: Spender,
-        invocation_id: str | None = None,
         event_id: str | None = None,
         waiting: bool = False,
     ) -> None:
@@ -44,10 +42,8 @@ class LedgerJournal:
         self._request = request
         self._turn = turn
         self._execution_id = spender.execution_id
-        self._role = role
         self._budgets = budgets
         self._spender = spender
-        self._invocation_id = invocation_id
         self._event_id = event_id
         self._waiting = waiting
         # A run that is resumed looks at the answers that it has, and then makes the calls of the last one.
@@ -124,7 +120,7 @@ class LedgerJournal:
         def record(connection: apsw.Connection) -> None:
             spans.record(connection, span)
             usage.record(connection, self._row(attempt, span.id))
-            reservations.release(connection, self._execution_id)
+            reservations.release(connection, attempt.id)
 
         await self._ledgers.runtime.write(record)
 
@@ -164,9 +160,9 @@ class LedgerJournal:
             request_id=self._request.request_id,
             root_request_id=self._request.root_request_id,
             execution_id=self._execution_id,
-            invocation_id=self._invocation_id,
+            invocation_id=self._spender.invocation_id,
             span_id=span_id,
-            role=self._role,
+            role=self._spender.role,
             provider=attempt.provider,
             model=attempt.model,
             input_tokens=attempt.input_tokens,
@@ -175,6 +171,7 @@ class LedgerJournal:
             output_tokens=attempt.output_tokens,
             cost_microusd=attempt.cost_microusd,
             automation=self._spender.automation or None,
+            estimated=attempt.estimated,
         )
 
     def _span(self, id_: str, kind: str, name: str) -> Span:

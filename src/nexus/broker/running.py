@@ -215,16 +215,16 @@ class AgentRun:
             request_id=request.request_id,
             root_request_id=request.root_request_id,
             execution_id=self._turn.execution.id,
+            invocation_id=context.invocation_id,
+            role=context.role,
             automation=self._automation,
         )
         return LedgerJournal(
             self._ledgers,
             request,
             opened,
-            role=context.role,
             budgets=Budgets(self._ledgers, self._parts.config.budgets),
             spender=spender,
-            invocation_id=context.invocation_id,
             event_id=event_id,
             waiting=self._turn.execution.waiting_since is not None,
         )

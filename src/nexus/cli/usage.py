@@ -47,6 +47,11 @@ def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
             f"Of these, {counted(total.unpriced_calls, 'call')} had no known price. "
             'Set one below `[prices."provider/model"]` in config.toml; 0 says that it is free.'
         )
+    if report.estimated_calls:
+        click.echo(
+            f"Of these, {counted(report.estimated_calls, 'call')} estimated: the answer broke off or was "
+            "lost in a crash, so the provider's count is not known."
+        )
     _table("day", [each for each in report.days if each.total.calls])
     _table("model", report.models)
     _table("automation", report.automations)

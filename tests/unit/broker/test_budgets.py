@@ -36,8 +36,10 @@ from nexus.testing import ModelServer, Turn
 
 _LONG_AGO = "2000-01-01"
 _SPENDER = Spender(request_id="req_2", root_request_id="req_1", execution_id="exe_1", automation="notes")
-_ESTIMATE = Estimate(tokens=1_000, cost_microusd=1_000)
-_LITTLE = Estimate(tokens=1, cost_microusd=1)
+_ESTIMATE = Estimate(
+    id="use_1", provider="test", model="large", input_tokens=500, output_tokens=500, cost_microusd=1_000
+)
+_LITTLE = replace(_ESTIMATE, input_tokens=1, output_tokens=0, cost_microusd=1)
 _NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 _INSERT = """
 INSERT INTO usage (id, request_id, root_request_id, automation, provider, model, input_tokens, output_tokens,

@@ -182,8 +182,10 @@ def test_a_model_call_that_was_never_settled(home: Home) -> None:
     execute(
         home,
         "runtime",
-        "INSERT INTO reservations (execution_id, root_request_id, tokens, cost_microusd)"
-        " SELECT id, root_request_id, 1, 0 FROM executions WHERE id = ?",
+        "INSERT INTO reservations (execution_id, usage_id, request_id, root_request_id, provider, model,"
+        " input_tokens, output_tokens)"
+        " SELECT id, 'use_1', request_id, root_request_id, 'test', 'large', 1, 1"
+        " FROM executions WHERE id = ?",
         (run,),
     )
     assert found(home) == {"usage"}

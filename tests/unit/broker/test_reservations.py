@@ -10,6 +10,7 @@ import apsw
 import pytest
 
 from apps import settings
+from nexus import ids
 from nexus.app import App
 from nexus.broker.agent.records import Estimate
 from nexus.broker.budgets import Budgets, Spender
@@ -25,9 +26,19 @@ from nexus.request import Event, Request
 from nexus.testing import Hold, ModelServer, Turn
 
 _LIMITS = BudgetsConfig(request_usd=0, day_tokens=100)
-_ESTIMATE = Estimate(tokens=60, cost_microusd=0)
 _LONG_S = 60
 _COUNT = "SELECT count(*) FROM reservations"
+
+
+def _estimate(tokens: int = 60) -> Estimate:
+    return Estimate(
+        id=ids.new("use"),
+        provider="test",
+        model="large",
+        input_tokens=tokens - 50,
+        output_tokens=50,
+        cost_microusd=None,
+    )
 
 
 def _spender(name: str, **values: Any) -> Spender:
@@ -39,12 +50,17 @@ async def _held(ledgers: Ledgers) -> int:
     return await ledgers.runtime.read(lambda c: c.execute(_COUNT).get)
 
 
+def _held_as(connection: apsw.Connection, spender: Spender) -> str:
+    query = "SELECT usage_id FROM reservations WHERE execution_id = ?"
+    return str(connection.execute(query, (spender.execution_id,)).get)
+
+
 async def _spend(ledgers: Ledgers, spender: Spender, tokens: int) -> None:
     """As the journal does when an answer is there."""
 
     def bill(connection: apsw.Connection) -> None:
         row = UsageRow(
-            id=f"use_{spender.execution_id}",
+            id=_held_as(connection, spender),
             request_id=spender.request_id,
             root_request_id=spender.root_request_id,
             execution_id=spender.execution_id,
@@ -53,7 +69,7 @@ async def _spend(ledgers: Ledgers, spender: Spender, tokens: int) -> None:
             output_tokens=tokens,
         )
         usage.record(connection, row)
-        reservations.release(connection, spender.execution_id)
+        reservations.release(connection, row.id)
 
     await ledgers.runtime.write(bill)
 
@@ -67,8 +83,8 @@ async def test_who_might_find_too_little_left_waits_until_the_others_are_billed(
     home = Budgets(opened, _LIMITS)
     one, two, three = (_spender(name) for name in ("1", "2", "3"))
     for spender in (one, two):
-        await home.reserve(spender, _ESTIMATE)
-    third = asyncio.create_task(home.reserve(three, _ESTIMATE))
+        await home.reserve(spender, _estimate())
+    third = asyncio.create_task(home.reserve(three, _estimate()))
     assert await _waits(third)
     await _spend(opened, one, tokens=20)
     async with asyncio.timeout(_LONG_S):
@@ -79,8 +95,8 @@ async def test_who_might_find_too_little_left_waits_until_the_others_are_billed(
 async def test_who_waits_is_refused_when_the_others_have_used_it_up(opened: Ledgers) -> None:
     home = Budgets(opened, _LIMITS)
     for name in ("1", "2"):
-        await home.reserve(_spender(name), _ESTIMATE)
-    third = asyncio.create_task(home.reserve(_spender("3"), _ESTIMATE))
+        await home.reserve(_spender(name), _estimate())
+    third = asyncio.create_task(home.reserve(_spender("3"), _estimate()))
     await _spend(opened, _spender("1"), tokens=100)
     async with asyncio.timeout(_LONG_S):
         with pytest.raises(BudgetError, match="The budget of 100 tokens for a day"):
@@ -95,7 +111,7 @@ async def test_however_many_ask_at_once_in_several_processes_few_are_let_through
     async with Ledgers(home, LedgersConfig()) as elsewhere:
         places = (Budgets(opened, _LIMITS), Budgets(elsewhere, _LIMITS))
         asked = [
-            asyncio.create_task(places[number % 2].reserve(_spender(str(number)), _ESTIMATE))
+            asyncio.create_task(places[number % 2].reserve(_spender(str(number)), _estimate()))
             for number in range(20)
         ]
         async with asyncio.timeout(_LONG_S):
@@ -124,8 +140,8 @@ async def test_only_what_is_spent_from_the_same_budget_is_waited_for(
     opened: Ledgers, limits: dict[str, Any], other: dict[str, str], waits: bool
 ) -> None:
     home = Budgets(opened, BudgetsConfig(**{"request_usd": 0, **limits}))
-    await home.reserve(_spender("1", automation="notes"), _ESTIMATE)
-    second = asyncio.create_task(home.reserve(_spender("2", **other), _ESTIMATE))
+    await home.reserve(_spender("1", automation="notes"), _estimate())
+    second = asyncio.create_task(home.reserve(_spender("2", **other), _estimate()))
     if waits:
         assert await _waits(second)
         second.cancel()
@@ -138,17 +154,14 @@ async def test_who_has_reserved_does_not_wait_for_itself(opened: Ledgers) -> Non
     home = Budgets(opened, _LIMITS)
     async with asyncio.timeout(_LONG_S):
         for _ in range(3):
-            await home.reserve(_spender("1"), Estimate(tokens=1_000, cost_microusd=0))
+            await home.reserve(_spender("1"), _estimate(1_000))
     assert await _held(opened) == 1
 
 
-@pytest.mark.parametrize("act", ["begins again", "ends"])
-async def test_a_run_that_begins_again_after_a_crash_or_ends_has_nothing_reserved(
-    opened: Ledgers, act: str
-) -> None:
+async def _begun(ledgers: Ledgers, id_: str) -> None:
     request = Request(event=Event(content="Find it"))
     run = NewExecution(
-        id="exe_1",
+        id=id_,
         request_id=request.request_id,
         session_label="main",
         lane="chat",
@@ -162,19 +175,60 @@ async def test_a_run_that_begins_again_after_a_crash_or_ends_has_nothing_reserve
         executions.enqueue(connection, run)
         executions.begin(connection, run.id)
 
-    await opened.runtime.write(begin)
-    await Budgets(opened, _LIMITS).reserve(_spender("1"), _ESTIMATE)
+    await ledgers.runtime.write(begin)
+
+
+async def _usage(ledgers: Ledgers) -> list[Any]:
+    query = "SELECT id, input_tokens, output_tokens, cost_microusd, role, automation, estimated FROM usage"
+    return await ledgers.runtime.read(lambda c: c.execute(query).fetchall())
+
+
+@pytest.mark.parametrize("act", ["begins again", "ends"])
+@pytest.mark.parametrize("limits", [_LIMITS, BudgetsConfig(request_usd=0)], ids=["limited", "unlimited"])
+async def test_a_request_whose_process_died_is_billed_as_estimated_when_its_run_begins_again_or_ends(
+    opened: Ledgers, act: str, limits: BudgetsConfig
+) -> None:
+    await _begun(opened, "exe_1")
+    asked = _estimate()
+    await Budgets(opened, limits).reserve(_spender("1", role="manager", automation="notes"), asked)
     assert await _held(opened) == 1
-    again = partial(executions.begin, execution_id=run.id)
-    end = partial(executions.end, execution_id=run.id, status="failed")
-    await opened.runtime.write(again if act == "begins again" else end)
-    assert await _held(opened) == 0
+    again = partial(executions.begin, execution_id="exe_1")
+    end = partial(executions.end, execution_id="exe_1", status="failed")
+    for _ in range(2):
+        await opened.runtime.write(again if act == "begins again" else end)
+        assert await _held(opened) == 0
+        assert await _usage(opened) == [(asked.id, 10, 50, None, "manager", "notes", 1)]
+    assert await opened.runtime.read(partial(usage.estimated, day="2020-01-01")) == 1
 
 
-async def test_where_nothing_is_limited_nothing_is_reserved(opened: Ledgers) -> None:
-    guests = {"guest_usd": 0, "guest_tokens": 0, "guests_usd": 0, "guests_tokens": 0}
-    await Budgets(opened, BudgetsConfig(request_usd=0, **guests)).reserve(_spender("1"), _ESTIMATE)
-    assert await _held(opened) == 0
+async def test_a_process_that_was_only_frozen_corrects_the_estimate_and_leaves_others_reservations(
+    opened: Ledgers,
+) -> None:
+    await _begun(opened, "exe_1")
+    budgets_, spender, first, second = Budgets(opened, _LIMITS), _spender("1"), _estimate(), _estimate()
+    await budgets_.reserve(spender, first)
+    await opened.runtime.write(partial(executions.begin, execution_id="exe_1"))  # another process takes over
+    await budgets_.reserve(spender, second)
+
+    def late(connection: apsw.Connection) -> None:
+        row = UsageRow(
+            id=first.id,
+            request_id="req_1",
+            root_request_id="req_1",
+            provider="test",
+            model="large",
+            input_tokens=8,
+            output_tokens=2,
+            cost_microusd=5,
+        )
+        usage.record(connection, row)
+        reservations.release(connection, first.id)
+
+    await opened.runtime.write(late)
+    assert await _usage(opened) == [(first.id, 8, 2, 5, None, None, 0)]
+    assert await _held(opened) == 1
+    total = await opened.runtime.read(partial(usage.of_root, root_request_id="req_1"))
+    assert (total.calls, total.tokens, total.unpriced_calls) == (1, 10, 0)
 
 
 @pytest.fixture

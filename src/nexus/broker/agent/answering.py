@@ -53,6 +53,7 @@ class Answering:
         messages: list[ModelMessage],
         parameters: ModelRequestParameters,
     ) -> None:
+        self._id = ids.new("use")
         self._candidate = candidate
         self._stream = stream
         self._messages = messages
@@ -71,7 +72,14 @@ class Answering:
     def estimate(self) -> Estimate:
         """What it may come to: the prompt as if none of it were cached, and a long answer."""
         usage = RequestUsage(input_tokens=_tokens(self._sent_bytes), output_tokens=_ANSWER_TOKENS)
-        return Estimate(tokens=usage.total_tokens, cost_microusd=self._cost(usage) or 0)
+        return Estimate(
+            id=self._id,
+            provider=self._candidate.provider,
+            model=self._candidate.model.model_name,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cost_microusd=self._cost(usage),
+        )
 
     async def run(self) -> ModelResponse:
         """The complete answer. Its deltas are published as they come."""
@@ -116,7 +124,7 @@ class Answering:
         if self.unmeasured:
             usage = replace(usage, input_tokens=_tokens(self._sent_bytes))
         return Attempt(
-            id=ids.new("use"),
+            id=self._id,
             provider=self._candidate.provider,
             model=self._candidate.model.model_name,
             input_tokens=usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens,

@@ -71,10 +71,14 @@ class Attempt:
 class Estimate:
     """What a request to a model may come to, before it is made."""
 
-    tokens: int
-    """In and out."""
-    cost_microusd: int
-    """0 where the price is not known."""
+    id: str
+    """That of the attempt."""
+    provider: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cost_microusd: int | None
+    """None where the price is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from nexus.gateway.views.page import all_rows
 from nexus.gateway.views.requests import totals
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import budgets as recorded
-from nexus.ledgers.runtime import requests
+from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.budgets import Hit
 
 _ASKED_CHARACTERS: Final = 200
@@ -85,6 +85,8 @@ class Report(Usage):
     """What was refused because a budget was used up, the newest first."""
     unlimited_models: tuple[str, ...]
     """Those that no budget in money can limit, because their price is not known."""
+    estimated_calls: int
+    """Calls whose answer broke off or was lost in a crash: the provider's count is not known."""
 
 
 async def report(ledgers: Ledgers, config: Config, *, days: int = 30, messages: int = 10) -> Report:
@@ -96,6 +98,7 @@ async def report(ledgers: Ledgers, config: Config, *, days: int = 30, messages: 
         budgets=await standing(ledgers, config.budgets),
         hits=await hits(ledgers, days=days),
         unlimited_models=tuple(prices.unpriced(config)),
+        estimated_calls=await ledgers.runtime.read(partial(usage.estimated, day=_since(clock.now(), days))),
     )
 
 

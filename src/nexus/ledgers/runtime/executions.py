@@ -96,7 +96,7 @@ def of_request(connection: apsw.Connection, request_id: str, session_label: str)
 def begin(connection: apsw.Connection, execution_id: str) -> Execution | None:
     """Mark a run as running; one that has ended stays as it is. None where it was forgotten."""
     connection.execute(sql.queries("runtime")["begin_execution"], (execution_id,))
-    reservations.release(connection, execution_id)
+    reservations.settle(connection, execution_id)
     return get(connection, execution_id)
 
 
@@ -121,7 +121,7 @@ def end(
     ended = connection.changes() > 0
     if ended:
         steps.drop(connection, execution_id)
-        reservations.release(connection, execution_id)
+        reservations.settle(connection, execution_id)
     if ended and status in {"failed", "timeout"}:
         # What it had taken on was not answered: those runs answer for themselves.
         connection.execute(queries["release_taken"], (execution_id,))

@@ -252,15 +252,17 @@ UPDATE requests SET status = :status, error = :error, ended_at = strftime('%Y-%m
 WHERE id = :id AND status = 'running'
 
 -- name: record_usage
--- Recorded again, a row takes what became known of an answer that had broken off.
+-- Recorded again, a row takes what became known of an answer that had broken off or been given up for lost.
 INSERT INTO usage (id, request_id, root_request_id, execution_id, invocation_id, role, provider, model,
                    input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, cost_microusd, span_id,
-                   automation)
+                   automation, estimated)
 VALUES (:id, :request_id, :root_request_id, :execution_id, :invocation_id, :role, :provider, :model,
         :input_tokens, :cache_read_tokens, :cache_write_tokens, :output_tokens, :cost_microusd, :span_id,
-        :automation)
+        :automation, :estimated)
 ON CONFLICT (id) DO UPDATE
-SET input_tokens = excluded.input_tokens, cost_microusd = excluded.cost_microusd
+SET input_tokens = excluded.input_tokens, cache_read_tokens = excluded.cache_read_tokens,
+    cache_write_tokens = excluded.cache_write_tokens, output_tokens = excluded.output_tokens,
+    cost_microusd = excluded.cost_microusd, estimated = excluded.estimated
 
 -- name: usage_of_root
 SELECT coalesce(sum(calls), 0), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
@@ -321,7 +323,7 @@ GROUP BY 1
 
 -- name: reserved_by_guests
 -- By others than the one who asks: for each person.
-SELECT coalesce(root.principal_id, '') AS guest, sum(tokens), sum(cost_microusd)
+SELECT coalesce(root.principal_id, '') AS guest, sum(input_tokens + output_tokens), coalesce(sum(cost_microusd), 0)
 FROM reservations JOIN requests AS root ON root.id = reservations.root_request_id
 WHERE reservations.execution_id <> ? AND json_extract(root.access_json, '$.level') IN ('known', 'unknown')
 GROUP BY 1
@@ -341,21 +343,29 @@ SELECT id, budget, unit, automation, most, used, request_id, root_request_id, ex
 FROM budget_hits WHERE created_at >= ? ORDER BY created_at DESC, id DESC LIMIT ?
 
 -- name: reserve
-INSERT INTO reservations (execution_id, root_request_id, automation, tokens, cost_microusd)
-VALUES (:execution_id, :root_request_id, :automation, :tokens, :cost_microusd)
-ON CONFLICT (execution_id) DO UPDATE
-SET tokens = excluded.tokens, cost_microusd = excluded.cost_microusd, created_at = excluded.created_at
+INSERT OR REPLACE INTO reservations (execution_id, usage_id, request_id, root_request_id, invocation_id, role,
+                                     provider, model, automation, input_tokens, output_tokens, cost_microusd)
+VALUES (:execution_id, :usage_id, :request_id, :root_request_id, :invocation_id, :role,
+        :provider, :model, :automation, :input_tokens, :output_tokens, :cost_microusd)
+
+-- name: reservation
+SELECT execution_id, usage_id, request_id, root_request_id, invocation_id, role, provider, model, automation,
+       input_tokens, output_tokens, cost_microusd, created_at
+FROM reservations WHERE execution_id = ?
+
+-- name: estimated_usage
+SELECT count(*) FROM usage WHERE estimated AND created_at >= ?
 
 -- name: release_reservation
-DELETE FROM reservations WHERE execution_id = ?
+DELETE FROM reservations WHERE usage_id = ?
 
 -- name: reserved
 -- By others than the one who asks: for the same message, for the same automation, for all.
-SELECT coalesce(sum(tokens) FILTER (WHERE root_request_id = :root_request_id), 0),
+SELECT coalesce(sum(input_tokens + output_tokens) FILTER (WHERE root_request_id = :root_request_id), 0),
        coalesce(sum(cost_microusd) FILTER (WHERE root_request_id = :root_request_id), 0),
-       coalesce(sum(tokens) FILTER (WHERE automation = :automation), 0),
+       coalesce(sum(input_tokens + output_tokens) FILTER (WHERE automation = :automation), 0),
        coalesce(sum(cost_microusd) FILTER (WHERE automation = :automation), 0),
-       coalesce(sum(tokens), 0), coalesce(sum(cost_microusd), 0)
+       coalesce(sum(input_tokens + output_tokens), 0), coalesce(sum(cost_microusd), 0)
 FROM reservations WHERE execution_id <> :execution_id
 
 -- name: usage_of_session
@@ -386,7 +396,7 @@ ORDER BY r.ended_at, r.id LIMIT 50
 -- name: last_usage_of_session
 SELECT u.input_tokens + u.cache_read_tokens + u.cache_write_tokens + u.output_tokens
 FROM usage AS u JOIN executions AS e ON e.id = u.execution_id
-WHERE e.session_label = :session_label AND e.id <> :but AND u.output_tokens > 0
+WHERE e.session_label = :session_label AND e.id <> :but AND u.output_tokens > 0 AND NOT u.estimated
   AND (:request_id IS NULL OR EXISTS (
     SELECT 1 FROM requests AS r JOIN requests AS own
       ON (r.principal_id, r.access_json) IS (own.principal_id, own.access_json)

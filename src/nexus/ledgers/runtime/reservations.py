@@ -1,15 +1,19 @@
-"""Reservations in the runtime ledger: what requests to models that are under way may cost.
+"""Reservations in the runtime ledger: requests to models that are under way, and what they may cost.
 
-A run has one at most, from before it asks a model until the answer is billed. It has none when it begins,
-also when it does so again after a crash, and none when it ends: so nothing stays reserved by the dead.
+A run has one at most, from before it asks a model until the answer is billed. A process that dies in between
+leaves it open. The provider may have answered by then, so it is settled when the run begins again or ends: it
+becomes a usage row, marked as estimated.
 """
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import apsw
 
 from nexus.ledgers import sql
+from nexus.ledgers.runtime import spans, usage
+from nexus.ledgers.runtime.spans import Span
+from nexus.ledgers.runtime.usage import UsageRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,11 +24,20 @@ class Reservation:
     """What a run holds back."""
 
     execution_id: str
+    usage_id: str
+    """Under which it is billed, by whoever does it first and again when more is known."""
+    request_id: str
     root_request_id: str
-    automation: str | None
+    invocation_id: str | None = None
+    role: str | None = None
+    provider: str
+    model: str
+    automation: str | None = None
     """On whose account, where an automation caused it."""
-    tokens: int
-    cost_microusd: int
+    input_tokens: int
+    output_tokens: int
+    cost_microusd: int | None
+    """None where the price is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +62,51 @@ def hold(connection: apsw.Connection, reservation: Reservation) -> None:
     connection.execute(sql.queries("runtime")["reserve"], asdict(reservation))
 
 
-def release(connection: apsw.Connection, execution_id: str) -> None:
-    """Give back what a run has reserved, if anything."""
-    connection.execute(sql.queries("runtime")["release_reservation"], (execution_id,))
+def release(connection: apsw.Connection, usage_id: str) -> None:
+    """Remove a reservation that is billed, if it is still there."""
+    connection.execute(sql.queries("runtime")["release_reservation"], (usage_id,))
+
+
+def settle(connection: apsw.Connection, execution_id: str) -> None:
+    """Bill a request whose process died before it was billed, with as much as was reserved for it."""
+    row = connection.execute(sql.queries("runtime")["reservation"], (execution_id,)).fetchone()
+    if row is None:
+        return
+    *values, created_at = cast("tuple[Any, ...]", row)
+    open_ = Reservation(**dict(zip(Reservation.__slots__, values, strict=True)))
+    span = Span(
+        id=open_.usage_id.replace("use_", "spn_"),
+        request_id=open_.request_id,
+        root_request_id=open_.root_request_id,
+        execution_id=execution_id,
+        kind="model",
+        name=f"{open_.provider}/{open_.model}",
+        started_at=created_at,
+        outcome="error",
+        attributes={"estimated": True, "error": "the process ended before the answer was recorded"},
+    )
+    spans.record(connection, span)
+    usage.record(connection, _bill(open_, span.id))
+    release(connection, open_.usage_id)
+
+
+def _bill(open_: Reservation, span_id: str) -> UsageRow:
+    return UsageRow(
+        id=open_.usage_id,
+        request_id=open_.request_id,
+        root_request_id=open_.root_request_id,
+        execution_id=open_.execution_id,
+        invocation_id=open_.invocation_id,
+        span_id=span_id,
+        role=open_.role,
+        provider=open_.provider,
+        model=open_.model,
+        input_tokens=open_.input_tokens,
+        output_tokens=open_.output_tokens,
+        cost_microusd=open_.cost_microusd,
+        automation=open_.automation,
+        estimated=True,
+    )
 
 
 def by_others(

@@ -208,11 +208,13 @@ CREATE TABLE usage (
   cost_microusd       INTEGER,                      -- NULL where the price is not known
   created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   span_id             TEXT,                         -- spans: the call that it was spent on
-  automation          TEXT                          -- on whose account, where an automation caused it
+  automation          TEXT,                         -- on whose account, where an automation caused it
+  estimated           INTEGER NOT NULL DEFAULT 0 CHECK (estimated IN (0, 1))   -- the provider's count is not known
 ) STRICT;
 CREATE INDEX usage_root ON usage (root_request_id);
 CREATE INDEX usage_execution ON usage (execution_id) WHERE execution_id IS NOT NULL;
 CREATE INDEX usage_created ON usage (created_at);
+CREATE INDEX usage_estimated ON usage (created_at) WHERE estimated;
 
 CREATE TABLE usage_days (
   -- Sums of `usage` by day (UTC), model, role and automation. Its triggers keep them.
@@ -308,12 +310,19 @@ CREATE INDEX budget_hits_created ON budget_hits (created_at);
 CREATE INDEX budget_hits_root ON budget_hits (root_request_id);
 
 CREATE TABLE reservations (
-  -- What requests to models that are under way may cost, so that runs side by side do not spend it twice.
+  -- Requests to models under way: held back from budgets, and billed as estimated if their process dies.
   execution_id     TEXT PRIMARY KEY,   -- executions: a run asks one model at a time
+  usage_id         TEXT NOT NULL,      -- usage: the row that it becomes then
+  request_id       TEXT NOT NULL,
   root_request_id  TEXT NOT NULL,
+  invocation_id    TEXT,
+  role             TEXT,
+  provider         TEXT NOT NULL,
+  model            TEXT NOT NULL,
   automation       TEXT,               -- on whose account, where an automation caused it
-  tokens           INTEGER NOT NULL,
-  cost_microusd    INTEGER NOT NULL,   -- 0 where the price is not known
+  input_tokens     INTEGER NOT NULL,
+  output_tokens    INTEGER NOT NULL,
+  cost_microusd    INTEGER,            -- NULL where the price is not known
   created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 

@@ -37,11 +37,18 @@ class UsageRow:
     """None where the price is not known."""
     automation: str | None = None
     """On whose account, where an automation caused it."""
+    estimated: bool = False
+    """The answer broke off, or its process died, before it was known what the provider counted."""
 
 
 def record(connection: apsw.Connection, row: UsageRow) -> None:
     """Record what an attempt cost: once, and better where more is known later."""
     connection.execute(sql.queries("runtime")["record_usage"], asdict(row))
+
+
+def estimated(connection: apsw.Connection, day: str) -> int:
+    """How many calls from a day on are counted by an estimate."""
+    return cast("int", connection.execute(sql.queries("runtime")["estimated_usage"], (day,)).get)
 
 
 def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:

@@ -70,4 +70,5 @@ async def test_what_is_reserved_and_billed_goes_by_the_owners_price(tmp_path: Pa
     fresh = attempt.input_tokens + attempt.cache_write_tokens
     cost = fresh * 3 + attempt.cache_read_tokens * 0.3 + attempt.output_tokens * 15
     assert attempt.cost_microusd == round(cost)
+    assert estimate.cost_microusd is not None
     assert estimate.cost_microusd > cost
