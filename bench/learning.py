@@ -18,8 +18,7 @@ import json
 import pickle
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -31,11 +30,7 @@ from numpy.typing import NDArray
 from report import progress
 from setting import embedder_for
 
-from nexus import clock, ledgers
-from nexus.config import LedgersConfig
-from nexus.home import Home
-from nexus.ledgers import Ledgers
-from nexus.memory.embedding import Embedder, Vectors, embed_new
+from nexus.memory.embedding import Embedder, Vectors
 from nexus.memory.recall import Query, Recall, features
 from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.order import Found
@@ -140,25 +135,11 @@ def _example(
     )
 
 
-@asynccontextmanager
-async def _home(life: life_data.Life, what: life_data.As) -> AsyncGenerator[tuple[Recall, life_data.Filled]]:
-    with tempfile.TemporaryDirectory() as scratch:
-        home = Home(Path(scratch) / "home")
-        home.create()
-        ledgers.create(home)
-        async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
-            filled = await life_data.fill(opened, life, what)
-            vectors = Vectors(opened.embeddings, embedder_for(life.language))
-            await embed_new(opened, vectors)
-            await vectors.mirror.refresh()
-            yield Recall(opened, vectors, now=lambda: clock.parse(life.persona["now"])), filled
-
-
 async def from_life(folder: Path, what: life_data.As) -> list[Example]:
     """Every question of a life, asked of its home."""
     life = life_data.read(folder)
     examples: list[Example] = []
-    async with _home(life, what) as (recall, filled):
+    async with life_data.home_of(life, what) as (recall, filled, _):
         for question in life.questions:
             found = await recall.gather(Query(text=question["text"], deadline_ms=_DEADLINE_MS))
             keys = [
@@ -176,7 +157,7 @@ async def from_tasks(folder: Path) -> list[Example]:
     """Every task of a life, as injection asks for it."""
     life = life_data.read(folder)
     examples: list[Example] = []
-    async with _home(life, "facts") as (recall, filled):
+    async with life_data.home_of(life, "facts") as (recall, filled, _):
         for task in life.tasks:
             query = Query(text=task["text"], budget="low", deadline_ms=_DEADLINE_MS)
             found = await recall.gather(query)

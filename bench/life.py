@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import json
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,17 +21,11 @@ import life_data
 import numpy as np
 from baselines import BM25, fused
 from report import machine, progress, write_section
-from setting import embedder_for
 
-from nexus import clock, ledgers
-from nexus.config import LedgersConfig
 from nexus.errors import ModelFileError
-from nexus.home import Home
-from nexus.ledgers import Ledgers
-from nexus.memory.embedding import MODELS, Embedder, Vectors, embed_new, find, load
+from nexus.memory.embedding import MODELS, Embedder, find, load
 from nexus.memory.recall import Query, Recall
 from nexus.memory.recall.reranker import installed_reranker
-from nexus.memory.succession import derive
 from nexus.roles.memory_injection import offer, triage
 
 # What is found must not depend on what else the machine does; bench/recall_latency.py measures the time.
@@ -62,26 +55,13 @@ class Corpus:
 async def measure(folder: Path, what: life_data.As) -> dict[str, Any]:
     """Everything that is measured of one life."""
     life = life_data.read(folder)
-    with tempfile.TemporaryDirectory() as scratch:
-        home = Home(Path(scratch) / "home")
-        home.create()
-        ledgers.create(home)
-        async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
-            filled = await life_data.fill(opened, life, what)
-            embedder = embedder_for(life.language)
-            vectors = Vectors(opened.embeddings, embedder)
-            await embed_new(opened, vectors)
-            await vectors.mirror.refresh()
-            await derive(opened, vectors)
-            recall = Recall(
-                opened, vectors, now=lambda: clock.parse(life.persona["now"]), reranker=installed_reranker()
-            )
-            report: dict[str, Any] = {"as": what, "language": life.language, "model": embedder.model_id}
-            methods = {"recall": _recall(recall, filled), **_baselines(_corpus(life, what), embedder)}
-            for name, ask in methods.items():
-                answers = {question["id"]: await ask(question["text"]) for question in life.questions}
-                report[name] = score(life.questions, answers, life.language)
-            report["injection"] = await _injection(recall, filled, life)
+    async with life_data.home_of(life, what, reranker=installed_reranker()) as (recall, filled, embedder):
+        report: dict[str, Any] = {"as": what, "language": life.language, "model": embedder.model_id}
+        methods = {"recall": _recall(recall, filled), **_baselines(_corpus(life, what), embedder)}
+        for name, ask in methods.items():
+            answers = {question["id"]: await ask(question["text"]) for question in life.questions}
+            report[name] = score(life.questions, answers, life.language)
+        report["injection"] = await _injection(recall, filled, life)
     return report
 
 

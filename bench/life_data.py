@@ -1,67 +1,32 @@
-"""Authored lives: read one from its folder, check it, and put it into a home.
+"""Lives in homes: what a life knows and says, put straight into the ledgers, without a model.
 
-    python bench/life_data.py FOLDER…
-
-checks each folder and lists what is wrong. `bench/lives/README.md` documents the format.
+`nexus eval check FOLDER…` validates lives; `bench/lives/README.md` documents the format.
 """
 
-import json
-import re
-import sys
-from collections import Counter
-from collections.abc import Iterator
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import apsw
+from setting import embedder_for
 
-from nexus import ids
+from nexus import clock, ids
+from nexus import ledgers as ledgers_
+from nexus.config import LedgersConfig
+from nexus.evaluation.life import ANSWERED, UNANSWERED, Life, Row, problems, read
+from nexus.home import Home
 from nexus.ledgers import Ledgers
+from nexus.memory.embedding import Embedder, Vectors, embed_new
+from nexus.memory.recall import Recall
+from nexus.memory.recall.reranker import Reranker
+from nexus.memory.succession import derive
 
-Row = dict[str, Any]
+__all__ = ["ANSWERED", "UNANSWERED", "As", "Filled", "Life", "Row", "fill", "home_of", "problems", "read"]
+
 As = Literal["facts", "messages", "both"]
-
-ANSWERED = ("paraphrase", "direct", "other_person", "temporal", "update", "multi", "why")
-UNANSWERED = ("near", "far")
-_ENTITY_TYPES = {"person", "pet", "place", "organisation", "project", "thing"}
-_MOST_SHARED = 0.1  # of the paraphrases may share a content word with their evidence
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?Z)?")
-
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """One invented person: what is known, what was said, what is asked."""
-
-    name: str
-    persona: Row
-    entities: list[Row]
-    facts: list[Row]
-    messages: list[Row]
-    questions: list[Row]
-    tasks: list[Row]
-    writer: list[Row]
-
-    @property
-    def language(self) -> str:
-        return str(self.persona["language"])
-
-
-def read(folder: Path) -> Life:
-    """Read a life; files that a folder lacks are empty."""
-    persona = json.loads((folder / "persona.json").read_text(encoding="utf-8"))
-    names = ("entities", "facts", "messages", "questions", "tasks", "writer")
-    return Life(folder.name, persona, *(_rows(folder / f"{name}.jsonl") for name in names))
-
-
-def problems(life: Life) -> list[str]:
-    """Everything that makes a life unfit to measure with."""
-    found = [*_references(life), *_dates(life), *_questions(life)]
-    shared = [id_ for id_, words in _overlaps(life) if words]
-    paraphrases = sum(question["kind"] == "paraphrase" for question in life.questions)
-    if len(shared) > _MOST_SHARED * paraphrases:
-        found.append(f"paraphrases that share words with their evidence: {', '.join(shared)}")
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +58,25 @@ async def fill(ledgers: Ledgers, life: Life, what: As) -> Filled:
     return Filled(
         {id_: key for key, id_ in fact_ids.items()}, {id_: frozenset(keys) for id_, keys in said.items()}
     )
+
+
+@asynccontextmanager
+async def home_of(
+    life: Life, what: As, *, reranker: Reranker | None = None
+) -> AsyncGenerator[tuple[Recall, Filled, Embedder]]:
+    """A temporary home that holds the life, embedded and with its successions, asked at the life's time."""
+    with tempfile.TemporaryDirectory() as scratch:
+        home = Home(Path(scratch) / "home")
+        home.create()
+        ledgers_.create(home)
+        async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
+            filled = await fill(opened, life, what)
+            vectors = Vectors(opened.embeddings, embedder_for(life.language))
+            await embed_new(opened, vectors)
+            await vectors.mirror.refresh()
+            await derive(opened, vectors)
+            recall = Recall(opened, vectors, now=lambda: clock.parse(life.persona["now"]), reranker=reranker)
+            yield recall, filled, vectors.embedder
 
 
 def _write_entities(connection: apsw.Connection, life: Life, entity_ids: dict[str, str]) -> None:
@@ -177,114 +161,3 @@ def _moment(text: str) -> str:
     whole, _, fraction = text.removesuffix("Z").partition(".")
     seconds = whole if whole.count(":") == 2 else f"{whole}:00"
     return f"{seconds}.{(fraction or '0').ljust(3, '0')[:3]}Z"
-
-
-def _references(life: Life) -> Iterator[str]:
-    entities = {row["key"] for row in life.entities}
-    facts = {row["key"] for row in life.facts}
-    messages = {row["key"] for row in life.messages}
-    for rows, key in (
-        (life.entities, "key"),
-        (life.facts, "key"),
-        (life.messages, "key"),
-        (life.questions, "id"),
-        (life.tasks, "id"),
-    ):
-        yield from (f"{id_} occurs twice" for id_, n in Counter(row[key] for row in rows).items() if n > 1)
-    if not any(row["name"] == life.persona["owner"] for row in life.entities):
-        yield "the owner is no entity"
-    for row in life.entities:
-        if row["type"] not in _ENTITY_TYPES:
-            yield f"{row['key']}: unknown type {row['type']}"
-    for row in life.facts:
-        yield from (f"{row['key']}: about unknown {key}" for key in row["about"] if key not in entities)
-        if row.get("message") not in {*messages, None}:
-            yield f"{row['key']}: unknown message {row['message']}"
-        if row.get("replaced_by") not in {*facts, None}:
-            yield f"{row['key']}: replaced by unknown {row['replaced_by']}"
-    for row in life.messages:
-        if row["speaker"] not in entities | {"me", "assistant"}:
-            yield f"{row['key']}: unknown speaker {row['speaker']}"
-    for row in life.questions:
-        named = [*row["evidence"], *row.get("wrong", [])]
-        yield from (f"{row['id']}: unknown fact {key}" for key in named if key not in facts)
-    for row in life.tasks:
-        yield from (
-            f"{row['id']}: unknown fact {key}" for key in row["must"] + row["may"] if key not in facts
-        )
-        if (row["kind"] == "needs") != bool(row["must"]):
-            yield f"{row['id']}: kind {row['kind']} with must {row['must']}"
-    sessions = {row["session"] for row in life.messages}
-    yield from (
-        f"writer: unknown session {r['session']}" for r in life.writer if r["session"] not in sessions
-    )
-
-
-def _dates(life: Life) -> Iterator[str]:
-    facts = {row["key"]: row for row in life.facts}
-    for row in life.facts:
-        if not _DATE.fullmatch(row["as_of"]) or row["as_of"][:10] > life.persona["now"][:10]:
-            yield f"{row['key']}: as_of {row['as_of']}"
-        later = facts.get(row.get("replaced_by", ""))
-        if later is not None and later["as_of"] <= row["as_of"]:
-            yield f"{row['key']}: replaced by the older {later['key']}"
-    for row in life.messages:
-        if not _DATE.fullmatch(row["time"]):
-            yield f"{row['key']}: time {row['time']}"
-
-
-def _questions(life: Life) -> Iterator[str]:
-    replaced = {row["key"] for row in life.facts if row.get("replaced_by")}
-    for row in life.questions:
-        if row["kind"] not in (*ANSWERED, *UNANSWERED):
-            yield f"{row['id']}: unknown kind {row['kind']}"
-        if (row["kind"] in ANSWERED) != bool(row["evidence"]):
-            yield f"{row['id']}: kind {row['kind']} with evidence {row['evidence']}"
-        if row["kind"] == "update" and (not row.get("wrong") or set(row["evidence"]) & replaced):
-            yield f"{row['id']}: an update needs what is wrong, and evidence that still holds"
-
-
-def _overlaps(life: Life) -> Iterator[tuple[str, set[str]]]:
-    """The beginnings of words that a paraphrase shares with its evidence, names left out."""
-    facts = {row["key"]: row["text"] for row in life.facts}
-    names = {
-        word
-        for row in life.entities
-        for alias in (row["name"], *row.get("aliases", []))
-        for word in _beginnings(alias)
-    }
-    for row in life.questions:
-        if row["kind"] == "paraphrase" and row.get("lang", life.language) == life.language:
-            words = _beginnings(row["text"]) - names
-            yield row["id"], {w for key in row["evidence"] for w in words & _beginnings(facts.get(key, ""))}
-
-
-# Words of four letters and more that carry no content.
-_COMMON = re.compile(
-    r"have|does|what|when|where|which|with|from|that|this|there|about|much|many|they|them|their|your|should|"
-    r"would|could|need|been|will|than|then|some|more|most|only|into|over|after|before"
-)
-
-
-def _beginnings(text: str) -> set[str]:
-    return {
-        word[:5] for word in re.findall(r"\w+", text.lower()) if len(word) > 3 and not _COMMON.fullmatch(word)
-    }
-
-
-def _rows(file: Path) -> list[Row]:
-    if not file.exists():
-        return []
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-
-
-if __name__ == "__main__":
-    failed = False
-    for folder in map(Path, sys.argv[1:]):
-        life = read(folder)
-        for problem in problems(life):
-            failed = True
-            print(f"{life.name}: {problem}")
-        kinds = Counter(question["kind"] for question in life.questions)
-        print(f"{life.name}: {len(life.facts)} facts, {len(life.messages)} messages, {dict(kinds)}")
-    sys.exit(failed)

@@ -195,8 +195,12 @@ class App:
             mode=mode,
             external_id=external_id,
         )
+        return await self.accept(incoming)
+
+    async def accept(self, incoming: Incoming) -> Heard:
+        """Take in a message as a channel hands it over; one that was delivered before is the same."""
         # Under the lock a message that comes twice at once is still received once.
-        async with self._hearing.setdefault(external_id or ids.new("key"), asyncio.Lock()):
+        async with self._hearing.setdefault(incoming.external_id or ids.new("key"), asyncio.Lock()):
             heard = await heard_before(self.ledgers, self.broker, incoming)
             return heard or await self._received(incoming)
 

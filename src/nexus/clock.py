@@ -1,14 +1,42 @@
 """Time as the ledgers store it: ISO-8601 UTC text with milliseconds, which sorts as it reads."""
 
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
 Clock = Callable[[], datetime]
+
+_ahead = timedelta()
 
 
 def now() -> datetime:
     """The system's time, in UTC. Parts that depend on time take a `Clock` and default to this."""
-    return datetime.now(UTC)
+    return datetime.now(UTC) + _ahead
+
+
+@contextmanager
+def starting_at(moment: datetime) -> Generator[Callable[[datetime], None]]:
+    """Run the clock from another moment on, for a replay. It counts for the whole process.
+
+    Yields a callable that moves the clock forward to a moment, unless it has passed already. Ledgers that
+    are opened meanwhile date what is written by this clock.
+    """
+    global _ahead  # noqa: PLW0603 - ledgers work on threads, which no context variable reaches
+
+    def reach(later: datetime) -> None:
+        global _ahead  # noqa: PLW0603 - as above
+        _ahead += max(timedelta(), later - now())
+
+    before, _ahead = _ahead, moment - datetime.now(UTC)
+    try:
+        yield reach
+    finally:
+        _ahead = before
+
+
+def is_shifted() -> bool:
+    """Whether `now` differs from the system's time."""
+    return _ahead != timedelta()
 
 
 def timestamp(moment: datetime) -> str:

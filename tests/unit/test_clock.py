@@ -64,3 +64,17 @@ def test_any_iso_8601_text_can_be_read(text: str, moment: datetime) -> None:
 def test_text_that_is_no_time_is_refused() -> None:
     with pytest.raises(ValueError, match="last spring"):
         clock.parse("last spring")
+
+
+def test_a_clock_that_starts_elsewhere_runs_on_and_only_goes_forward() -> None:
+    past = datetime(2026, 1, 10, 9, tzinfo=UTC)
+    with clock.starting_at(past) as reach:
+        assert past <= clock.now() < past + timedelta(minutes=5)
+        assert clock.is_shifted()
+        reach(past + timedelta(days=1))
+        reached = clock.now()
+        assert past + timedelta(days=1) <= reached < past + timedelta(days=1, minutes=5)
+        reach(past)
+        assert clock.now() >= reached
+    assert not clock.is_shifted()
+    assert clock.now() > past + timedelta(days=2)

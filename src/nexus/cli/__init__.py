@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "recall": ("nexus.cli.recall:recall", "Ask the memory, and see why it answers as it does."),
     "reflect": ("nexus.cli.reflect:reflect", "Answer a question from the memory, with sources."),
     "memory": ("nexus.cli.memory:memory", "Look at what is known about whom, and say who is who."),
+    "eval": ("nexus.cli.eval:evaluate", "Measure the memory with your model, on recorded conversations."),
     "skills": ("nexus.cli.skills:skills", "Give a workspace what an agent needs to use the memory."),
     "models": ("nexus.cli.models:models", "See and fetch the small networks that the memory uses."),
     "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),

@@ -11,6 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
+from nexus import clock
 from nexus.clock import Clock
 from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home, HomeLock
@@ -26,7 +27,8 @@ class Ledgers:
     """Use as `async with Ledgers(home, config.ledgers) as ledgers:`.
 
     A host that serves many homes hands the same executor to all of them. With `now` everything that is
-    written is dated by that clock, for homes that are to hold a past.
+    written is dated by that clock, for homes that are to hold a past; so it is while the program's own
+    clock is shifted.
     """
 
     def __init__(
@@ -46,7 +48,8 @@ class Ledgers:
         )
         given = executor or self._own_executor
         assert given is not None
-        self._dated = None if now is None else Dated(now)
+        dating = clock.now if now is None and clock.is_shifted() else now
+        self._dated = None if dating is None else Dated(dating)
         vfs = self._dated and self._dated.name
         self.events = Database(home.ledger("events"), "events", settings, given, vfs)
         self.agents = Database(home.ledger("agents"), "agents", settings, given, vfs)

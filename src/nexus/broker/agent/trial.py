@@ -1,4 +1,4 @@
-"""One question to one model, to see whether it can be used."""
+"""One question to one model, outside of any request: to see whether it can be used, or as a judge."""
 
 import os
 from collections.abc import Mapping
@@ -27,14 +27,19 @@ class _Nobody:
 
 async def tried(config: Config, name: str, environ: Mapping[str, str] = os.environ) -> Attempt:
     """The bill of an answer; an error that says what to do where there is none. It is asked once."""
-    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(_QUESTION)])]
     async with Models(config, environ) as models:
-        (candidate,) = await models.candidates((name,))
-        answering = Answering(candidate, _Nobody(), messages, ModelRequestParameters())
-        try:
-            await answering.run()
-        except Exception as error:  # whatever a client raises
-            raise ModelError(
-                f"{name} does not answer: {told(error, models.redact)}", hint=advice(error, candidate)
-            ) from error
-        return answering.attempt(None)
+        return (await asked(models, name, _QUESTION))[1]
+
+
+async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]:
+    """What a model answers, and the bill; an error that says what to do where it does not answer."""
+    messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(question)])]
+    (candidate,) = await models.candidates((name,))
+    answering = Answering(candidate, _Nobody(), messages, ModelRequestParameters())
+    try:
+        answer = await answering.run()
+    except Exception as error:  # whatever a client raises
+        raise ModelError(
+            f"{name} does not answer: {told(error, models.redact)}", hint=advice(error, candidate)
+        ) from error
+    return answer.text or "", answering.attempt(None)

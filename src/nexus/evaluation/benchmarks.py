@@ -1,0 +1,193 @@
+"""Published benchmarks as lives, for people who have the files: LoCoMo and LongMemEval.
+
+None of their data ships with Nexus. A benchmark has questions with answers, but no list of what is worth
+remembering, so only its questions are scored.
+"""
+
+import gzip
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, cast
+
+from nexus import clock
+from nexus.errors import UsageError
+from nexus.evaluation import life
+from nexus.evaluation.life import Life, Row
+from nexus.evaluation.playing import ASSISTANT, ME
+
+_LANGUAGE: Final = "en"
+_SECONDS_BETWEEN: Final = 30
+_LOCOMO_TIME: Final = re.compile(r"(\d+):(\d\d) ?(am|pm) on (\d+) (\w+),? (\d{4})", re.IGNORECASE)
+_LONGMEMEVAL_TIME: Final = re.compile(r"(\d{4})/(\d\d)/(\d\d)\D*(\d\d):(\d\d)")
+_LOCOMO_KINDS: Final = {1: "multi", 2: "temporal", 3: "open_domain", 4: "direct", 5: "near"}
+_ABSTENTION: Final = "_abs"
+
+
+def read(path: Path) -> list[Life]:
+    """The lives at a path: one folder, or every conversation of a benchmark's file."""
+    if path.is_dir():
+        corpus = path / "corpus.jsonl.gz"
+        return list(_conversations(path)) if corpus.exists() else [life.read(path)]
+    if not path.exists():
+        raise UsageError(f"{path} does not exist", hint="Name a life's folder or a benchmark's JSON file.")
+    try:
+        rows: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not JSON: {error}") from None
+    listed = cast("list[Row]", rows) if isinstance(rows, list) else []
+    if listed and "haystack_sessions" in listed[0]:
+        return [_longmemeval(row) for row in listed]
+    if listed and {"conversation", "qa"} <= listed[0].keys():
+        return [_locomo(row, number) for number, row in enumerate(listed, start=1)]
+    raise UsageError(
+        f"{path} is neither LoCoMo (locomo10.json) nor LongMemEval (longmemeval_*.json)",
+        hint="Name a file as published, or the folder of a life.",
+    )
+
+
+def _locomo(row: Row, number: int) -> Life:
+    """Two people talk; the first one is the owner, and everything is asked in the owner's name."""
+    talk = row["conversation"]
+    speakers = [str(talk["speaker_a"]), str(talk["speaker_b"])]
+    messages: list[Row] = []
+    names = sorted((key for key in talk if re.fullmatch(r"session_\d+", key)), key=lambda k: int(k[8:]))
+    for name in names:
+        start = _locomo_time(str(talk[f"{name}_date_time"]))
+        for place, turn in enumerate(talk[name]):
+            caption = turn.get("blip_caption")
+            text = f"{turn.get('text', '')} [image: {caption}]".strip() if caption else str(turn["text"])
+            said = _message(
+                str(turn["dia_id"]), name, start, place, _speaker(turn["speaker"], speakers), text
+            )
+            messages.append(said)
+    questions = [
+        {
+            "id": f"q{place}",
+            "text": asked["question"],
+            # What the fifth category asks was never said.
+            "answer": None if asked["category"] == 5 else asked.get("answer"),
+            "evidence": [] if asked["category"] == 5 else _ids(asked.get("evidence", [])),
+            "kind": _LOCOMO_KINDS.get(asked["category"], "other"),
+        }
+        for place, asked in enumerate(row["qa"], start=1)
+    ]
+    return _life(str(row.get("sample_id", f"locomo-{number}")), speakers, messages, questions)
+
+
+def _longmemeval(row: Row) -> Life:
+    """A person talks with an assistant; each question has a history of its own."""
+    messages: list[Row] = []
+    evidence: list[str] = []
+    sessions = zip(row["haystack_session_ids"], row["haystack_dates"], row["haystack_sessions"], strict=True)
+    for number, (id_, date, turns) in enumerate(sessions):
+        name, start = f"{id_}-{number}", _longmemeval_time(str(date))
+        for place, turn in enumerate(turns):
+            key = f"{name}:{place}"
+            speaker = ME if turn["role"] == "user" else ASSISTANT
+            messages.append(_message(key, name, start, place, speaker, str(turn["content"])))
+            if turn.get("has_answer"):
+                evidence.append(key)
+    is_unanswerable = _ABSTENTION in str(row["question_id"])
+    question = {
+        "id": str(row["question_id"]),
+        "text": row["question"],
+        "answer": None if is_unanswerable else str(row["answer"]),
+        "evidence": [] if is_unanswerable else evidence,
+        "kind": "near" if is_unanswerable else str(row["question_type"]),
+    }
+    made = _life(str(row["question_id"]), ["the user"], messages, [question])
+    made.persona["now"] = clock.timestamp(_longmemeval_time(str(row["question_date"])))
+    return made
+
+
+def _conversations(folder: Path) -> Iterator[Life]:
+    """A folder with `corpus.jsonl.gz` and `queries.jsonl.gz`: turns and questions of many conversations."""
+    turns: dict[str, list[Row]] = {}
+    for row in _rows(folder / "corpus.jsonl.gz"):
+        turns.setdefault(row["conversation"], []).append(row)
+    asked: dict[str, list[Row]] = {}
+    for row in _rows(folder / "queries.jsonl.gz"):
+        asked.setdefault(row["conversation"], []).append(row)
+    for name, rows in turns.items():
+        said = dict.fromkeys(str(row["speaker"]) for row in rows)
+        speakers = [speaker for speaker in said if speaker != ASSISTANT]
+        messages: list[Row] = []
+        for place, row in enumerate(rows):
+            caption = row.get("image_caption")
+            text = f"{row['text']} [image: {caption}]".strip() if caption else str(row["text"])
+            speaker = _speaker(row["speaker"], speakers)
+            start = clock.parse(row["time"])
+            messages.append(_message(str(row["id"]), str(row["session"]), start, place, speaker, text))
+        questions = [
+            {
+                "id": str(row["id"]),
+                "text": row["question"],
+                "answer": row.get("answer") if row["evidence"] else None,
+                "evidence": [str(id_) for id_ in row["evidence"]],
+                "kind": str(row["category"]) if row["evidence"] else "near",
+            }
+            for row in asked.get(name, [])
+        ]
+        yield _life(name, speakers, messages, questions)
+
+
+def _life(name: str, speakers: Sequence[str], messages: list[Row], questions: list[Row]) -> Life:
+    """A life whose facts are its messages: a question's evidence names the messages that answer it."""
+    known = {row["key"] for row in messages}
+    last = max(clock.parse(row["time"]) for row in messages)
+    persona = {"owner": speakers[0], "language": _LANGUAGE, "now": clock.timestamp(last + timedelta(days=1))}
+    entities: list[Row] = [{"key": each, "name": each, "type": "person", "aliases": []} for each in speakers]
+    facts: list[Row] = [
+        {"key": row["key"], "text": row["text"], "about": [], "as_of": row["time"], "message": row["key"]}
+        for row in messages
+    ]
+    kept = [{**row, "evidence": [key for key in row["evidence"] if key in known]} for row in questions]
+    return Life(name, persona, entities, facts, messages, kept, [], [])
+
+
+def _message(key: str, session: str, start: datetime, place: int, speaker: str, text: str) -> Row:
+    at = clock.timestamp(start + timedelta(seconds=place * _SECONDS_BETWEEN))
+    return {
+        "key": key,
+        "session": session,
+        "time": at,
+        "speaker": speaker,
+        "channel": "chat",
+        "text": text,
+    }
+
+
+def _speaker(name: object, speakers: Sequence[str]) -> str:
+    said = str(name)
+    return ME if said == speakers[0] else said
+
+
+def _ids(evidence: Iterable[object]) -> list[str]:
+    """Some of LoCoMo's evidence names several turns in one text."""
+    return [id_ for each in evidence for id_ in re.findall(r"D\d+:\d+", str(each))]
+
+
+def _locomo_time(text: str) -> datetime:
+    found = _LOCOMO_TIME.search(text)
+    if found is None:
+        raise UsageError(f"{text!r} is not a time as LoCoMo writes it")
+    hour, minute, half, day, month, year = found.groups()
+    written = f"{int(hour)}:{minute} {half.upper()} {day} {month} {year}"
+    return datetime.strptime(written, "%I:%M %p %d %B %Y").replace(tzinfo=UTC)
+
+
+def _longmemeval_time(text: str) -> datetime:
+    found = _LONGMEMEVAL_TIME.search(text)
+    if found is None:
+        raise UsageError(f"{text!r} is not a time as LongMemEval writes it")
+    year, month, day, hour, minute = map(int, found.groups())
+    return datetime(year, month, day, hour, minute, tzinfo=UTC)
+
+
+def _rows(file: Path) -> Iterator[Row]:
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)

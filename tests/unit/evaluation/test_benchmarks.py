@@ -1,0 +1,129 @@
+"""Published benchmarks become lives. These files are invented, in the published shape."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from nexus.errors import UsageError
+from nexus.evaluation import benchmarks
+
+LOCOMO = [
+    {
+        "sample_id": "conv-1",
+        "conversation": {
+            "speaker_a": "Ada",
+            "speaker_b": "Per",
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": "Ada", "dia_id": "D1:1", "text": "I adopted a tortoise called Brisk."},
+                {"speaker": "Per", "dia_id": "D1:2", "text": "Look!", "blip_caption": "a green kayak"},
+            ],
+            "session_10_date_time": "9:05 am on 2 June, 2023",
+            "session_10": [{"speaker": "Per", "dia_id": "D10:1", "text": "I sold the kayak."}],
+            "session_2_date_time": "12:30 am on 9 May, 2023",
+            "session_2": [{"speaker": "Ada", "dia_id": "D2:1", "text": "Brisk eats dandelions."}],
+        },
+        "qa": [
+            {
+                "question": "What is the tortoise called?",
+                "answer": "Brisk",
+                "evidence": ["D1:1"],
+                "category": 4,
+            },
+            {"question": "When was it sold?", "answer": 2023, "evidence": ["D10:1; D1:2"], "category": 2},
+            {"question": "Who bought it?", "adversarial_answer": "Eva", "evidence": ["D10:1"], "category": 5},
+        ],
+    }
+]
+LONGMEMEVAL = [
+    {
+        "question_id": "q1",
+        "question_type": "knowledge-update",
+        "question": "Where do I swim?",
+        "answer": "At the lido",
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "haystack_session_ids": ["a", "b"],
+        "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/22 (Mon) 08:00"],
+        "haystack_sessions": [
+            [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi."}],
+            [{"role": "user", "content": "I swim at the lido now.", "has_answer": True}],
+        ],
+        "answer_session_ids": ["b"],
+    },
+    {
+        "question_id": "q2_abs",
+        "question_type": "single-session-user",
+        "question": "What is my cat called?",
+        "answer": "You did not mention a cat.",
+        "question_date": "2023/05/30 (Tue) 23:40",
+        "haystack_session_ids": ["a"],
+        "haystack_dates": ["2023/05/20 (Sat) 02:21"],
+        "haystack_sessions": [[{"role": "user", "content": "Hello"}]],
+        "answer_session_ids": ["a_abs"],
+    },
+]
+
+
+def file(folder: Path, rows: object) -> Path:
+    path = folder / "file.json"
+    path.write_text(json.dumps(rows))
+    return path
+
+
+def test_locomo(tmp_path: Path) -> None:
+    (life,) = benchmarks.read(file(tmp_path, LOCOMO))
+    assert (life.name, life.owner) == ("conv-1", "Ada")
+    assert list(life.sessions) == ["session_1", "session_2", "session_10"]
+    said = [(row["speaker"], row["text"], row["time"]) for row in life.sessions["session_1"]]
+    assert said == [
+        ("me", "I adopted a tortoise called Brisk.", "2023-05-08T13:56:00.000Z"),
+        ("Per", "Look! [image: a green kayak]", "2023-05-08T13:56:30.000Z"),
+    ]
+    assert life.sessions["session_2"][0]["time"] == "2023-05-09T00:30:00.000Z"
+    assert life.persona["now"] == "2023-06-03T09:05:00.000Z"
+    named, sold, never_said = life.questions
+    assert (named["answer"], named["evidence"], named["kind"]) == ("Brisk", ["D1:1"], "direct")
+    assert sold["evidence"] == ["D10:1", "D1:2"]
+    assert (never_said["answer"], never_said["evidence"], never_said["kind"]) == (None, [], "near")
+
+
+def test_longmemeval_makes_a_life_of_each_question(tmp_path: Path) -> None:
+    swim, cat = benchmarks.read(file(tmp_path, LONGMEMEVAL))
+    assert (swim.name, cat.name) == ("q1", "q2_abs")
+    assert [row["speaker"] for row in swim.messages] == ["me", "assistant", "me"]
+    assert swim.persona["now"] == "2023-05-30T23:40:00.000Z"
+    (asked,) = swim.questions
+    assert (asked["answer"], asked["evidence"]) == ("At the lido", ["b-1:0"])
+    assert (cat.questions[0]["evidence"], cat.questions[0]["kind"]) == ([], "near")
+    assert [row["id"] for row in swim.shortened(1, None).questions] == [], "its evidence is in the second"
+
+
+def test_a_folder_of_turns_and_queries(tmp_path: Path) -> None:
+    turn = {"conversation": "c", "id": "D1:1", "session": 1, "time": "2023-05-08T13:56:00Z"}
+    rows = {
+        "corpus": [{**turn, "speaker": "Ada", "text": "I row."}],
+        "queries": [
+            {
+                "conversation": "c",
+                "id": "q",
+                "category": "x",
+                "question": "?",
+                "answer": 1,
+                "evidence": ["D1:1"],
+            }
+        ],
+    }
+    for name, held in rows.items():
+        with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt") as lines:
+            lines.writelines(f"{json.dumps(row)}\n" for row in held)
+    (life,) = benchmarks.read(tmp_path)
+    assert (life.messages[0]["speaker"], life.questions[0]["evidence"]) == ("me", ["D1:1"])
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="neither LoCoMo"):
+        benchmarks.read(file(tmp_path, [{"a": 1}]))
+    with pytest.raises(UsageError, match="does not exist"):
+        benchmarks.read(tmp_path / "nothing.json")

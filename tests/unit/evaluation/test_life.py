@@ -1,0 +1,50 @@
+"""Lives as they are read from a folder, and which are refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lives import write_life
+from nexus.errors import UsageError
+from nexus.evaluation import life as lives
+
+TRAINING = Path(__file__).parents[3] / "bench/lives/train"
+
+
+def test_the_authored_lives_are_valid() -> None:
+    for folder in sorted(TRAINING.iterdir()):
+        assert lives.problems(lives.read(folder)) == []
+
+
+def test_a_reference_to_nothing_is_a_problem(tmp_path: Path) -> None:
+    folder = write_life(tmp_path / "ada")
+    with (folder / "questions.jsonl").open("a") as questions:
+        questions.write(json.dumps({"id": "q9", "text": "?", "evidence": ["f9"], "kind": "direct"}) + "\n")
+    assert lives.problems(lives.read(folder)) == ["q9: unknown fact f9"]
+
+
+def test_a_folder_without_a_life_and_a_broken_line_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no persona\.json"):
+        lives.read(tmp_path)
+    folder = write_life(tmp_path / "ada")
+    (folder / "facts.jsonl").write_text('{"key": "f1"\n')
+    with pytest.raises(UsageError, match=r"facts\.jsonl line 1 is not valid JSON"):
+        lives.read(folder)
+
+
+def test_a_shortened_life_asks_only_what_its_sessions_answer(tmp_path: Path) -> None:
+    life = lives.read(write_life(tmp_path / "ada"))
+    first = life.shortened(1, None)
+    assert list(first.sessions) == ["s1"]
+    assert [row["id"] for row in first.questions] == ["q3"], "the others are about the second session"
+    assert [row["session"] for row in first.writer] == ["s1"]
+    assert [row["id"] for row in life.shortened(None, 2).questions] == ["q1", "q2"]
+    assert life.shortened(None, 0).questions == []
+
+
+def test_sessions_are_played_in_the_order_of_their_time(tmp_path: Path) -> None:
+    folder = write_life(tmp_path / "ada")
+    file = folder / "messages.jsonl"
+    file.write_text("".join(f"{line}\n" for line in file.read_text().splitlines()[::-1]))
+    assert list(lives.read(folder).sessions) == ["s1", "s2"]
