@@ -144,10 +144,6 @@ def test_a_run_can_be_short_and_be_extended(home: Home, server: ModelServer, lif
     assert short["extraction"]["must"] == {"n": 2, "stored": 2}
     whole = evaluated(home, server, life)["lives"]["ada"]
     assert whole["extraction"]["must"] == {"n": 4, "stored": 4}
-    fewer = finish(home, env(server), *command(life, "--sessions", "1"))
-    assert (fewer.returncode, "has seen more sessions" in fewer.stderr) == (1, True)
-    other = finish(home, env(server), *command(life), "--model", "test/small")
-    assert (other.returncode, "holds a run with test/large" in other.stderr) == (1, True)
 
 
 def test_a_judge_is_counted_beside_the_words(home: Home, server: ModelServer, life: Path) -> None:

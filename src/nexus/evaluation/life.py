@@ -1,7 +1,7 @@
 """Lives: authored data sets about one invented person, read from a folder and validated.
 
 A life holds what was said, what a careful memory would have stored, and the questions that people ask
-afterwards. `docs/guides/evaluate.md` documents the format.
+afterwards. `docs/how-to/evaluate-a-model.md` documents the format.
 """
 
 import json
@@ -105,7 +105,7 @@ def read(folder: Path) -> Life:
     return Life(folder.name, persona, *(_rows(folder / f"{name}.jsonl") for name in names))
 
 
-_FORMAT = "`nexus eval check FOLDER` validates a folder; the format is in docs/guides/evaluate.md."
+_FORMAT = "`nexus eval check FOLDER` validates a folder; the format is in docs/how-to/evaluate-a-model.md."
 
 
 def problems(life: Life) -> list[str]:
