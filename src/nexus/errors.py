@@ -82,6 +82,10 @@ class LedgerFullError(LedgerError):
     """The disk is full: nothing of the refused write was kept."""
 
 
+LEDGER_PASSES = (LedgerBusyError, LedgerFullError)
+"""What is no fault of the work that meets it: the work waits, and goes on when it has passed."""
+
+
 class LedgerCorruptError(LedgerError):
     """The file is damaged or is not a ledger."""
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from nexus import ids
 from nexus.engine import Context, Engine
 from nexus.engine.records import FINAL
-from nexus.errors import LedgerBusyError, NexusError
+from nexus.errors import LEDGER_PASSES, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, invocations
 
@@ -47,8 +47,8 @@ class Invocations:
         try:
             async with self._runners(payload["home"]) as runner:
                 await runner.run_queued(context.id)
-        except LedgerBusyError:
-            # Another process holds the ledger, as one that is frozen does: it runs when that has passed.
+        except LEDGER_PASSES:
+            # The disk is full, or another process holds the ledger: it runs when that has passed.
             raise context.put_back() from None
 
     async def _improve(self, context: Context, payload: Any) -> None:

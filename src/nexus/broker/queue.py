@@ -20,7 +20,7 @@ from nexus.broker.steps import Steps
 from nexus.engine import Context, Engine
 from nexus.engine.errors import EngineStateError, UnknownWorkError
 from nexus.engine.records import FINAL as ENDED
-from nexus.errors import LedgerBusyError
+from nexus.errors import LEDGER_PASSES
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
@@ -252,29 +252,35 @@ class SessionQueue:
 
     async def _run(self, context: Context, payload: Any) -> None:
         """The engine's body for every run. What came of it is in the ledger."""
-        async with self._homes(payload["home"]) as ledgers:
-            finish = partial(executions.end, execution_id=context.id)
-            try:
-                execution = await ledgers.runtime.write(partial(executions.begin, execution_id=context.id))
-                if execution is None or execution.status in FINAL:
-                    return
-                result = None
-                if execution.taken_by is None:
-                    result = await self._done(execution, context, ledgers)
-                await ledgers.runtime.write(partial(finish, status="done", result=result))
-            except asyncio.CancelledError:
-                reason = context.entry.reason
-                if reason == "cancelled" or reason == "timeout":
-                    await asyncio.shield(ledgers.runtime.write(partial(finish, status=reason)))
-                raise
-            except LedgerBusyError as busy:
-                # Another process holds the ledger, as one that is frozen does. It is not this run's failure.
-                _log.warning("%s goes back to its queue: %s", context.id, busy)
-                raise context.put_back() from None
-            except Exception as error:
-                message = f"{type(error).__name__}: {error}"
-                await ledgers.runtime.write(partial(finish, status="failed", error=message))
-                raise _wordless(error) from None
+        try:
+            async with self._homes(payload["home"]) as ledgers:
+                await self._attempt(context, ledgers)
+        except LEDGER_PASSES as reason:
+            # The disk is full, or another process holds the ledger, as one that is frozen does.
+            _log.warning("%s goes back to its queue: %s", context.id, reason)
+            raise context.put_back() from None
+
+    async def _attempt(self, context: Context, ledgers: Ledgers) -> None:
+        finish = partial(executions.end, execution_id=context.id)
+        try:
+            execution = await ledgers.runtime.write(partial(executions.begin, execution_id=context.id))
+            if execution is None or execution.status in FINAL:
+                return
+            result = None
+            if execution.taken_by is None:
+                result = await self._done(execution, context, ledgers)
+            await ledgers.runtime.write(partial(finish, status="done", result=result))
+        except asyncio.CancelledError:
+            reason = context.entry.reason
+            if reason == "cancelled" or reason == "timeout":
+                await asyncio.shield(ledgers.runtime.write(partial(finish, status=reason)))
+            raise
+        except LEDGER_PASSES:
+            raise
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
+            await ledgers.runtime.write(partial(finish, status="failed", error=message))
+            raise _wordless(error) from None
 
     async def _done(self, execution: Execution, context: Context, ledgers: Ledgers) -> Any:
         steps = await Steps.of(context, ledgers)

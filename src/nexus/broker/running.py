@@ -26,7 +26,7 @@ from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import Config
 from nexus.context import AssembledContext, history
 from nexus.context.prompt import with_profile
-from nexus.errors import AgentError, LedgerBusyError, NexusError, ToolError
+from nexus.errors import LEDGER_PASSES, AgentError, NexusError, ToolError
 from nexus.home import Home
 from nexus.ledgers.agents import tool_calls, turns
 from nexus.ledgers.agents.messages import StoredMessage
@@ -123,7 +123,7 @@ class AgentRun:
             await self._ended(request, context, "cancelled", "It was cancelled.")
             self._parts.streams.finish(self._turn.execution.id, stream)
             raise
-        except LedgerBusyError:
+        except LEDGER_PASSES:
             stream.close()  # the queue takes it back, and everything stays open
             raise
         except Exception as error:

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from nexus.broker.errors import StepError
 from nexus.engine import Context, serializer
-from nexus.errors import LedgerBusyError
+from nexus.errors import LEDGER_PASSES
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import steps
 from nexus.ledgers.runtime.steps import Step
@@ -56,8 +56,8 @@ class Steps:
             if number not in self._known:
                 try:
                     self._known[number] = await self._done(number, name, raised, function, *arguments)
-                except LedgerBusyError:
-                    # Not the step's outcome: another process holds the ledger, and the run goes on later.
+                except LEDGER_PASSES:
+                    # Not the step's outcome: the run goes on when the ledger can be written again.
                     raise self._context.put_back() from None
 
         await guarded(recorded)
@@ -81,7 +81,7 @@ class Steps:
     ) -> Step:
         try:
             outcome = serializer.dumps(await function(*arguments))
-        except LedgerBusyError:
+        except LEDGER_PASSES:
             raise
         except Exception as error:
             raised.append(error)

@@ -8,11 +8,14 @@ async with engine:
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from nexus.engine import letters, records, serializer, tables
 from nexus.engine.cancels import Cancels
@@ -36,6 +39,9 @@ from nexus.engine.wake import Wake
 
 _FIRST_LOOK_S = 0.02
 _LONGEST_LOOK_S = 0.5
+# Work that cannot go on now is tried again after that.
+_PAUSE_S = 1.0
+_log = logging.getLogger(__name__)
 
 
 Ended = Callable[[Context, End | None], Awaitable[None]]
@@ -284,11 +290,22 @@ class Engine:
             raise
         except asyncio.CancelledError:
             if entry.reason == "put_back":
-                await asyncio.to_thread(tables.put_back, self.database, execution_id, context.executor_id)
+                await self._put_back(context)
             raise
         if ended is not None:
             await ended(context, None)
         return result
+
+    async def _put_back(self, context: Context) -> None:
+        """Give work back to its queue, after a pause in which what it could not go on with may pass."""
+        while context.is_ours:
+            await asyncio.sleep(_PAUSE_S)
+            try:
+                await asyncio.to_thread(tables.put_back, self.database, context.id, context.executor_id)
+                return
+            except SQLAlchemyError as error:
+                # The disk may be full here, too. Once the lease is lost, others give it back.
+                _log.warning("%s could not be put back yet: %s", context.id, error)
 
     def _bound(self, context: Context, payload: Any) -> Callable[[], Awaitable[Any]]:
         async def body() -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 
 from apps import app_on, send, settings
@@ -142,6 +143,37 @@ async def test_a_run_that_finds_a_ledger_busy_goes_back_to_its_queue(home: Home,
         states = await rows(app, "runtime", "SELECT status, error FROM requests")
         turns = await rows(app, "agents", "SELECT status FROM agent_turns")
     assert result.response.content == "Hi"
+    assert (states, turns) == ([("done", None)], [("done",)])
+
+
+def _no_room(connection: apsw.Connection) -> None:
+    connection.execute("PRAGMA max_page_count = 1").fetchall()
+
+
+def _room(connection: apsw.Connection) -> None:
+    connection.execute("PRAGMA max_page_count = 1000000").fetchall()
+
+
+@pytest.mark.parametrize("ledger", ["agents", "runtime"])
+async def test_a_run_that_finds_the_disk_full_goes_back_to_its_queue(
+    home: Home, server: ModelServer, ledger: str
+) -> None:
+    answer = "Hi " * 20_000
+    server.script(Turn(answer, faults=[Hold(gate="answer")]))
+    server.always(answer)
+    async with app_on(home, server) as app:
+        run = await app.say("Hello")
+        await server.until(lambda: server.gate("answer").waiting, 30_000)
+        await app.ledgers[ledger].write(_no_room)
+        server.gate("answer").open()
+        while (await app.engine.show(run.id)).starts < 2:
+            await asyncio.sleep(0.05)
+        await app.ledgers[ledger].write(_room)
+        result = await run.result()
+        await quiet(app)
+        states = await rows(app, "runtime", "SELECT status, error FROM requests")
+        turns = await rows(app, "agents", "SELECT status FROM agent_turns")
+    assert result.response.content == answer
     assert (states, turns) == ([("done", None)], [("done",)])
 
 

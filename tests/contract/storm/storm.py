@@ -1,0 +1,178 @@
+"""One storm, from its seed to its verdict."""
+
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contract.postgres import Postgres
+from nexus.testing import ModelServer
+
+from . import place as places
+from . import verdict
+from .place import LEASE_MS, Place
+from .talk import Talk, script
+
+# So long does a fault take on a machine that is not busy, with what is before and after it.
+_FAULT_S = 6.0
+_CLOCKS = ("+2h", "+40d", "-1h")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weather:
+    """What a storm is made of. The same weather brings the same messages and faults."""
+
+    seed: int
+    database: str = "sqlite"
+    messages: int = 40
+    faults: int = 4
+    sessions: int = 8
+
+    def __str__(self) -> str:
+        return (
+            f"PYTHONPATH=tests python -m contract.storm --seed {self.seed} --database {self.database}"
+            f" --messages {self.messages} --faults {self.faults} --sessions {self.sessions}"
+        )
+
+    @property
+    def gap_s(self) -> float:
+        """How long people wait between two messages, so that they speak for as long as faults strike."""
+        return _FAULT_S * self.faults * self.sessions / self.messages
+
+
+@dataclass
+class Report:
+    """What came of a storm."""
+
+    weather: Weather
+    accepted: int = 0
+    struck: Counter[str] = field(default_factory=Counter[str])
+    skipped: dict[str, str] = field(default_factory=dict[str, str])
+    refused: Counter[str] = field(default_factory=Counter[str])
+    problems: list[str] = field(default_factory=list[str])
+    starts_s: list[float] = field(default_factory=list[float])
+    took_s: float = 0.0
+    kept: Path | None = None
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.accepted} messages, {self.struck.total()} faults, {self.took_s:.0f} s",
+            f"faults: {dict(self.struck)}; refused for a while: {dict(self.refused)}",
+            f"starts took {min(self.starts_s, default=0):.1f} to {max(self.starts_s, default=0):.1f} s",
+            *(f"without {fault}: {reason}" for fault, reason in self.skipped.items()),
+            *self.problems,
+        ]
+        if self.problems:
+            lines.append(f"The home is in {self.kept}. Run it again: {self.weather}")
+        return "\n".join(lines)
+
+
+def rage(weather: Weather, folder: Path, postgres: Postgres | None, *, loud: bool = False) -> Report:
+    """Let a storm pass over a new home."""
+    began = time.monotonic()
+    report = Report(weather=weather)
+    with ModelServer() as server:
+        place = Place(folder, server, postgres)
+        try:
+            script(server, str(place.effects), weather.seed)
+            _Storm(place, weather, report, loud=loud).pass_over()
+        except AssertionError as error:
+            report.problems.append(str(error))
+        finally:
+            report.starts_s = place.starts_s
+            place.kill()
+            if report.problems:
+                report.kept = place.keep()
+            place.close()
+    report.took_s = time.monotonic() - began
+    return report
+
+
+class _Storm:
+    def __init__(self, place: Place, weather: Weather, report: Report, *, loud: bool) -> None:
+        self._place = place
+        self._weather = weather
+        self._report = report
+        self._loud = loud
+        self._chance = random.Random(weather.seed)
+        self._talk = Talk(
+            place, weather.seed, sessions=weather.sessions, messages=weather.messages, gap_s=weather.gap_s
+        )
+
+    def pass_over(self) -> None:
+        faults = self._faults()
+        # Every kind before any comes again, so that few faults are many kinds.
+        order: list[str] = []
+        while len(order) < self._weather.faults:
+            order += self._chance.sample(sorted(faults), len(faults))
+        self._place.start()
+        self._talk.start()
+        try:
+            for number, name in enumerate(order[: self._weather.faults]):
+                time.sleep(self._chance.uniform(0.3, 3.0))
+                faults[name]()
+                self._place.await_service()
+                self._report.struck[name] += 1
+                self._judge(f"fault {number + 1} ({name})", verdict.settled(self._place))
+        finally:
+            self._talk.join()
+            self._report.accepted = len(self._talk.accepted)
+            self._report.refused = self._talk.refused
+        self._judge("the end", verdict.quiet(self._place))
+        self._judge("the end", verdict.final(self._place, self._talk))
+        told = self._place.doctor()
+        errors = [each["message"] for each in told["findings"] if each["level"] == "error"]
+        self._judge("nexus doctor --deep", errors)
+        self._place.stop()
+
+    def _judge(self, after: str, problems: list[str]) -> None:
+        self._report.problems += [f"after {after}: {problem}" for problem in problems]
+        if self._loud:
+            said = f"{len(self._talk.accepted)} accepted, {len(problems)} problems"
+            print(f"{time.strftime('%H:%M:%S')} {after}: {said}", file=sys.stderr, flush=True)  # noqa: T201
+            for problem in problems:
+                print(f"    {problem}", file=sys.stderr, flush=True)  # noqa: T201
+
+    def _faults(self) -> dict[str, Callable[[], None]]:
+        faults: dict[str, Callable[[], None]] = {"kill": self._kill, "freeze": self._freeze}
+        if self._place.postgres is not None:
+            faults["database"] = self._database
+        for name, reason, fault in (
+            ("clock", places.no_clock(), self._clock),
+            ("disk", None if self._place.has_disk else places.no_disk() or "mounting failed", self._disk),
+        ):
+            if reason is None:
+                faults[name] = fault
+            else:
+                self._report.skipped[name] = reason
+        return faults
+
+    def _kill(self) -> None:
+        self._place.kill()
+        self._place.start()
+
+    def _freeze(self) -> None:
+        seconds = LEASE_MS / 1000 * self._chance.uniform(1.3, 2.5)
+        self._place.freeze(seconds, second=self._chance.random() < 0.5)
+
+    def _database(self) -> None:
+        assert self._place.postgres is not None
+        self._place.postgres.pause()
+        time.sleep(self._chance.uniform(0.5, LEASE_MS / 1000 * 2))
+        self._place.postgres.resume()
+
+    def _clock(self) -> None:
+        """The program dies, lives a while with another clock, and dies again."""
+        self._place.kill()
+        self._place.start(self._chance.choice(_CLOCKS))
+        time.sleep(self._chance.uniform(1, 3))
+        self._place.kill()
+        self._place.start()
+
+    def _disk(self) -> None:
+        self._place.fill_disk()
+        time.sleep(self._chance.uniform(1, 4))
+        self._place.empty_disk()

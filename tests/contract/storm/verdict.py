@@ -1,0 +1,137 @@
+"""What a storm left behind: nothing may be lost, doubled, stuck or out of order."""
+
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Any, cast
+
+import apsw
+
+from nexus.broker.invariants import check
+from nexus.home import LEDGERS, Home
+
+from .place import LEASE_MS, Place
+from .talk import MESSAGE, Talk
+
+_ANSWERED = re.compile(r"ANS<(S\d+M\d+)>")
+_HEARD = re.compile(r"HEARD<(S\d+M\d+)>")
+_QUIET_S = 600.0
+_UNFINISHED = """
+SELECT (SELECT count(*) FROM executions WHERE status IN ('queued', 'running')),
+       (SELECT count(*) FROM invocations WHERE status IN ('queued', 'running'))
+"""
+_NOTES = """
+SELECT e.id, count(i.id) FROM executions AS e JOIN requests AS r ON r.id = e.request_id
+LEFT JOIN invocations AS i ON i.request_id = r.id AND i.status = 'done'
+  AND i.automation_id IN (SELECT id FROM automations WHERE name = 'noter')
+  AND json_extract(i.input_json, '$.result.execution_id') = e.id
+WHERE e.status = 'done' AND e.taken_by IS NULL AND r.session_label = e.session_label GROUP BY e.id
+"""
+
+
+def settled(place: Place) -> list[str]:
+    """What breaks an invariant and stays so while the storm goes on."""
+    verdict = check(place.home, place.settings, patience_s=60)
+    return [f"{each.invariant}: {each}" for each in verdict.violations]
+
+
+def quiet(place: Place) -> list[str]:
+    """Wait until nothing is under way; what is still there when that takes too long."""
+    deadline = time.monotonic() + _QUIET_S
+    calm = 0
+    while calm < 3:
+        [left] = rows(place.home, "runtime", _UNFINISHED)
+        calm = calm + 1 if left == (0, 0) else 0
+        if time.monotonic() > deadline:
+            return [f"stuck: {left[0]} runs and {left[1]} invocations"]
+        time.sleep(LEASE_MS / 4000)
+    return []
+
+
+def final(place: Place, talk: Talk) -> list[str]:
+    """Everything that is wrong with a home after its storm."""
+    verdict = check(place.home, place.settings, patience_s=60, strict=True)
+    return [
+        *talk.problems,
+        *(f"{each.invariant}: {each}" for each in verdict.violations),
+        *_answers(place.home, talk),
+        *_effects(place, talk),
+        *_order(place.home, talk),
+        *_failures(place.home),
+        *(
+            f"{run} was noted {count} times"
+            for run, count in rows(place.home, "runtime", _NOTES)
+            if count != 1
+        ),
+        *_damage(place.home),
+    ]
+
+
+def rows(home: Home, ledger: str, statement: str) -> list[tuple[Any, ...]]:
+    """Ask a ledger while others use it."""
+    connection = apsw.Connection(str(home.ledger(ledger)), flags=apsw.SQLITE_OPEN_READONLY)
+    with closing(connection):
+        connection.set_busy_timeout(30_000)
+        return cast("list[tuple[Any, ...]]", connection.execute(statement).fetchall())
+
+
+def _answers(home: Home, talk: Talk) -> Iterable[str]:
+    said = [row[0] for row in rows(home, "events", "SELECT content FROM events WHERE direction = 'outbound'")]
+    answered = Counter(name for text in said for name in _ANSWERED.findall(text))
+    heard = Counter(name for text in said for name in _HEARD.findall(text))
+    for sent in talk.accepted:
+        if answered[sent.name] != 1:
+            yield f"{sent.name} ({sent.kind}, {sent.mode}) was answered {answered[sent.name]} times"
+        if sent.kind in {"wait", "fire"} and heard[sent.name] != 1:
+            yield f"the worker of {sent.name} ({sent.kind}, {sent.mode}) reported {heard[sent.name]} times"
+
+
+def _effects(place: Place, talk: Talk) -> Iterable[str]:
+    """A tool that was interrupted may have done nothing, and the model is told; none does its work twice."""
+    file = place.effects / "done"
+    done = Counter(file.read_text().split()) if file.exists() else Counter[str]()
+    yield from (f"the tool of {name} ran {count} times" for name, count in done.items() if count > 1)
+    interrupted = rows(
+        place.home,
+        "agents",
+        "SELECT arguments_json FROM agent_tool_calls WHERE tool_name = 'bash'"
+        " AND (error IS NOT NULL OR result LIKE '%interrupted%')",
+    )
+    excused = str(interrupted)
+    for sent in talk.accepted:
+        if sent.kind == "effect" and not done[sent.name] and f"echo {sent.name} " not in excused:
+            yield f"the tool of {sent.name} never ran"
+
+
+def _order(home: Home, talk: Talk) -> Iterable[str]:
+    """Messages that wait their turn are in each transcript in the order in which they were accepted."""
+    waited = {sent.name for sent in talk.accepted if sent.mode == "followup"}
+    by_session: dict[str, list[str]] = defaultdict(list)
+    statement = """SELECT s.label, m.content
+    FROM agent_messages AS m JOIN agent_sessions AS s ON s.id = m.session_id
+    WHERE m.role = 'user' AND m.event_id IS NOT NULL AND s.label LIKE 'storm-%'
+    ORDER BY s.label, m.position"""
+    for label, content in rows(home, "agents", statement):
+        named = [name for name, _ in MESSAGE.findall(content.rpartition("</memory_context>")[2])]
+        by_session[label] += [name for name in named if name in waited]
+    for label, names in by_session.items():
+        if names != sorted(set(names)):
+            yield f"{label} is out of order: {names}"
+
+
+def _failures(home: Home) -> Iterable[str]:
+    for status, error, count in rows(
+        home,
+        "runtime",
+        "SELECT status, error, count(*) FROM executions WHERE status NOT IN ('done', 'cancelled')"
+        " GROUP BY status, error",
+    ):
+        yield f"{count} runs ended as {status}: {error}"
+
+
+def _damage(home: Home) -> Iterable[str]:
+    for name in LEDGERS:
+        if (found := rows(home, name, "PRAGMA integrity_check")) != [("ok",)]:
+            yield f"{name} is damaged: {found[:3]}"

@@ -1,0 +1,31 @@
+"""A short storm for each database; long ones are run by hand, see `contract.storm`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contract.postgres import Postgres, binary
+from contract.storm.storm import Weather, rage
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[Postgres | None]:
+    """A Postgres of its own, because it is stopped; or none."""
+    if request.param == "sqlite":
+        yield None
+        return
+    if binary("initdb") is None:
+        pytest.skip("there are no Postgres programs on this machine: install postgresql to run this part")
+    cluster = Postgres()
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.mark.parametrize(("server", "seed"), [("sqlite", 17), ("postgres", 18)], indirect=["server"])
+def test_nothing_is_lost_in_a_storm(server: Postgres | None, seed: int, tmp_path: Path) -> None:
+    weather = Weather(seed=seed, database="sqlite" if server is None else "postgres")
+    report = rage(weather, tmp_path, server)
+    assert report.problems == [], str(report)
+    assert report.accepted == weather.messages
