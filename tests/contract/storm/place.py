@@ -213,7 +213,10 @@ class Place:
         bare = {
             name: value
             for name, value in os.environ.items()
-            if not name.endswith(("_API_KEY", "_BASE_URL")) and not name.startswith("NEXUS_")
+            if not name.endswith(("_API_KEY", "_BASE_URL"))
+            and not name.startswith("NEXUS_")
+            # An installed program has its bytecode; compiling it takes longer than starting.
+            and name != "PYTHONDONTWRITEBYTECODE"
         }
         return {
             **bare,

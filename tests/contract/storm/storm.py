@@ -27,9 +27,9 @@ class Weather:
 
     seed: int
     database: str = "sqlite"
-    messages: int = 40
+    messages: int = 30
     faults: int = 4
-    sessions: int = 8
+    sessions: int = 6
 
     def __str__(self) -> str:
         return (
