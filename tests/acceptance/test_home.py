@@ -14,6 +14,8 @@ import pytest
 
 from acceptance.program import NEXUS, nexus
 from migration.old_hooks import old_database
+from nexus.automations.improvement import lessons
+from nexus.home import Home
 
 
 def snapshot(root: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -243,3 +245,13 @@ def test_help_starts_within_six_times_an_empty_python(tmp_path: Path) -> None:
         if ratios[-1] <= 6:
             return
     pytest.fail(f"`nexus --help` takes {min(ratios):.1f} times as long as `python -c pass`")
+
+
+def test_doctor_and_status_show_lessons_that_wait(made: Path) -> None:
+    assert "lesson" not in nexus(made, "doctor").stdout
+    for number in (1, 2):
+        lessons.put_aside(Home(made), "evening-notes", f"reason {number}", ())
+
+    assert "2 lessons of evening-notes wait for your approval" in nexus(made, "doctor").stdout
+    assert "2 waiting for approval: nexus automations lessons evening-notes" in nexus(made, "status").stdout
+    assert json.loads(nexus(made, "status", "--json").stdout)["lessons"] == {"evening-notes": 2}

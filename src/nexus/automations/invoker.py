@@ -18,7 +18,7 @@ from nexus.automations.improvement.reflection import Reflected, reflect
 from nexus.automations.occasion import Occasion
 from nexus.automations.registry import Entry
 from nexus.automations.returned import Returned, parse
-from nexus.automations.scripts import checked
+from nexus.automations.scripts import checked, sandbox
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls, InvocationServices
@@ -142,6 +142,7 @@ class Invoker:
             timeout_ms=round(timeout_ms),
             memory_bytes=self._settings.memory_mib * 1024**2,
             variables=checked.variables(context.automation.config),
+            sandbox=self._sandbox(ready.script, ready.workspace, context.automation),
         )
         ended = await self._host.run(job, Calls(context))
         return Ended(
@@ -151,6 +152,14 @@ class Invoker:
             error=ended.error,
             output=ended.output,
         )
+
+    def _sandbox(
+        self, script: Script, found: Workspace | None, automation: Automation
+    ) -> dict[str, Any] | None:
+        if not checked.is_sandboxed(automation):
+            return None
+        places = [found.home, *(peer.dir for peer in found.peers.values())] if found else []
+        return sandbox.of_script(script, places)
 
     def _prepare(self, automation: Automation, is_script: bool) -> _Ready:
         """Waits for the disk: call it on a thread."""

@@ -67,6 +67,11 @@ def check(new: NewAutomation) -> None:
     triggers.check(new.triggers)
     timing.check(new)
     checked.variables(new.config)
+    if checked.is_sandboxed(new) and new.script_path.startswith(IN_PROCESS):
+        raise AutomationError(
+            "Code of an installed package runs inside of Nexus: only a script can be sandboxed",
+            hint="Leave out `--sandbox`.",
+        )
     if new.self_improvement and new.workspace_dir is None:
         raise AutomationError(
             "An automation improves itself in its workspace, and this one has none", hint="Add `--workspace`."
@@ -116,7 +121,12 @@ def check_source(found: Script) -> None:
 
 
 def register(home: Home, write: Write, new: NewAutomation) -> Registered:
-    """Record a version where it differs from the one that stands."""
+    """Record a version where it differs from the one that stands.
+
+    A script that an agent wrote runs in a sandbox, unless the registration says otherwise.
+    """
+    if new.created_by_agent and checked.SANDBOX not in new.config:
+        new = replace(new, config={**new.config, checked.SANDBOX: True})
     check(new)
     registered: Registered = write(partial(_register, new=new))
     if new.workspace_dir is not None:
@@ -172,8 +182,11 @@ def roll_back(home: Home, write: Write, name: str, version: int | None) -> Autom
     return made
 
 
-def approve(home: Home, write: Write, row: Automation) -> None:
-    """Enable an imported automation, if its script is still the one that was imported."""
+def approve(home: Home, write: Write, row: Automation, *, trust: bool = False) -> None:
+    """Enable an imported automation, if its script is still the one that was imported.
+
+    Without `trust` its script runs in a sandbox from now on.
+    """
     if not (row.script_path or "").startswith(IN_PROCESS):
         if row.script_hash is None:
             found = script.read(checked.place(home, row.script_path or ""))
@@ -181,6 +194,10 @@ def approve(home: Home, write: Write, row: Automation) -> None:
         else:
             checked.read(home, row)
     write(partial(automations.enable, automation_id=row.id))
+    if not trust and not (row.script_path or "").startswith(IN_PROCESS):
+        standing = write(partial(automations.get, name=row.name))
+        config = {**standing.config, checked.SANDBOX: True}
+        write(partial(automations.register, new=replace(settings_of(standing), config=config)))
     registry.touch(home)
 
 

@@ -8,7 +8,6 @@ way to an effect than its context, and that only tells what it would have done.
 import asyncio
 import inspect
 import shutil
-import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,12 +21,11 @@ from nexus.automations.context import AutomationContext, NoServices, Run, Servic
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.occasion import Occasion
 from nexus.automations.registry import Entry
-from nexus.automations.scripts import checked, child, script
+from nexus.automations.scripts import checked, child, sandbox, script
 from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls
 from nexus.automations.workspace import Workspace, workspace
-from nexus.broker.tools import bubblewrap
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError, NexusError
 from nexus.home import Home
@@ -177,28 +175,12 @@ async def _shut_in(code: Script, context: AutomationContext, folder: Path, timeo
             timeout_ms=timeout_ms,
             memory_bytes=1024**3,
             variables=checked.variables(context.automation.config),
-            within=_sandbox(folder),
+            sandbox=sandbox.of_trial(folder),
         )
         ended = await host.run(job, Calls(context))
     finally:
         await host.close()
     return Trial(status=ended.status, value=ended.returned, error=ended.error, output=ended.output)
-
-
-def _sandbox(folder: Path) -> tuple[str, ...]:
-    """Everything can be read, nothing written but the copied workspaces, and nobody reached."""
-    return (
-        bubblewrap.program(),
-        *("--unshare-all", "--die-with-parent", "--new-session"),
-        *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", tempfile.gettempdir()),
-        # The interpreter may lie below the temporary directory, as a copy of the workspace does.
-        *("--ro-bind", sys.prefix, sys.prefix, "--ro-bind", str(_source()), str(_source())),
-        *("--bind", str(folder), str(folder), "--"),
-    )
-
-
-def _source() -> Path:
-    return Path(__file__).parents[2]
 
 
 @contextmanager

@@ -63,6 +63,11 @@ def automations() -> None:
 @click.option(
     "--env", "variables", multiple=True, metavar="NAME", help="A variable that it needs. May be repeated."
 )
+@click.option(
+    "--sandbox/--no-sandbox",
+    default=None,
+    help="Run it in the sandbox of agents' tools: no network, no files but its workspace.",
+)
 @_json
 @click.pass_context
 def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: Any) -> None:
@@ -166,14 +171,16 @@ def lessons(
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--settings", is_flag=True, help="Approve the imported settings of config.toml.")
 @click.option("--all", "everything", is_flag=True, help="Approve everything that is waiting.")
+@click.option("--trust", is_flag=True, help="Let scripts run as you, outside of the sandbox.")
 @_json
 @click.pass_context
 def approve(
-    ctx: click.Context, names: tuple[str, ...], settings: bool, everything: bool, as_json: bool
+    ctx: click.Context, names: tuple[str, ...], settings: bool, everything: bool, trust: bool, as_json: bool
 ) -> None:
     """Approve what `nexus import` or `nexus restore` disabled. Without a NAME, list it.
 
-    A script is enabled only if it still has the hash that was imported.
+    A script is enabled only if it still has the hash that was imported. It runs in the sandbox, without
+    network and without your files, unless you pass --trust.
     """
     with opened(ctx) as place:
         waiting = {each.name: each for each in place.write(rows.listed) if _is_imported(each)}
@@ -184,7 +191,7 @@ def approve(
         for name in waiting if everything else names:
             if name not in waiting:
                 raise unheld(name)
-            registration.approve(place.home, place.write, waiting[name])
+            registration.approve(place.home, place.write, waiting[name], trust=trust)
             click.echo(f"Approved {name}: it runs at {waiting[name].hook_point}.")
         if imported and (settings or everything):
             approve_settings(place.home)
@@ -473,6 +480,8 @@ def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]
         changes["config"] = _config(options["config_json"])
     if options["variables"]:
         changes["config"] = {**changes.get("config", {}), checked.VARIABLES: list(options["variables"])}
+    if options["sandbox"] is not None:
+        changes["config"] = {**changes.get("config", {}), checked.SANDBOX: options["sandbox"]}
     return changes
 
 

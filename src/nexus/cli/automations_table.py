@@ -4,6 +4,7 @@ import json
 
 import click
 
+from nexus.automations.scripts.checked import SANDBOX
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
 
@@ -23,7 +24,7 @@ def print_list(found: list[tuple[Automation, str]]) -> None:
             "blocking" if each.blocking else "async",
             str(each.version),
             str(each.trigger_count),
-            told,
+            f"{told}, sandboxed" if each.config.get(SANDBOX) else told,
         )
         for each, told in found
     ]

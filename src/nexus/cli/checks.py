@@ -10,7 +10,7 @@ from pathlib import Path
 from nexus import __version__, config
 from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.broker.tools import sandbox
-from nexus.cli import ledger_checks, model_checks, permission_checks, reach_checks
+from nexus.cli import automation_checks, ledger_checks, model_checks, permission_checks, reach_checks
 from nexus.cli.findings import Finding
 from nexus.cli.place import size
 from nexus.errors import ConfigError
@@ -46,6 +46,7 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     yield from permission_checks.examine(home)
     yield from _configuration(home)
     yield from ledger_checks.examine(home, thorough=thorough)
+    yield from automation_checks.examine(home)
     yield from _engine(home, thorough=thorough)
     yield from _attach_files(home)
     yield from _leftovers(home)

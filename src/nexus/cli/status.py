@@ -31,6 +31,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"  last event  {picture['last_event_at']}")
     if picture["embedding"]["waiting"] or picture["embedding"]["changes_model"]:
         click.echo(f"  embedding   {_progress(picture['embedding'])}")
+    for name, count in picture["lessons"].items():
+        click.echo(f"  lessons     {count:,} waiting for approval: nexus automations lessons {name}")
     for holder in picture["used_by"]:
         click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
 
@@ -52,8 +54,15 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
         "ledgers": entries,
         "embedding": embedding,
         "last_event_at": last,
+        "lessons": await asyncio.to_thread(_lessons, home),
         "used_by": [{"pid": holder.pid, "command": holder.command} for holder in holders(home)],
     }
+
+
+def _lessons(home: Home) -> dict[str, int]:
+    from nexus.automations.improvement import lessons
+
+    return lessons.waiting(home)
 
 
 async def _embedding(ledgers: Ledgers, settings: config.Config) -> dict[str, Any]:

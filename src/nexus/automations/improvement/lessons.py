@@ -5,6 +5,7 @@ They lie in `state/lessons/NAME/`, out of the automation's own reach, and take e
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,6 +62,12 @@ def put_aside(home: Home, name: str, reason: str, edits: Sequence[Edit], answer:
     building.write_text(json.dumps(lesson.to_json(), indent=2), encoding="utf-8")
     building.replace(folder / f"{lesson.id}.json")
     return lesson
+
+
+def waiting(home: Home) -> dict[str, int]:
+    """How many lessons of which automations nobody has decided about."""
+    found = Counter(file.parent.name for file in (home.state / "lessons").glob("*/les_*.json"))
+    return dict(sorted(found.items()))
 
 
 def pending(home: Home, name: str) -> list[Lesson]:

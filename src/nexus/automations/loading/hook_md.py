@@ -35,6 +35,8 @@ class Hook:
     handler: Path | None
     requires: dict[str, Any] = field(default_factory=dict[str, Any])
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    sandbox: bool | None = None
+    """Whether its handler runs in a sandbox, if it says so."""
 
     @property
     def variables(self) -> list[str]:
@@ -83,8 +85,16 @@ def read(file: Path) -> Hook:
         events=events,
         handler=_handler(file.parent),
         requires=_object(matter.get("requires") or inner.get("requires")),
+        sandbox=_flag(matter, "sandbox"),
         settings={key: matter[key] for key in ("blocking", "timeout_ms", "priority") if key in matter},
     )
+
+
+def _flag(matter: dict[str, Any], key: str) -> bool | None:
+    value = matter.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise AutomationError(f"`{key}` in its front matter must be true or false")
+    return value
 
 
 def _front_matter(file: Path) -> dict[str, Any]:

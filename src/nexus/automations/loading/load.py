@@ -108,7 +108,10 @@ def _register_hook(home: Home, write: Write, hook: Hook, name: str, event: str, 
         script_hash=found and found.hash,
         hook_point=event if event in _POINTS else DEFAULT_HOOK_POINT,
         description=hook.description,
-        config={checked.VARIABLES: hook.variables} if hook.variables else {},
+        config={
+            **({checked.VARIABLES: hook.variables} if hook.variables else {}),
+            **({} if hook.sandbox is None else {checked.SANDBOX: hook.sandbox}),
+        },
         disabled_reason=_reason(home, hook, problem),
         **hook.settings,
     )

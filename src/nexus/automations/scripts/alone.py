@@ -5,4 +5,4 @@ import os
 from nexus.automations.scripts import child
 
 if __name__ == "__main__":
-    child.run(None, os.dup(0), os.dup(1), os.dup(2))
+    child.run(None, None, os.dup(0), os.dup(1), os.dup(2))

@@ -8,10 +8,12 @@ from nexus.automations.scripts import script
 from nexus.automations.scripts.script import Script
 from nexus.errors import AutomationError, ScriptChangedError, ScriptError
 from nexus.home import Home
-from nexus.ledgers.runtime.automations import Automation
+from nexus.ledgers.runtime.automations import Automation, NewAutomation
 
 VARIABLES = "environment"
 """The setting of an automation that names variables of the environment for its script."""
+SANDBOX = "sandbox"
+"""The setting of an automation that says whether its script runs in a sandbox."""
 IN_PROCESS = "python:"
 """How a script path begins that names code of an installed package."""
 
@@ -37,6 +39,14 @@ def variables(config: Mapping[str, Any]) -> tuple[str, ...]:
             f"`{VARIABLES}` must be a list of names of variables", hint="Use `--env NAME`, once for each."
         )
     return tuple(cast("Sequence[str]", named))
+
+
+def is_sandboxed(automation: Automation | NewAutomation) -> bool:
+    """Whether a registration wants its script in a sandbox."""
+    wanted = automation.config.get(SANDBOX, False)
+    if not isinstance(wanted, bool):
+        raise AutomationError(f"`{SANDBOX}` must be true or false", hint="Use `--sandbox` or `--no-sandbox`.")
+    return wanted
 
 
 def read(home: Home, automation: Automation) -> Script:

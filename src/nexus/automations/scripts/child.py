@@ -31,7 +31,7 @@ from nexus.automations.context import AutomationContext, Handler, Result
 from nexus.automations.wire import request_from_json
 from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
-from nexus.errors import AutomationError, ScriptError
+from nexus.errors import AutomationError, NexusError, ScriptError
 from nexus.ledgers.runtime.automations import Automation
 from nexus.request import Access, Request
 
@@ -39,11 +39,15 @@ ENTRY = "run"
 _MOST_BYTES = 4 * 1024 * 1024
 
 
-def run(program: list[str] | None, given: int, answers: int, output: int) -> NoReturn:
+def run(
+    program: list[str] | None, sandboxed: dict[str, Any] | None, given: int, answers: int, output: int
+) -> NoReturn:
     """Become the script. Never returns."""
     if program is not None:
         for descriptor, standard in ((given, 0), (answers, 1), (output, 2)):
             os.dup2(descriptor, standard)
+        if sandboxed is not None:
+            _enter(sandboxed, program)
         os.execv(program[0], program)  # noqa: S606 - no shell takes part
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, standard in ((nothing, 0), (output, 1), (output, 2)):
@@ -57,6 +61,19 @@ def run(program: list[str] | None, given: int, answers: int, output: int) -> NoR
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _enter(sandboxed: dict[str, Any], program: list[str]) -> NoReturn:
+    # Here and not above: most scripts run without, and the process that forks for them stays small.
+    from nexus.automations.scripts import sandbox
+
+    try:
+        sandbox.enter(sandboxed, program)
+    except NexusError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
+    finally:
+        os._exit(1)
 
 
 class _Wire:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from nexus.automations.scripts import sandbox
 from nexus.automations.scripts.script import Script
 from nexus.errors import NexusError, ScriptError
 
@@ -67,15 +68,15 @@ class Job:
     memory_bytes: int
     variables: tuple[str, ...] = ()
     """Variables of the environment that it gets beside the ordinary ones."""
-    within: tuple[str, ...] = ()
-    """A program, with its arguments, that is to run it: a sandbox."""
+    sandbox: dict[str, Any] | None = None
+    """The sandbox that it runs in, if any: see `sandbox.of_script`."""
 
     @property
     def program(self) -> list[str] | None:
         """What is to be started; None where the zygote's own child runs the script."""
         if self.script.source is None:
-            return [*self.within, str(self.script.path)]
-        return [*self.within, *_PYTHON, "-m", ALONE] if self.within else None
+            return [str(self.script.path.resolve() if self.sandbox else self.script.path)]
+        return [sandbox.PYTHON, *_PYTHON[1:], "-m", ALONE] if self.sandbox else None
 
 
 def environment(named: Iterable[str] = ()) -> dict[str, str]:
@@ -176,6 +177,7 @@ class _Zygote:
         asked = {
             "run": number,
             "program": job.program,
+            "sandbox": job.sandbox,
             "directory": str(job.directory),
             "environment": environment(job.variables),
             "memory_bytes": job.memory_bytes,

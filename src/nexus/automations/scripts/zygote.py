@@ -103,7 +103,7 @@ class Zygote:
             os.environ.update(asked["environment"])
             with suppress(OSError):
                 os.chdir(asked["directory"])
-            child.run(asked["program"], *pipes)
+            child.run(asked["program"], asked["sandbox"], *pipes)
         finally:
             os._exit(1)
 

@@ -3,6 +3,7 @@
 import os
 import platform
 import shutil
+import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ class Spec:
     temporary_bytes: int
     environment: Mapping[str, str]
     directory: Path
+    whole: bool = False
+    """Whether everything outside can be read."""
 
 
 def program() -> str:
@@ -83,10 +86,11 @@ def program() -> str:
 
 
 @contextmanager
-def prepared(spec: Spec, status: int, block: int) -> Generator[tuple[int, list[int]]]:
+def prepared(spec: Spec, watch: tuple[int, int] | None = None) -> Generator[tuple[int, list[int]]]:
     """The descriptor that holds the arguments, and every descriptor that bubblewrap needs with it.
 
-    Arguments go through a descriptor, so that other users' `ps` shows no path and no variable.
+    Arguments go through a descriptor, so that other users' `ps` shows no path and no variable. `watch` are
+    those on which bubblewrap tells its status, and waits before it starts the program.
     """
     with ExitStack() as stack:
         opened: list[int] = []
@@ -101,7 +105,7 @@ def prepared(spec: Spec, status: int, block: int) -> Generator[tuple[int, list[i
             *_root(spec),
             *(
                 part
-                for path, text in _FILES.items()
+                for path, text in ({} if spec.whole else _FILES).items()
                 for part in ("--file", str(keep(_data(text.encode()))), path)
             ),
             *(
@@ -116,7 +120,7 @@ def prepared(spec: Spec, status: int, block: int) -> Generator[tuple[int, list[i
             *(part for place in (*_covered(spec), Path("/")) for part in ("--remount-ro", str(place))),
             *("--chdir", str(spec.directory)),
             *("--seccomp", str(keep(_data(seccomp.program())))),
-            *("--json-status-fd", str(status), "--block-fd", str(block)),
+            *(("--json-status-fd", str(watch[0]), "--block-fd", str(watch[1])) if watch else ()),
         ]
         if any("\0" in argument for argument in arguments):
             raise SandboxError("A path or a variable of the environment contains a zero byte")
@@ -177,6 +181,10 @@ def _isolation(spec: Spec) -> Iterator[str]:
 
 def _root(spec: Spec) -> Iterator[str]:
     size = str(spec.temporary_bytes)
+    if spec.whole:
+        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+        yield from ("--perms", "1777", "--size", size, "--tmpfs", tempfile.gettempdir())
+        return
     for path in map(Path, _SYSTEM):
         if path.is_symlink():
             yield from ("--symlink", str(path.readlink()), str(path))

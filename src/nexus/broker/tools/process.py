@@ -81,7 +81,7 @@ class Child:
         block, go = os.pipe()
         with _closed(go):
             try:
-                with _closed(status, block), bubblewrap.prepared(spec, status, block) as (held, opened):
+                with _closed(status, block), bubblewrap.prepared(spec, (status, block)) as (held, opened):
                     feeds = stdin is not None
                     process = await _spawn(program, held, [*opened, status, block], argv, feeds=feeds)
             except BaseException:

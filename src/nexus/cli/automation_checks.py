@@ -1,0 +1,40 @@
+"""What `nexus doctor` says of automations: lessons that wait for the owner, and what runs in the sandbox."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from nexus.automations.improvement import lessons
+from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
+from nexus.cli.findings import Finding
+from nexus.cli.place import counted
+from nexus.config import LedgersConfig
+from nexus.errors import LedgerError
+from nexus.home import Home
+from nexus.ledgers.connection import connect
+from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import Automation
+
+
+def examine(home: Home) -> Iterator[Finding]:
+    """Every finding about a home's automations."""
+    for name, count in lessons.waiting(home).items():
+        yield Finding(
+            check="automations",
+            level="warning",
+            message=f"{counted(count, 'lesson')} of {name} wait{'s' * (count == 1)} for your approval",
+            remedy=f"Review with `nexus automations lessons {name}`.",
+        )
+    scripts = [each for each in _registered(home) if not (each.script_path or "").startswith(IN_PROCESS)]
+    if scripts:
+        inside = sum(bool(each.config.get(SANDBOX)) for each in scripts)
+        message = f"{counted(len(scripts), 'script')} registered, {inside} of them sandboxed"
+        yield Finding(check="automations", level="ok", message=message)
+
+
+def _registered(home: Home) -> list[Automation]:
+    try:
+        connection = connect(home.ledger("runtime"), "runtime", LedgersConfig(), writes=False)
+    except LedgerError:
+        return []  # told already
+    with closing(connection):
+        return automations.listed(connection)
