@@ -7,6 +7,7 @@ remembering, so only its questions are scored.
 import gzip
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ _LOCOMO_TIME: Final = re.compile(r"(\d+):(\d\d) ?(am|pm) on (\d+) (\w+),? (\d{4}
 _LONGMEMEVAL_TIME: Final = re.compile(r"(\d{4})/(\d\d)/(\d\d)\D*(\d\d):(\d\d)")
 _LOCOMO_KINDS: Final = {1: "multi", 2: "temporal", 3: "open_domain", 4: "direct", 5: "near"}
 _ABSTENTION: Final = "_abs"
+_NEVER_SAID: Final = frozenset({"adversarial", "abstention"})
 
 
 def read(path: Path) -> list[Life]:
@@ -115,23 +117,24 @@ def _conversations(folder: Path) -> Iterator[Life]:
         said = dict.fromkeys(str(row["speaker"]) for row in rows)
         speakers = [speaker for speaker in said if speaker != ASSISTANT]
         messages: list[Row] = []
-        for place, row in enumerate(rows):
+        places: Counter[str] = Counter()
+        for row in rows:
+            session = str(row["session"])
             caption = row.get("image_caption")
             text = f"{row['text']} [image: {caption}]".strip() if caption else str(row["text"])
             speaker = _speaker(row["speaker"], speakers)
-            start = clock.parse(row["time"])
-            messages.append(_message(str(row["id"]), str(row["session"]), start, place, speaker, text))
-        questions = [
-            {
-                "id": str(row["id"]),
-                "text": row["question"],
-                "answer": row.get("answer") if row["evidence"] else None,
-                "evidence": [str(id_) for id_ in row["evidence"]],
-                "kind": str(row["category"]) if row["evidence"] else "near",
-            }
-            for row in asked.get(name, [])
-        ]
-        yield _life(name, speakers, messages, questions)
+            start = _time(str(row["time"]))
+            messages.append(_message(str(row["id"]), session, start, places[session], speaker, text))
+            places[session] += 1
+        yield _life(name, speakers, messages, [_question(row) for row in asked.get(name, [])])
+
+
+def _question(row: Row) -> Row:
+    asked = {"id": str(row["id"]), "text": row["question"]}
+    if row["category"] in _NEVER_SAID:
+        return {**asked, "answer": None, "evidence": [], "kind": "near"}
+    evidence = [str(id_) for id_ in row["evidence"]]
+    return {**asked, "answer": row.get("answer"), "evidence": evidence, "kind": str(row["category"])}
 
 
 def _life(name: str, speakers: Sequence[str], messages: list[Row], questions: list[Row]) -> Life:
@@ -177,6 +180,10 @@ def _locomo_time(text: str) -> datetime:
     hour, minute, half, day, month, year = found.groups()
     written = f"{int(hour)}:{minute} {half.upper()} {day} {month} {year}"
     return datetime.strptime(written, "%I:%M %p %d %B %Y").replace(tzinfo=UTC)
+
+
+def _time(text: str) -> datetime:
+    return clock.parse(text) if "T" in text else datetime.strptime(text, "%B-%d-%Y").replace(tzinfo=UTC)
 
 
 def _longmemeval_time(text: str) -> datetime:

@@ -102,24 +102,21 @@ def test_longmemeval_makes_a_life_of_each_question(tmp_path: Path) -> None:
 
 def test_a_folder_of_turns_and_queries(tmp_path: Path) -> None:
     turn = {"conversation": "c", "id": "D1:1", "session": 1, "time": "2023-05-08T13:56:00Z"}
+    asked = {"conversation": "c", "question": "?", "answer": 1, "evidence": ["D1:1"]}
     rows = {
         "corpus": [{**turn, "speaker": "Ada", "text": "I row."}],
         "queries": [
-            {
-                "conversation": "c",
-                "id": "q",
-                "category": "x",
-                "question": "?",
-                "answer": 1,
-                "evidence": ["D1:1"],
-            }
+            {**asked, "id": "q", "category": "direct"},
+            {**asked, "id": "r", "category": "adversarial"},
         ],
     }
     for name, held in rows.items():
         with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt") as lines:
             lines.writelines(f"{json.dumps(row)}\n" for row in held)
     (life,) = benchmarks.read(tmp_path)
-    assert (life.messages[0]["speaker"], life.questions[0]["evidence"]) == ("me", ["D1:1"])
+    said, never_said = life.questions
+    assert (life.messages[0]["speaker"], said["evidence"]) == ("me", ["D1:1"])
+    assert (never_said["evidence"], never_said["kind"]) == ([], "near")
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
