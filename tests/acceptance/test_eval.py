@@ -44,20 +44,21 @@ def life(tmp_path: Path) -> Path:
 def script(server: ModelServer, facts: dict[str, list[dict[str, str]]], answers: dict[str, str]) -> None:
     """A writer that knows what to write of which message, and an agent that knows what to answer."""
 
+    def found(request: ModelRequest) -> list[dict[str, str]]:
+        shown = str(request.json["messages"])
+        latest = max(facts, key=shown.rfind)
+        return facts[latest] if latest in shown else []
+
     def write(request: ModelRequest) -> Turn:
-        said = [text for text in (*request.tool_results, request.last_user) if text]
-        if request.tool_results:
+        if request.tool_results or not found(request):
             return Turn("Done.")
-        history = str(request.json["messages"])
-        latest = max(facts, key=history.rfind)
-        found = facts[latest] if latest in history and said else []
-        return (
-            batch(*({"operation": "fact", **fact} for fact in found))
-            if found
-            else Turn("Nothing to remember")
-        )
+        return batch(*({"operation": "fact", **fact} for fact in found(request)))
+
+    def extract(request: ModelRequest) -> Turn:
+        return Turn(json.dumps({"people": [], "facts": [{"message": 1, **fact} for fact in found(request)]}))
 
     server.when(is_reflection).always("Nothing learned")
+    server.when(last_user="Answer with the JSON object.").always(extract)
     server.when(is_writer).always(write)
     for part, answer in answers.items():
         server.when(last_user=part).always(answer)
