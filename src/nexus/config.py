@@ -115,10 +115,14 @@ class ModelsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderConfig:
-    """A place where models are served. `anthropic`, `openai` and `ollama` are known without a section."""
+    """A place where models are served.
 
-    kind: Literal["anthropic", "openai"] = _setting(
-        "openai", "What it speaks. Ollama, llama.cpp, vLLM and many others speak `openai`."
+    Known without a section: anthropic, openai, google, mistral, groq, openrouter, azure, bedrock, and on this
+    machine ollama, lmstudio, llamacpp and vllm.
+    """
+
+    kind: Literal["anthropic", "openai", "google", "mistral", "groq", "openrouter", "azure", "bedrock"] = (
+        _setting("openai", "What it speaks. Ollama, llama.cpp, vLLM and many others speak `openai`.")
     )
     base_url: str = _setting("", "Where it is. Empty: the provider's own address.", held=True)
     api_key: str = _setting(
@@ -303,7 +307,16 @@ def _providers() -> dict[str, ProviderConfig]:
     return {
         "anthropic": ProviderConfig(kind="anthropic", api_key="env:ANTHROPIC_API_KEY"),
         "openai": ProviderConfig(api_key="env:OPENAI_API_KEY"),
+        "google": ProviderConfig(kind="google", api_key="env:GOOGLE_API_KEY"),
+        "mistral": ProviderConfig(kind="mistral", api_key="env:MISTRAL_API_KEY"),
+        "groq": ProviderConfig(kind="groq", api_key="env:GROQ_API_KEY"),
+        "openrouter": ProviderConfig(kind="openrouter", api_key="env:OPENROUTER_API_KEY"),
+        "azure": ProviderConfig(kind="azure", api_key="env:AZURE_OPENAI_API_KEY"),
+        "bedrock": ProviderConfig(kind="bedrock"),
         "ollama": ProviderConfig(base_url="http://localhost:11434/v1"),
+        "lmstudio": ProviderConfig(base_url="http://localhost:1234/v1"),
+        "llamacpp": ProviderConfig(base_url="http://localhost:8080/v1"),
+        "vllm": ProviderConfig(base_url="http://localhost:8000/v1"),
     }
 
 

@@ -159,7 +159,7 @@ def test_whoever_answers_wrongly_is_told_why_and_keeps_the_other_answers(
 ) -> None:
     roles = (("[same]:", ""), ("[same]:", ""), ("nobody) [qwen3]:", ""))
     with closing(Terminal(new_home, env, "init")) as terminal:
-        _answer(terminal, ("Choose [5]:", "foo"), ("Type a number from 1 to 5.\r\nChoose [5]:", "4"))
+        _answer(terminal, ("Choose [14]:", "foo"), ("Type a number from 1 to 14.\r\nChoose [14]:", "4"))
         _answer(terminal, ("8080/v1:", "127.0.0.1:9/v1"))
         terminal.wait_for("It must begin with http:// or https://.")
         _answer(terminal, ("[http://127.0.0.1:9/v1]:", ""), ("none to type:", ""), ("or none [none]:", ""))

@@ -42,6 +42,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "agents": asdict(Config().agents),
         "budgets": asdict(Config().budgets),
         "tools": {**asdict(Config().tools), "directories": []},
+        "web": asdict(Config().web),
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
         "automations": asdict(Config().automations),
         "gateway": {**asdict(Config().gateway), "hosts": []},

@@ -13,6 +13,7 @@ from nexus import config, ledgers
 from nexus.cli import init_language, init_model, init_roles, init_settings
 from nexus.cli.init_choice import Choice, Wishes
 from nexus.cli.init_keys import KeyWish
+from nexus.cli.init_providers import PROVIDERS
 from nexus.cli.init_questions import Asking, Defaults, Person
 from nexus.cli.place import chosen_home
 from nexus.cli.terminal import printable
@@ -30,7 +31,7 @@ _INTERRUPTED = 130
 @click.option("--yes", is_flag=True, help="Ask nothing: take every default, and do not start.")
 @click.option(
     "--provider",
-    type=click.Choice(["anthropic", "openai", "ollama", "compatible", "none"]),
+    type=click.Choice(list(PROVIDERS)),
     help="Who serves the model. `compatible` is any server that speaks OpenAI's format.",
 )
 @click.option("--model", metavar="NAME", default="", help="The model that talks with you.")

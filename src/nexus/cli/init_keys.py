@@ -46,7 +46,7 @@ def keyed(
         return _at(config, f"env:{wish.env}"), ""
     if wish.file:
         return _at(config, f"file:{Path(wish.file).expanduser().absolute()}"), ""
-    if provider.name == "ollama" or not asking.is_person:
+    if not provider.needs_key or not asking.is_person:
         return config, ""
     if earlier.typed and asking.yes("Use the key that you typed before?", default=True):
         return config, earlier.typed

@@ -95,6 +95,8 @@ def _section(
     name = named if provider.name == "compatible" else provider.name
     if name in settings.providers:
         known = settings.providers[name]
+        if provider.has_own_address and not known.base_url:
+            return name, replace(known, base_url=_address(wishes, asking, ""))
         return name, replace(known, base_url=wishes.base_url or known.base_url)
     url = _address(wishes, asking, again.provider.base_url if again else "")
     if again and again.provider.base_url == url:

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic_ai.exceptions import (
     ModelAPIError,
@@ -39,6 +39,8 @@ from nexus.broker.agent.structured import Form
 from nexus.broker.streams import Stream
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 
+# Kept with an answer: the model's name in the settings, which a provider doesn't know.
+_ANSWERED_BY = "answered_by"
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 30.0
 # Beyond it the next model is asked, where there is one.
@@ -91,16 +93,25 @@ class Asking:
         rounds = 0
         while True:
             self._outages.clear()
-            for candidate in self.candidates:
+            for candidate in list(self.candidates):
                 retries = 0 if rounds else candidate.config.max_retries
                 answer = await self._ask(candidate, messages, parameters, retries)
                 if answer is not None:
+                    self._stay_with(candidate.name)
                     await self.journal.go_on()
                     self.stream.publish(Delta(kind="done"))
-                    return answer
+                    return replace(answer, metadata={**(answer.metadata or {}), _ANSWERED_BY: candidate.name})
             if not await self._waited(rounds):
                 raise self._none_answered()
             rounds += 1
+
+    def resume(self, answer: ModelResponse) -> None:
+        """Go on from an answer that an earlier process got."""
+        self._stay_with(str((answer.metadata or {}).get(_ANSWERED_BY, "")))
+
+    def _stay_with(self, name: str) -> None:
+        """Ask the model that answered first from now on: a run doesn't sit out the same outage twice."""
+        self.candidates.sort(key=lambda candidate: candidate.name != name)
 
     async def _waited(self, rounds: int) -> bool:
         """Wait for the end of an outage; False where there is none, or it has lasted too long."""

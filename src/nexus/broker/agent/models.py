@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
@@ -111,10 +112,15 @@ class Models:
             if provider not in self._clients:
                 self._clients[provider] = await self._connected(config)
         client = self._clients[provider]
+        try:
+            made = client.model(model)
+            _ = made.profile  # some libraries look at the name only here
+        except UserError as error:
+            raise ConfigError(f"`{name}` does not name a model: {error}") from error
         return Candidate(
             name=name,
             provider=provider,
-            model=client.model(model),
+            model=made,
             settings=client.settings,
             config=config,
             price=self.config.prices.get(name),
@@ -129,13 +135,24 @@ class Models:
             headers=headers,
         )
         # The providers' libraries take seconds to import, so only those are that the settings use.
-        connect: Connect = (
-            await asyncio.to_thread(importlib.import_module, f"nexus.broker.agent.clients.{config.kind}")
-        ).connect
+        module = f"nexus.broker.agent.clients.{config.kind}"
+        try:
+            connect: Connect = (await asyncio.to_thread(importlib.import_module, module)).connect
+        except ImportError as error:
+            raise ConfigError(
+                f"The package for providers of kind `{config.kind}` is not installed",
+                hint=f"Run `pip install 'nexus-agent[{config.kind}]'`.",
+            ) from error
         # What is imported by now stays. A full garbage collection that looks through all of it would stop the
         # event loop for longer than anybody who watches an answer being written should notice.
         gc.freeze()
-        return connect(opening)
+        try:
+            return await asyncio.to_thread(connect, opening)
+        except UserError as error:
+            raise ConfigError(
+                self.redact(f"The client for `{config.kind}` can't be made: {error}"),
+                hint="See the provider's entry in the documentation under *Choose a model*.",
+            ) from error
 
     async def _secret(self, source: str) -> str | None:
         return await self._value(source) if source else None

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
 _MICRO: Final = Decimal(1_000_000)
-_ADDRESSES: Final = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com/v1"}
+_ADDRESSES: Final = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com/v1",
+    "google": "https://generativelanguage.googleapis.com",
+    "mistral": "https://api.mistral.ai",
+    "groq": "https://api.groq.com",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "bedrock": "https://bedrock-runtime.us-east-1.amazonaws.com",
+}
 """Where a provider is that has no address in the settings."""
 
 
@@ -78,7 +86,7 @@ def unpriced(config: Config) -> Iterator[str]:
 
 
 def _address(provider: ProviderConfig) -> str:
-    return provider.base_url or _ADDRESSES[provider.kind]
+    return provider.base_url or _ADDRESSES.get(provider.kind, "")
 
 
 def _is_here(provider: ProviderConfig) -> bool:

@@ -52,6 +52,7 @@ class RecordedModel(FallbackModel):
                 hint="Ask again: it was forgotten.",
             )
         self._last = answer.model_name
+        self._asking.resume(answer)
         return answer
 
     async def _step(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:

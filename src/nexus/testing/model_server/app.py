@@ -1,4 +1,4 @@
-"""The routes that a model client asks for, in both wire formats."""
+"""The routes that a model client asks for, in every wire format."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -13,7 +13,8 @@ from nexus.testing.model_server import anthropic_prompt, control
 from nexus.testing.model_server.answering import admit, decide, draft, parsed, shape_checked
 from nexus.testing.model_server.anthropic import AnthropicWire
 from nexus.testing.model_server.failures import HttpError
-from nexus.testing.model_server.openai import OpenAIWire
+from nexus.testing.model_server.google import GoogleWire
+from nexus.testing.model_server.openai import GroqWire, MistralWire, OpenAIWire
 from nexus.testing.model_server.plan import Plan, Send
 from nexus.testing.model_server.record import Exchange
 from nexus.testing.model_server.reply import CloseConnection, Draft, Reply
@@ -30,7 +31,7 @@ ANY_METHOD = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 def build(state: State, close: CloseConnection) -> Starlette:
     """The application over that state."""
-    anthropic, openai = AnthropicWire(), OpenAIWire()
+    anthropic, openai, google = AnthropicWire(), OpenAIWire(), GoogleWire()
 
     def route(path: str, handler: Handler, wire: Wire | None, methods: list[str]) -> Route:
         async def endpoint(request: Request) -> ASGIApp:
@@ -50,6 +51,12 @@ def build(state: State, close: CloseConnection) -> Starlette:
             route("/v1/messages", decide, anthropic, ["POST"]),
             route("/v1/messages/count_tokens", informing(_count), anthropic, ["POST"]),
             route("/v1/chat/completions", decide, openai, ["POST"]),
+            route("/openai/v1/chat/completions", decide, openai, ["POST"]),  # as on Azure
+            # Their streams differ a little.
+            route("/mistral/v1/chat/completions", decide, MistralWire(), ["POST"]),
+            route("/groq/openai/v1/chat/completions", decide, GroqWire(), ["POST"]),
+            route("/v1beta/models/{call:path}", decide, google, ["POST"]),
+            route("/v1/models/{call:path}", decide, google, ["POST"]),
             route("/v1/models", informing(_models), None, ["GET"]),
             route("/v1/models/{model:path}", informing(_model), None, ["GET"]),
             *control.routes(state),

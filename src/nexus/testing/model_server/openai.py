@@ -83,6 +83,23 @@ class OpenAIWire:
         return "x-request-id"
 
 
+class MistralWire(OpenAIWire):
+    """Mistral's form of it: in a stream a tool call comes whole."""
+
+    def events(self, request: ModelRequest, turn: Turn, usage: Usage) -> list[Event]:
+        return list(_stream(request, turn, usage, whole_calls=True, counted=True))
+
+
+class GroqWire(OpenAIWire):
+    """Groq's form of it: in a stream the usage comes under `x_groq`, unasked."""
+
+    def events(self, request: ModelRequest, turn: Turn, usage: Usage) -> list[Event]:
+        *events, end = _stream(request, turn, usage)
+        told = {"id": ids.new("req"), "usage": usage_json(usage)}
+        last: Json = {**_envelope(request, "chat.completion.chunk"), "choices": [], "x_groq": told}
+        return [*events, Event(event_bytes(last)), end]
+
+
 def usage_json(usage: Usage) -> Json:
     """The `usage` object of an answer."""
     return {
@@ -121,6 +138,10 @@ def _message(turn: Turn) -> Json:
     return message
 
 
+def _size_bytes(call: ToolCall) -> int:
+    return len(call.name.encode()) + len(call.arguments_json.encode())
+
+
 def _call(call: ToolCall) -> Json:
     function = {"name": call.name, "arguments": call.arguments_json}
     return {"id": call.id or ids.new("call"), "type": "function", "function": function}
@@ -143,9 +164,11 @@ def _token(token: str, logprob: float) -> Json:
     return {"token": token, "logprob": logprob, "bytes": list(token.encode())}
 
 
-def _stream(request: ModelRequest, turn: Turn, usage: Usage) -> Iterator[Event]:
+def _stream(
+    request: ModelRequest, turn: Turn, usage: Usage, *, whole_calls: bool = False, counted: bool = False
+) -> Iterator[Event]:
     options: Json = request.json.get("stream_options") or {}
-    counted = options.get("include_usage") is True
+    counted = counted or options.get("include_usage") is True
     envelope = _envelope(request, "chat.completion.chunk") | ({"usage": None} if counted else {})
 
     def chunk(delta: Json, finish: str | None = None, logprobs: Json | None = None) -> bytes:
@@ -153,7 +176,7 @@ def _stream(request: ModelRequest, turn: Turn, usage: Usage) -> Iterator[Event]:
         return event_bytes({**envelope, "choices": [choice]})
 
     yield Event(chunk({"role": "assistant", "content": "", "refusal": None}))
-    for delta, output_bytes, logprobs in _deltas(request, turn):
+    for delta, output_bytes, logprobs in _deltas(request, turn, whole_calls):
         yield Event(chunk(delta, logprobs=logprobs), "delta", output_bytes)
     yield Event(chunk({}, FINISH[turn.reason]), "close")
     if counted:
@@ -161,7 +184,7 @@ def _stream(request: ModelRequest, turn: Turn, usage: Usage) -> Iterator[Event]:
     yield Event(b"data: [DONE]\n\n")
 
 
-def _deltas(request: ModelRequest, turn: Turn) -> Iterator[tuple[Json, int, Json | None]]:
+def _deltas(request: ModelRequest, turn: Turn, whole_calls: bool) -> Iterator[tuple[Json, int, Json | None]]:
     for piece in turn.pieces(turn.thinking):
         yield {"reasoning_content": piece}, len(piece.encode()), None
     if turn.logprobs and request.json.get("logprobs"):
@@ -171,6 +194,9 @@ def _deltas(request: ModelRequest, turn: Turn) -> Iterator[tuple[Json, int, Json
         for piece in turn.pieces(turn.content):
             yield {"content": piece}, len(piece.encode()), None
     for index, call in enumerate(turn.tool_calls):
+        if whole_calls:
+            yield {"tool_calls": [{**_call(call), "index": index}]}, _size_bytes(call), None
+            continue
         opening = {**_call(call), "index": index, "function": {"name": call.name, "arguments": ""}}
         yield {"tool_calls": [opening]}, len(call.name.encode()), None
         for piece in turn.pieces(call.arguments_json):

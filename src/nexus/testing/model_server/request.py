@@ -8,9 +8,11 @@ from typing import Any, Literal
 from nexus.testing.model_server.prompt import Prompt
 
 Json = dict[str, Any]
-WireName = Literal["anthropic", "openai"]
+WireName = Literal["anthropic", "openai", "google"]
 
-SECRET_HEADERS = frozenset({"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie"})
+SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
+)
 HIDDEN = "(hidden)"
 
 
@@ -74,11 +76,13 @@ class ModelRequest:
 
     @property
     def model(self) -> str:
+        if self.wire == "google":
+            return self.path.rpartition("/models/")[2].partition(":")[0]
         return str(self.json.get("model", ""))
 
     @property
     def stream(self) -> bool:
-        return self.json.get("stream") is True
+        return self.json.get("stream") is True or ":stream" in self.path
 
     @property
     def system(self) -> str:
@@ -101,4 +105,4 @@ class ModelRequest:
         """The key or bearer token that was presented."""
         bearer = self.headers.get("authorization", "")
         token = bearer[7:] if bearer.lower().startswith("bearer ") else None
-        return self.headers.get("x-api-key") or token or None
+        return self.headers.get("x-api-key") or self.headers.get("x-goog-api-key") or token or None

@@ -18,7 +18,7 @@ from nexus.testing.model_server.request import ModelRequest
 from nexus.testing.model_server.script import Script
 from nexus.testing.model_server.usage import Price
 
-TURN_PATHS = ("/v1/messages", "/v1/chat/completions")
+TURN_PATHS = ("/v1/messages", "/chat/completions", ":generateContent", ":streamGenerateContent")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class State:
 
     def turns(self) -> list[Exchange]:
         """The exchanges that asked for a turn of the model, without token counts and lists of models."""
-        return [exchange for exchange in self.records.all() if exchange.request.path in TURN_PATHS]
+        return [exchange for exchange in self.records.all() if exchange.request.path.endswith(TURN_PATHS)]
 
     def reset(self) -> None:
         """Forget script, records, gates and cached prefixes."""

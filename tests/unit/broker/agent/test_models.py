@@ -78,7 +78,7 @@ async def test_a_name_that_is_none_is_refused_with_what_is_known(name: str) -> N
     async with Models(Config(), {}) as models:
         with pytest.raises(ConfigError) as caught:
             await models.candidates((name,))
-    assert "anthropic, openai, ollama" in caught.value.hint
+    assert "anthropic, openai, google" in caught.value.hint
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])
