@@ -7,15 +7,18 @@ import json
 import os
 import re
 import tempfile
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from nexus.errors import SecretError
 
 _SECRET_NAME = re.compile(r"(authorization|api[-_]?key|token|secret|password|cookie)$", re.IGNORECASE)
 _KINDS = ("env:", "file:", "keyring:")
 _QUERY_SECRETS = frozenset({"key", "auth", "sig", "signature", "code", "pass", "pwd"})
+_VARIABLE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*")
 _MASK = "[secret]"
 _SERVICE = "nexus"
 # Shorter ones occur in ordinary text, which must not be masked.
@@ -48,19 +51,81 @@ def is_named(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def in_url(text: str) -> bool:
-    """Whether a URL carries a secret: a password or token before its host, or in its query."""
+def in_url(text: str, *, variables: bool = False) -> bool:
+    """Whether a URL carries a secret: a password or token before its host, or in its query.
+
+    With `variables`, one that is named as `env:NAME` is none.
+    """
     if "://" not in text:
         return False
     try:
         parts = urlsplit(text)
     except ValueError:
         return "@" in text
-    userinfo = parts.netloc.rpartition("@")[0]
+    user, password = _userinfo(parts)
     # A name alone is no secret for a database; to a web server it is often the token.
-    before_host = ":" in userinfo or (bool(userinfo) and parts.scheme in {"http", "https"})
-    names = [name for name, value in parse_qsl(parts.query) if value]
-    return before_host or any(is_named(name) or name.lower() in _QUERY_SECRETS for name in names)
+    held = password or (user if parts.scheme in {"http", "https"} else "")
+    inside = [(name, value) for name, value in parse_qsl(parts.query) if value]
+    secret = [value for name, value in inside if is_named(name) or name.lower() in _QUERY_SECRETS]
+    return any(not (variables and _VARIABLE.fullmatch(each)) for each in (*secret, *filter(None, [held])))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class Address:
+    """A URL whose credentials were read from the variables that it names, as in `?token=env:TOKEN`.
+
+    It has no `repr`: it is for use, never for showing.
+    """
+
+    url: str
+    """The URL with its credentials in it."""
+    plain: str
+    """The URL without them."""
+    authorization: str
+    """The header that says what stood before the host; empty: nothing did."""
+    query: Mapping[str, str]
+    """The parameters that are secret."""
+    secrets: tuple[str, ...]
+
+
+def address(text: str, environ: Mapping[str, str] = os.environ) -> Address:
+    """Read the variables that a URL names; one that is not set is an error."""
+    parts = urlsplit(text)
+    if "env:" not in text:
+        return Address(url=text, plain=text, authorization="", query={}, secrets=())
+    given = _userinfo(parts)
+    user, password = (_value(each, environ) for each in given)
+    host = parts.netloc.rpartition("@")[2]
+    before = f"{quote(user, '')}:{quote(password, '')}@" if password else f"{quote(user, '')}@" * bool(user)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    read_ = [(name, _value(value, environ)) for name, value in pairs]
+    secret = {name: value for (name, value), (_, was) in zip(read_, pairs, strict=True) if value != was}
+    kept = urlencode([(name, value) for name, value in read_ if name not in secret])
+    token = b64encode(f"{user}:{password}".encode()).decode()
+    found = [*secret.values(), *(new for new, old in zip((user, password), given, strict=True) if new != old)]
+    return Address(
+        url=urlunsplit(parts._replace(netloc=before + host, query=urlencode(read_))),
+        plain=urlunsplit(parts._replace(netloc=host, query=kept)),
+        authorization=f"Basic {token}" if user or password else "",
+        query=secret,
+        secrets=(*found, *([token] if found and (user or password) else [])),
+    )
+
+
+def _userinfo(parts: SplitResult) -> tuple[str, str]:
+    """What stands before the host: a name and a password, each perhaps as `env:NAME`."""
+    userinfo = parts.netloc.rpartition("@")[0]
+    if _VARIABLE.fullmatch(userinfo):
+        return userinfo, ""
+    begins_with_source = _VARIABLE.match(userinfo)
+    if begins_with_source and userinfo[begins_with_source.end() :].startswith(":"):
+        return begins_with_source[0], userinfo[begins_with_source.end() + 1 :]
+    user, _, password = userinfo.partition(":")
+    return user, password
+
+
+def _value(text: str, environ: Mapping[str, str]) -> str:
+    return read(text, environ) if _VARIABLE.fullmatch(text) else unquote(text)
 
 
 def source_in(text: str) -> str:

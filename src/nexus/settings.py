@@ -8,7 +8,7 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, Final, Literal, cast, get_args, get_origin
 
 from nexus import secrets
 from nexus.errors import ConfigError
@@ -60,6 +60,10 @@ def described(section: str, kind: type[Any]) -> list[Setting]:
     ]
 
 
+# Settings whose URLs may name variables for their credentials, which are read when they are used.
+_RESOLVED: Final = frozenset({"base_url", "database", "url"})
+
+
 def variable(section: str, key: str) -> str:
     """The variable of the environment that wins over the file."""
     return f"NEXUS_{section}_{key}".replace(".", "_").upper()
@@ -77,10 +81,10 @@ def read(
         if name in environ:
             # A variable is in no file and no backup, so a database may have its password there.
             if not environ[name].startswith("postgres"):
-                refuse_credentials(environ[name], name)
+                refuse_credentials(environ[name], name, variables=key in _RESOLVED)
             values[key] = _checked(f, _from_text(f, environ[name], name), name)
         elif key in table:
-            refuse_credentials(table[key], f"{file}: [{section}] {key}")
+            refuse_credentials(table[key], f"{file}: [{section}] {key}", variables=key in _RESOLVED)
             values[key] = _checked(f, table[key], f"{file}: [{section}] {key}")
     return values
 
@@ -164,15 +168,19 @@ def _checked(f: Field[Any], value: Any, where: str) -> Value:
     return value
 
 
-def refuse_credentials(value: object, where: str) -> None:
+def refuse_credentials(value: object, where: str, *, variables: bool = False) -> None:
     """Refuse a URL that holds a secret: addresses are shown, logged and backed up."""
     # The value is not repeated in the message.
-    if not isinstance(value, str) or not secrets.in_url(value):
+    if not isinstance(value, str) or not secrets.in_url(value, variables=variables):
         return
     if value.startswith("postgres"):
-        hint = "Set NEXUS_ENGINE_DATABASE instead, or keep the password in PGPASSWORD or ~/.pgpass."
+        hint = (
+            "Name a variable, as in `postgresql://nexus:env:NAME@host/nexus`, or use PGPASSWORD or ~/.pgpass."
+        )
     else:
-        hint = 'Send it as a header instead: `api_key = "env:NAME"`, or `headers` with `Bearer env:NAME`.'
+        hint = "Send it as a header: `Bearer env:NAME`."
+    if variables and not value.startswith("postgres"):
+        hint = "Name a variable, as in `?token=env:NAME`, or send it as a header: `Bearer env:NAME`."
     raise ConfigError(f"{where} must not contain a password or token", hint=hint)
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -70,3 +71,34 @@ async def test_no_secret_is_left_in_the_home_or_the_log(
     assert held == {KEY: [], TOKEN: []}
     assert KEY not in caplog.text + str(caught.value)
     assert TOKEN not in caplog.text
+
+
+@pytest.mark.parametrize("wire", ["anthropic", "openai"])
+async def test_credentials_of_a_url_are_used_and_left_nowhere(
+    home: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, wire: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("URL_PASSWORD", KEY)
+    monkeypatch.setenv("URL_TOKEN", TOKEN)
+    basic = b64encode(f"me:{KEY}".encode()).decode()
+    with ModelServer() as server:
+        server.script(
+            "Snow.", HttpError("authentication", message=f"{KEY}, {TOKEN} and {basic} were revoked")
+        )
+        config = settings(server, wire)
+        provider = config.providers["test"]
+        url = provider.base_url.replace("http://", "http://me:env:URL_PASSWORD@") + "?token=env:URL_TOKEN"
+        named = replace(
+            config, providers={"test": replace(provider, base_url=url, api_key="", auth_token="")}
+        )
+        async with App(home, named) as app:
+            assert (await (await app.say("Weather?")).result()).response.content == "Snow."
+            with pytest.raises(EndedError) as caught:
+                await (await app.say("And now?")).result()
+            held = {secret: _holding(home, secret) for secret in (KEY, TOKEN, basic)}
+            # The HTTP library logs addresses; what `nexus up` writes to its log is masked like this.
+            logged = app.models.redact(caplog.text)
+    assert server.requests[0].headers["authorization"] == f"Basic {basic}"
+    assert held == {KEY: [], TOKEN: [], basic: []}
+    for secret in (KEY, TOKEN, basic):
+        assert secret not in logged + str(caught.value)

@@ -264,6 +264,20 @@ def test_a_url_with_a_credential_is_refused_and_not_repeated(
     assert "hunter2" not in f"{refused.value.message} {refused.value.hint}"
 
 
+def test_a_url_may_name_variables_where_they_are_read_on_use(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(
+        '[engine]\ndatabase = "postgresql://me:env:SECRET@db/nexus"\n'
+        '[mcp.a]\nurl = "http://a/mcp?token=env:SECRET"\n'
+        '[providers.b]\nbase_url = "https://me:env:SECRET@b/v1"\n'
+    )
+    loaded = config.load(file, {"SECRET": "hunter2-secret"})
+    assert "hunter2" not in repr(loaded)
+    file.write_text('[gateway]\notlp_url = "http://localhost/v1/traces?token=env:SECRET"\n')
+    with pytest.raises(ConfigError, match="must not contain a password or token"):
+        config.load(file, {})
+
+
 def test_urls_without_a_credential_are_taken(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(

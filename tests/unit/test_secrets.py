@@ -119,3 +119,41 @@ def test_a_secret_is_masked_in_its_quoted_forms_too() -> None:
 )
 def test_a_source_stands_alone_or_behind_one_word(text: str, source: str) -> None:
     assert secrets.source_in(text) == source
+
+
+_ENVIRON = {"PASSWORD": "hunter2/secret", "TOKEN": "tok-0123456789", "NAME": "me@home"}
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "plain"),
+    [
+        ("https://host/v1?page=2", "https://host/v1?page=2", "https://host/v1?page=2"),
+        (
+            "postgresql://me:env:PASSWORD@db:5432/nexus",
+            "postgresql://me:hunter2%2Fsecret@db:5432/nexus",
+            "postgresql://db:5432/nexus",
+        ),
+        (
+            "https://env:NAME:env:PASSWORD@host/v1",
+            "https://me%40home:hunter2%2Fsecret@host/v1",
+            "https://host/v1",
+        ),
+        ("https://env:TOKEN@host/v1", "https://tok-0123456789@host/v1", "https://host/v1"),
+        (
+            "https://host/mcp?page=2&token=env:TOKEN",
+            "https://host/mcp?page=2&token=tok-0123456789",
+            "https://host/mcp?page=2",
+        ),
+    ],
+)
+def test_a_url_names_variables_for_its_credentials(text: str, url: str, plain: str) -> None:
+    assert not secrets.in_url(text, variables=True)
+    found = secrets.address(text, _ENVIRON)
+    assert (found.url, found.plain) == (url, plain)
+    assert not any(secret in found.plain for secret in found.secrets)
+    assert not any(value in repr(found) for value in _ENVIRON.values())
+
+
+def test_a_variable_of_a_url_that_is_not_set_is_an_error() -> None:
+    with pytest.raises(SecretError, match="env:MISSING"):
+        secrets.address("https://host/?token=env:MISSING", {})

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self
 
+from nexus import secrets
 from nexus.config import EngineConfig
 from nexus.errors import ConfigError
 from nexus.home import Home
@@ -84,7 +85,7 @@ class Settings:
     def of_home(cls, home: Home, config: EngineConfig) -> Self:
         """The settings of one home's engine."""
         return cls(
-            database=config.database or home.engine_file,
+            database=secrets.address(config.database).url or home.engine_file,
             home=home,
             host_limit=config.host_limit,
             lease_ms=config.lease_ms,

@@ -128,8 +128,14 @@ class Models:
 
     async def _connected(self, config: ProviderConfig) -> Client:
         headers = {name: await self._value(value) for name, value in config.headers.items()}
+        address = await asyncio.to_thread(secrets.address, config.base_url, self.environ)
+        self._secrets.update(address.secrets)
+        if address.authorization:
+            headers.setdefault("Authorization", address.authorization)
         opening = Opening(
-            base_url=config.base_url or None,
+            # Without credentials: the library keeps it with every answer.
+            base_url=address.plain or None,
+            query=address.query,
             api_key=await self._secret(config.api_key),
             auth_token=await self._secret(config.auth_token),
             headers=headers,

@@ -21,6 +21,7 @@ def connect(opening: Opening) -> Client:
         auth_token=opening.auth_token,
         base_url=opening.base_url,
         default_headers=opening.headers,
+        default_query=opening.query,
         max_retries=0,
     )
     provider = AnthropicProvider(anthropic_client=client)

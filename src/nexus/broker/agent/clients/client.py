@@ -1,7 +1,7 @@
 """What a provider's client is to the models that it serves."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_ai.models import Model
@@ -19,6 +19,8 @@ class Opening:
     api_key: str | None
     auth_token: str | None
     headers: Mapping[str, str]
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Parameters of every request."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ def connect(opening: Opening) -> Client:
         api_key=opening.auth_token or opening.api_key or NO_KEY,
         base_url=opening.base_url,
         default_headers=opening.headers,
+        default_query=opening.query,
         max_retries=0,
     )
     provider = OpenAIProvider(openai_client=client)

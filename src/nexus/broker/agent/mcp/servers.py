@@ -5,7 +5,7 @@ import importlib
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -134,10 +134,12 @@ class _Server:
             )
         env = {name: await self._value(value) for name, value in self._config.env.items()}
         headers = {name: await self._value(value) for name, value in self._config.headers.items()}
+        address = await asyncio.to_thread(secrets.address, self._config.url, self._environ)
+        self._secrets.update(address.secrets)
         # The client takes a while to import, so it is when a server is needed, and beside the loop.
         module: Any = await asyncio.to_thread(importlib.import_module, "nexus.broker.agent.mcp.connection")
         make: Callable[..., Connection] = module.Connection
-        return make(self._name, self._config, env, headers)
+        return make(self._name, replace(self._config, url=address.url), env, headers)
 
     async def _value(self, text: str) -> str:
         source = secrets.source_in(text)
