@@ -446,7 +446,7 @@ async def main() -> None:
     examples: list[Example] = []
     tasks: list[Example] = []
     for file in arguments.kept:
-        kept_examples, kept_tasks = pickle.loads(file.read_bytes())
+        kept_examples, kept_tasks = pickle.loads(file.read_bytes())  # noqa: S301 - written by this program
         examples, tasks = examples + kept_examples, tasks + kept_tasks
     for folder in arguments.lives:
         for what in ("facts", "messages", "both"):

@@ -279,12 +279,12 @@ class App:
 
     async def _recall_for(self, context: ToolContext) -> Recall:
         """The memory as the principal of a tool's call may see it."""
-        assert context.call is not None
+        assert context.call is not None  # noqa: S101 - an invariant, for the reader and the type checker
         return await self.recall(visible_to(context.call.request))
 
     async def _url_given(self, context: ToolContext, url: str) -> bool:
         """Whether a URL comes from a person in the conversation that a call works for, or from the web."""
-        assert context.call is not None
+        assert context.call is not None  # noqa: S101 - an invariant, for the reader and the type checker
         thread_id = context.call.request.event.thread_id
         if not url:
             return False
@@ -331,5 +331,5 @@ class App:
     @asynccontextmanager
     async def _opened(self, home: str) -> AsyncGenerator[Ledgers]:
         """The ledgers of the one home that this process serves."""
-        assert home == ""
+        assert home == ""  # noqa: S101 - an invariant, for the reader and the type checker
         yield self.ledgers

@@ -66,7 +66,7 @@ def test_what_is_off_is_said_with_why_and_a_killed_one_leaves_nothing_in_the_way
         "NEXUS_MODELS_MANAGER": "far/large",
         "NEXUS_PROVIDERS_FAR_BASE_URL": "https://models.example/v1",
     }
-    with serving(home, {**environment(None), **unpriced}, "--host", "0.0.0.0") as again:
+    with serving(home, {**environment(None), **unpriced}, "--host", "0.0.0.0") as again:  # noqa: S104 - listening everywhere is what is tested
         reachable, unlimited = again.told["warnings"]
         assert "unencrypted" in reachable
         assert '[prices."far/large"]' in unlimited

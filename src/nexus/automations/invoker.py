@@ -122,7 +122,7 @@ class Invoker:
             await asyncio.gather(*self._after)
 
     async def _in_script(self, ready: _Ready, context: AutomationContext, timeout_ms: float) -> Ended:
-        assert ready.script is not None
+        assert ready.script is not None  # noqa: S101 - an invariant, for the reader and the type checker
         workspace_dir = ready.workspace and ready.workspace.home
         given = {
             **Occasion(request=context.request, assembled=context.assembled, result=context.result).to_json(),

@@ -91,5 +91,5 @@ class Automations:
     @asynccontextmanager
     async def _runner(self, home: str) -> AsyncGenerator[Runner]:
         """The runner of the one home that this process serves."""
-        assert home == ""
+        assert home == ""  # noqa: S101 - an invariant, for the reader and the type checker
         yield self.runner

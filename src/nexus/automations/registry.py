@@ -80,7 +80,7 @@ class Registry:
     async def load(self, hook_point: str) -> tuple[Entry, ...]:
         """Read what is active, then say what runs at a hook point."""
         await self.read()
-        assert self._entries is not None
+        assert self._entries is not None  # noqa: S101 - an invariant, for the reader and the type checker
         return self._entries.get(hook_point, _NONE)
 
     async def read(self) -> None:

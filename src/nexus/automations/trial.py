@@ -141,7 +141,7 @@ async def _awaited(value: Any) -> Any:
 
 
 async def _here(entry: Entry, context: AutomationContext, timeout_ms: int) -> Trial:
-    assert entry.handler is not None
+    assert entry.handler is not None  # noqa: S101 - an invariant, for the reader and the type checker
     try:
         value = entry.handler(context)
         if inspect.isawaitable(value):

@@ -100,8 +100,8 @@ class Dispatcher:
 
     async def deliver(self, worker_request_id: str, status: ExecutionStatus, text: str) -> None:
         """A worker has ended: tell the session that dispatched it, unless a call waits for it."""
-        assert status != "queued"
-        assert status != "running"
+        assert status != "queued"  # noqa: S101 - an invariant, for the reader and the type checker
+        assert status != "running"  # noqa: S101 - an invariant, for the reader and the type checker
 
         def settle(connection: apsw.Connection) -> Dispatch | None:
             found = dispatches.of_worker(connection, worker_request_id)

@@ -76,7 +76,7 @@ def _versions() -> Iterator[Finding]:
             remedy="Install it, for example with `apt-get install sqlite3` or `brew install sqlite`.",
         )
         return
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603 - an argument list, no shell
     number = told.split(" ", 1)[0]
     if tuple(int(part) for part in number.split(".")[:2] if part.isdigit()) < _OLDEST_SQLITE:
         yield Finding(

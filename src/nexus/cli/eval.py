@@ -153,7 +153,7 @@ def _in_processes(
             while waiting and len(running) < jobs:
                 path, life = waiting.pop(0)
                 command = _command(ctx, path, life.name, plan, out)
-                running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+                running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))  # noqa: S603 - an argument list, no shell
             time.sleep(_POLL_S)
             failed |= any(process.poll() for process in running)
             running = [process for process in running if process.poll() is None]

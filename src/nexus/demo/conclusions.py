@@ -33,7 +33,7 @@ class Concluding:
             request_id=self.telling.request_id,
             now=self._now(),
         )
-        assert recorded is not None
+        assert recorded is not None  # noqa: S101 - an invariant, for the reader and the type checker
         self.kept[told["key"]] = (*recorded.added, *recorded.revised)[0]
 
     async def model(self, told: Mapping[str, Any]) -> None:

@@ -56,7 +56,7 @@ async def let_in(telling: Telling, name: str, channel: str) -> None:
     found = await telling.ledgers.identity.read(
         partial(senders.find, channel=channel, identifier=telling.addresses[name, channel])
     )
-    assert found is not None
+    assert found is not None  # noqa: S101 - an invariant, for the reader and the type checker
     granted = Granted(tools=("recall",), memory="own")
     await telling.ledgers.identity.write(
         partial(access.grant, entity_id=found.entity_id, granted=granted, by=OWNER_SENDER)

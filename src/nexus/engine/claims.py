@@ -140,7 +140,7 @@ class Claims:
         free = self._database.sql(
             f"""SELECT workflow_uuid FROM {{t}}workflow_status
             WHERE workflow_uuid IN :ids AND status = 'ENQUEUED' AND queue_name = :queue
-              AND application_version = :version{lock}"""
+              AND application_version = :version{lock}"""  # noqa: S608 - names are constants of the program, values are bound
         ).bindparams(sa.bindparam("ids", expanding=True))
         begin = self._database.sql(
             """UPDATE {t}workflow_status

@@ -95,7 +95,7 @@ class Database:
                 pool_timeout=60,
                 connect_args={"options": options, "connect_timeout": 10, "application_name": APPLICATION},
             )
-        assert self.path is not None
+        assert self.path is not None  # noqa: S101 - an invariant, for the reader and the type checker
         engine = sa.create_engine(self.url, pool_size=connections, max_overflow=0, pool_timeout=60)
         synchronous = self._settings.synchronous
 

@@ -97,7 +97,7 @@ class Engine:
         """Finish what runs if it ends in time; the rest goes back to its queue, and nothing is lost."""
         if self._database is None:
             return
-        assert self._enqueuer is not None
+        assert self._enqueuer is not None  # noqa: S101 - an invariant, for the reader and the type checker
         await self._enqueuer.close()
         if self._parts is not None:
             await self._stop_serving(self._parts)
@@ -265,10 +265,10 @@ class Engine:
 
     async def _execute(self, execution_id: str, work: str, payload: Any, options: dict[str, Any]) -> Any:
         """The body that the durable engine runs for every execution."""
-        assert self._parts is not None
+        assert self._parts is not None  # noqa: S101 - an invariant, for the reader and the type checker
         lane = str(options["lane"])
         task = asyncio.current_task()
-        assert task is not None
+        assert task is not None  # noqa: S101 - an invariant, for the reader and the type checker
         task.add_done_callback(lambda _: self._released(execution_id, lane))
         entry = Entry(id=execution_id, lane=lane, key=str(options["key"]))
         context = Context(

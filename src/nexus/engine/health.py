@@ -84,7 +84,7 @@ class Look:
             FROM {{t}}workflow_status
             WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{tables.WORKFLOW}'
               AND workflow_uuid > :after
-            ORDER BY workflow_uuid LIMIT :limit"""
+            ORDER BY workflow_uuid LIMIT :limit"""  # noqa: S608 - names are constants of the program, values are bound
         )
         after = ""
         while True:
@@ -143,7 +143,7 @@ def _damage(database: Database, settings: Settings, *, thorough: bool) -> list[s
 def _unfinished(database: Database) -> dict[str, str]:
     statement = database.sql(
         f"""SELECT workflow_uuid, {_work(database)} FROM {{t}}workflow_status
-        WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{tables.WORKFLOW}'"""
+        WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{tables.WORKFLOW}'"""  # noqa: S608 - names are constants of the program, values are bound
     )
     with database.read() as connection:
         return {row[0]: str(row[1]) for row in connection.execute(statement)}

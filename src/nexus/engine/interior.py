@@ -53,8 +53,8 @@ class _Plain(Serializer):
 # `tables.count_crashes` gives up on deadly work. DBOS's own limit counts every start.
 @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
 async def _execution(work: str, payload: Any, options: dict[str, Any]) -> Any:
-    assert _body is not None
-    assert DBOS.workflow_id is not None
+    assert _body is not None  # noqa: S101 - an invariant, for the reader and the type checker
+    assert DBOS.workflow_id is not None  # noqa: S101 - an invariant, for the reader and the type checker
     return await _body(DBOS.workflow_id, work, payload, options)
 
 

@@ -132,7 +132,7 @@ class Jobs:
                 return
             failed = end is not None and end.kind in {"failed", "timeout"}
             if failed:
-                assert end is not None
+                assert end is not None  # noqa: S101 - an invariant, for the reader and the type checker
                 self._fail(connection, context, job, end)
             elif job.again:
                 self._next(connection, context, job, attempt=1, pause_ms=0, error=None)

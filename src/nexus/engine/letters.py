@@ -38,7 +38,7 @@ def dead(database: Database, limit: int = 50) -> list[DeadLetter]:
         SELECT s.workflow_uuid, {_work(database)}, s.queue_partition_key, s.recovery_attempts,
           '{records.GAVE_UP}', s.created_at, s.updated_at
         FROM {{t}}workflow_status AS s WHERE {_CRASHED}
-        ORDER BY 7 DESC LIMIT :limit"""
+        ORDER BY 7 DESC LIMIT :limit"""  # noqa: S608 - names are constants of the program, values are bound
     )
     with database.read() as connection:
         return [
@@ -62,7 +62,7 @@ def count(database: Database) -> int:
             connection.execute(
                 database.sql(
                     f"""SELECT (SELECT count(*) FROM {{t}}nexus_jobs WHERE state = 'dead')
-                      + (SELECT count(*) FROM {{t}}workflow_status AS s WHERE {_CRASHED})"""
+                      + (SELECT count(*) FROM {{t}}workflow_status AS s WHERE {_CRASHED})"""  # noqa: S608 - names are constants of the program, values are bound
                 )
             ).scalar_one(),
         )

@@ -66,7 +66,7 @@ def get(database: Database, execution_id: str) -> Execution | None:
     statement = database.sql(
         f"""SELECT {_COLUMNS} FROM {{t}}workflow_status s
         LEFT JOIN {{t}}workflow_output o ON o.workflow_uuid = s.workflow_uuid
-        WHERE s.workflow_uuid = :id AND s.name = '{WORKFLOW}'"""
+        WHERE s.workflow_uuid = :id AND s.name = '{WORKFLOW}'"""  # noqa: S608 - names are constants of the program, values are bound
     )
     with database.read() as connection:
         row = connection.execute(statement, {"id": execution_id}).first()
@@ -116,7 +116,7 @@ def recent(
         f"""SELECT {_COLUMNS} FROM {{t}}workflow_status s
         LEFT JOIN {{t}}workflow_output o ON o.workflow_uuid = s.workflow_uuid
         WHERE {" AND ".join(conditions)}
-        ORDER BY s.created_at DESC, s.workflow_uuid DESC LIMIT :limit"""
+        ORDER BY s.created_at DESC, s.workflow_uuid DESC LIMIT :limit"""  # noqa: S608 - names are constants of the program, values are bound
     )
     with database.read() as connection:
         return [_execution(tuple(row)) for row in connection.execute(statement, values)]

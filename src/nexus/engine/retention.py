@@ -22,7 +22,7 @@ def drop_step_results(database: Database) -> int:
     ended = database.sql(
         f"""SELECT DISTINCT o.workflow_uuid FROM {{t}}operation_outputs o
         JOIN {{t}}workflow_status s ON s.workflow_uuid = o.workflow_uuid
-        WHERE o.output IS NOT NULL AND s.status IN {ENDED} LIMIT :batch"""
+        WHERE o.output IS NOT NULL AND s.status IN {ENDED} LIMIT :batch"""  # noqa: S608 - names are constants of the program, values are bound
     )
     empty = database.sql(
         """UPDATE {t}operation_outputs
@@ -57,7 +57,7 @@ def forget_ended(database: Database) -> int:
     """Delete all that has ended, but for dead letters; returns how many. Blocking."""
     ended = database.sql(
         f"""SELECT workflow_uuid FROM {{t}}workflow_status WHERE status IN {ENDED}
-          AND workflow_uuid NOT IN (SELECT execution_id FROM {{t}}nexus_jobs) LIMIT :batch"""
+          AND workflow_uuid NOT IN (SELECT execution_id FROM {{t}}nexus_jobs) LIMIT :batch"""  # noqa: S608 - names are constants of the program, values are bound
     )
     total = 0
     while count := _delete(database, ended, {"batch": _TOGETHER}):

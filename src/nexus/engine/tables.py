@@ -166,7 +166,7 @@ def insert(database: Database, connection: sa.Connection, executions: Sequence[N
         VALUES (:id, :status, '{WORKFLOW}', :queue, :key, 0, 0,
            :version, '{APPLICATION}', '{serializer.NAME}', {attributes}, :delay,
            {moment}, {{now}})
-        ON CONFLICT (workflow_uuid) DO NOTHING"""
+        ON CONFLICT (workflow_uuid) DO NOTHING"""  # noqa: S608 - names are constants of the program, values are bound
     )
     inputs = database.sql(
         """INSERT INTO {t}workflow_input (workflow_uuid, inputs) VALUES (:id, :inputs)
@@ -215,7 +215,7 @@ def delete(database: Database, connection: sa.Connection, execution_ids: Sequenc
         ("nexus_jobs", "execution_id"),
         ("nexus_crashes", "execution_id"),
     ):
-        statement = database.sql(f"DELETE FROM {{t}}{table} WHERE {column} IN :ids")
+        statement = database.sql(f"DELETE FROM {{t}}{table} WHERE {column} IN :ids")  # noqa: S608 - names are constants of the program, values are bound
         connection.execute(
             statement.bindparams(sa.bindparam("ids", expanding=True)), {"ids": list(execution_ids)}
         )
@@ -266,13 +266,13 @@ def count_crashes(
         FROM {{t}}workflow_status AS s WHERE {running}
         ON CONFLICT (execution_id) DO UPDATE SET
           crashes = CASE WHEN excluded.steps > nexus_crashes.steps THEN 1 ELSE nexus_crashes.crashes + 1 END,
-          steps = excluded.steps"""
+          steps = excluded.steps"""  # noqa: S608 - names are constants of the program, values are bound
     ).bindparams(sa.bindparam("executors", expanding=True))
     give_up = database.sql(
         f"""UPDATE {{t}}workflow_status AS s
         SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', owner_xid = NULL, updated_at = {{now}}
         WHERE {running}
-          AND s.workflow_uuid IN (SELECT execution_id FROM {{t}}nexus_crashes WHERE crashes >= :most)"""
+          AND s.workflow_uuid IN (SELECT execution_id FROM {{t}}nexus_crashes WHERE crashes >= :most)"""  # noqa: S608 - names are constants of the program, values are bound
     ).bindparams(sa.bindparam("executors", expanding=True))
     values = {"executors": list(executor_ids)}
     connection.execute(count, values)

@@ -13,8 +13,8 @@ def adopt(database: Database, version: str) -> int:
     orphaned = """status IN ('ENQUEUED', 'DELAYED') AND queue_partition_key IS NOT NULL
       AND application_version <> :version
       AND application_version NOT IN (SELECT version FROM {t}nexus_leases WHERE expires_at > {now})"""
-    look = database.sql(f"SELECT 1 FROM {{t}}workflow_status WHERE {orphaned} LIMIT 1")
-    take = database.sql(f"UPDATE {{t}}workflow_status SET application_version = :version WHERE {orphaned}")
+    look = database.sql(f"SELECT 1 FROM {{t}}workflow_status WHERE {orphaned} LIMIT 1")  # noqa: S608 - names are constants of the program, values are bound
+    take = database.sql(f"UPDATE {{t}}workflow_status SET application_version = :version WHERE {orphaned}")  # noqa: S608 - names are constants of the program, values are bound
     with database.read() as connection:
         if connection.execute(look, {"version": version}).first() is None:
             return 0

@@ -60,7 +60,7 @@ class Wake:
         self._event.clear()
 
     def _watch(self) -> None:
-        assert self._database.path is not None
+        assert self._database.path is not None  # noqa: S101 - an invariant, for the reader and the type checker
         log = self._database.path.with_name(self._database.path.name + "-wal")
         seen = _stamp(log)
         while not self._stopping.wait(_LOOK_S):

@@ -47,7 +47,7 @@ class Ledgers:
             else None
         )
         given = executor or self._own_executor
-        assert given is not None
+        assert given is not None  # noqa: S101 - an invariant, for the reader and the type checker
         dating = clock.now if now is None and clock.is_shifted() else now
         self._dated = None if dating is None else Dated(dating)
         vfs = self._dated and self._dated.name

@@ -93,7 +93,7 @@ class Stages:
     async def resolve_access(self, journey: Journey) -> None:
         """Decide what the sender may reach. Somebody whom nobody granted anything is told a code."""
         sender, request = journey.sender, journey.request
-        assert sender is not None
+        assert sender is not None  # noqa: S101 - an invariant, for the reader and the type checker
         if sender.is_owner:
             request.access = access.owner(self.config.tools, self.ledgers.home)
             return
@@ -130,7 +130,7 @@ class Stages:
 
     async def run_agent(self, journey: Journey) -> None:
         """Queue the run. It ends in whatever process serves the home, which takes the journey further."""
-        assert journey.assembled is not None
+        assert journey.assembled is not None  # noqa: S101 - an invariant, for the reader and the type checker
         await self.ledgers.runtime.write(partial(requests.update, request=journey.request))
         journey.run = await self.broker.start_execution(
             journey.request, journey.assembled, mode=journey.incoming.mode

@@ -369,7 +369,7 @@ class _Child:
             self._send({"reply": message.get("call"), "error": f"{type(error).__name__}: {error}"})
 
     async def _program(self) -> Ended:
-        assert self._writer is not None
+        assert self._writer is not None  # noqa: S101 - an invariant, for the reader and the type checker
         self._send(self._job.given)
         self._writer.close()
         text = await self._reader.read(_MOST_LINE_BYTES + 1)

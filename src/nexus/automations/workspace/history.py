@@ -112,7 +112,7 @@ class History:
             command.append(f"--work-tree={self._workspace}")
         for setting in _SETTINGS:
             command += ["-c", setting]
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - an argument list, no shell
             [*command, *words],
             cwd=self._workspace,
             env={"PATH": os.environ.get("PATH", os.defpath), "HOME": "/nonexistent", **_ENVIRONMENT},

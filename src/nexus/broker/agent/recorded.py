@@ -56,7 +56,7 @@ class RecordedModel(FallbackModel):
         return answer
 
     async def _step(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
-        assert self._question is not None
+        assert self._question is not None  # noqa: S101 - an invariant, for the reader and the type checker
         # A crash may have come between the journal's record and the engine's.
         self._answer = await self._kept()
         if self._answer is not None:
@@ -72,7 +72,7 @@ class RecordedModel(FallbackModel):
         if kept is None:
             return None
         answer = stored_messages.loaded(kept)
-        assert isinstance(answer, ModelResponse)
+        assert isinstance(answer, ModelResponse)  # noqa: S101 - an invariant, for the reader and the type checker
         return answer
 
     def _show_again(self, answer: ModelResponse) -> None:

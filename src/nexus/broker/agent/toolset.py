@@ -70,7 +70,7 @@ class RecordedTools(AbstractToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> str:
         """Calls of one answer run side by side; their steps begin in the order of the calls."""
-        assert ctx.tool_call_id is not None
+        assert ctx.tool_call_id is not None  # noqa: S101 - an invariant, for the reader and the type checker
         call = ToolCall(call_id=ctx.tool_call_id, tool=name, arguments_json=json.dumps(tool_args))
         await self._run_step(f"tool:{name}", self._step, call, tool_args)
         ended = self._ended.pop(call.call_id, None) or await self._journal.begin_call(call)

@@ -42,7 +42,7 @@ _FILES = {
     "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
-_NEVER = frozenset(map(Path, ("/", "/etc", "/home", "/run", "/tmp", "/var", *_SYSTEM)))  # noqa: S108
+_NEVER = frozenset(map(Path, ("/", "/etc", "/home", "/run", "/tmp", "/var", *_SYSTEM)))  # noqa: S108 - places that are refused
 _NEVER_BELOW = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
 
@@ -194,9 +194,9 @@ def _root(spec: Spec) -> Iterator[str]:
         yield from ("--ro-bind-try", setting, setting)
     # Read-only /proc: as root, some of its files could otherwise be written without any capability.
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
-    yield from ("--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108
-    yield from ("--perms", "1777", "--size", size, "--tmpfs", "/tmp")  # noqa: S108
-    yield from ("--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--dir", "/run")  # noqa: S108
+    yield from ("--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108 - paths inside of the sandbox
+    yield from ("--perms", "1777", "--size", size, "--tmpfs", "/tmp")  # noqa: S108 - paths inside of the sandbox
+    yield from ("--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--dir", "/run")  # noqa: S108 - paths inside of the sandbox
 
 
 def _ordered(spec: Spec) -> list[Grant | Path]:

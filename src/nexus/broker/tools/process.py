@@ -114,8 +114,8 @@ class Child:
             os.write(go, b"\n")
 
     def _listen(self, stdin: bytes | None) -> None:
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
+        assert self._process.stdout is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        assert self._process.stderr is not None  # noqa: S101 - an invariant, for the reader and the type checker
         jobs = [
             self._drain(self._process.stdout, self.stdout),
             self._drain(self._process.stderr, self.stderr),
@@ -178,7 +178,7 @@ class Child:
 
     async def _feed(self, data: bytes) -> None:
         stream = self._process.stdin
-        assert stream is not None
+        assert stream is not None  # noqa: S101 - an invariant, for the reader and the type checker
         with suppress(BrokenPipeError, ConnectionResetError):
             stream.write(data)
             await stream.drain()

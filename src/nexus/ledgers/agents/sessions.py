@@ -70,7 +70,7 @@ def ensure(
         },
     )
     made = get(connection, label)
-    assert made is not None
+    assert made is not None  # noqa: S101 - an invariant, for the reader and the type checker
     return made
 
 

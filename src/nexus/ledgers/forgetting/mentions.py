@@ -34,7 +34,8 @@ def kept(sets: Sets, names: Names) -> dict[str, int]:
                 goes = rows.any_gone(table, lambda kind: f"gone_{kind}")
                 query = f"{table.path} WHERE names_it({text.column}, -1) AND NOT coalesce({goes}, FALSE)"
                 counts[f"{table.path}.{text.column}"] = cast(
-                    "int", sets.connection.execute(f"SELECT count(*) FROM {query}").get
+                    "int",
+                    sets.connection.execute(f"SELECT count(*) FROM {query}").get,  # noqa: S608 - names are constants of the program, values are bound
                 )
     return {place: count for place, count in counts.items() if count}
 
@@ -53,12 +54,12 @@ def _seed_indexed(sets: Sets, table: Table, names: Names, which: int) -> int:
     source = f"{table.path} WHERE ({in_texts})"
     if query is not None:
         source += (
-            f" AND seq IN (SELECT rowid FROM {table.ledger}.{table.index} WHERE {table.index} MATCH :query)"
+            f" AND seq IN (SELECT rowid FROM {table.ledger}.{table.index} WHERE {table.index} MATCH :query)"  # noqa: S608 - names are constants of the program, values are bound
         )
     connection = sets.connection
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS hits (key TEXT NOT NULL)")
     connection.execute("DELETE FROM hits")
-    connection.execute(f"INSERT INTO hits SELECT {table.key_sql} FROM {source}", {"query": query})
+    connection.execute(f"INSERT INTO hits SELECT {table.key_sql} FROM {source}", {"query": query})  # noqa: S608 - names are constants of the program, values are bound
     sets.add(table.name, "SELECT key FROM hits")
     return cast("int", connection.execute("SELECT count(*) FROM hits").get)
 
@@ -66,8 +67,8 @@ def _seed_indexed(sets: Sets, table: Table, names: Names, which: int) -> int:
 def _seed_text(sets: Sets, table: Table, text: Text) -> None:
     where = f"{table.path} WHERE {text.when} AND {text.column} <> '{{}}' AND names_it({text.column}, -1)"
     if text.then is Then.CLEAR:
-        sets.empty(table.name, text.column, f"SELECT {table.key_sql} FROM {where}")
+        sets.empty(table.name, text.column, f"SELECT {table.key_sql} FROM {where}")  # noqa: S608 - names are constants of the program, values are bound
     elif text.then is Then.OWNER:
-        sets.add(table.owner_table, f"SELECT {table.owner} FROM {where}")
+        sets.add(table.owner_table, f"SELECT {table.owner} FROM {where}")  # noqa: S608 - names are constants of the program, values are bound
     elif text.then is Then.ROW:
-        sets.add(table.name, f"SELECT {table.key_sql} FROM {where}")
+        sets.add(table.name, f"SELECT {table.key_sql} FROM {where}")  # noqa: S608 - names are constants of the program, values are bound

@@ -76,14 +76,14 @@ def _in_range(table: Table, time: Time) -> str:
             f"{time.start} >= :low AND {time.start} < :high "
             f"AND julianday({time.start}) >= julianday(:start) AND julianday({time.start}) < julianday(:end)"
         )
-    return f"SELECT {table.key_sql} FROM {table.path} WHERE {when} AND NOT coalesce({time.unless}, FALSE)"
+    return f"SELECT {table.key_sql} FROM {table.path} WHERE {when} AND NOT coalesce({time.unless}, FALSE)"  # noqa: S608 - names are constants of the program, values are bound
 
 
 def _seed_again(sets: Sets, forget_id: str) -> None:
     for kind in TOUCHED:
         sets.add(
             kind,
-            f"SELECT item_id FROM runtime.forget_items WHERE forget_id = :id AND kind = '{kind}'",
+            f"SELECT item_id FROM runtime.forget_items WHERE forget_id = :id AND kind = '{kind}'",  # noqa: S608 - names are constants of the program, values are bound
             {"id": forget_id},
         )
 
@@ -98,10 +98,10 @@ def _follow_references(sets: Sets, target: Target) -> None:
 def _follow(sets: Sets, table: Table, ref: Ref, *, named: bool) -> None:
     where = f"{rows.referring(ref, _new)} AND NOT coalesce({ref.unless or 'FALSE'}, FALSE)"
     if table.name in RECORDED:
-        sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")
+        sets.add(table.name, f"SELECT {table.key_sql} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
     if ref.then is Then.OWNER or (ref.then is Then.NAMED and named):
         owner = ref.owner or table.owner
-        sets.add(table.referred(owner), f"SELECT {owner} FROM {table.path} WHERE {where}")
+        sets.add(table.referred(owner), f"SELECT {owner} FROM {table.path} WHERE {where}")  # noqa: S608 - names are constants of the program, values are bound
 
 
 def _follow_meaning(sets: Sets) -> None:
@@ -130,8 +130,8 @@ def _finish(sets: Sets) -> None:
     sets.empty("automations", "last_error", queries["last_errors"])
     for kind, _ in _emptied(sets):
         table = TOUCHED[kind.partition(".")[0]]
-        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {rows.any_gone(table, _gone)}"
-        sets.connection.execute(f"DELETE FROM emptied WHERE kind = '{kind}' AND key IN ({going})")
+        going = f"SELECT {table.key_sql} FROM {table.path} WHERE {rows.any_gone(table, _gone)}"  # noqa: S608 - names are constants of the program, values are bound
+        sets.connection.execute(f"DELETE FROM emptied WHERE kind = '{kind}' AND key IN ({going})")  # noqa: S608 - names are constants of the program, values are bound
     sets.add("embeddings", queries["vectors_of_summaries"])
     sets.advance()
 
@@ -142,7 +142,7 @@ def _counted(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
         sets.connection.execute(sql.queries("forgetting")["span_of_events"]).fetchone(),
     )
     removed = {
-        table.path: _count(sets, f"SELECT count(*) FROM {table.path} WHERE {rows.any_gone(table, _gone)}")
+        table.path: _count(sets, f"SELECT count(*) FROM {table.path} WHERE {rows.any_gone(table, _gone)}")  # noqa: S608 - names are constants of the program, values are bound
         for table in TOUCHED.values()
     }
     return Plan(

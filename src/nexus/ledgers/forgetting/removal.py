@@ -42,9 +42,9 @@ class _Removal:
     ) -> None:
         self._home = home
         self._table = table.name
-        self._next = f"SELECT max(key) FROM ({_ITEMS} = '{kind}' AND item_id > :after ORDER BY 1 LIMIT :keys)"
+        self._next = f"SELECT max(key) FROM ({_ITEMS} = '{kind}' AND item_id > :after ORDER BY 1 LIMIT :keys)"  # noqa: S608 - names are constants of the program, values are bound
         self._first = _first(table, condition)
-        self._remove = f"DELETE FROM {table.name} WHERE {condition}"
+        self._remove = f"DELETE FROM {table.name} WHERE {condition}"  # noqa: S608 - names are constants of the program, values are bound
         self._bindings: dict[str, str | int] = {"forget": forget_id, "after": after, "keys": _BATCH_KEYS}
 
     def __call__(self, connection: apsw.Connection) -> str | None:
@@ -64,9 +64,9 @@ class _Emptying:
     def __init__(self, home: Home, table: Table, assignment: str, condition: str, forget_id: str) -> None:
         self._home = home
         self._table = table.name
-        self._wanted = f"SELECT 1 FROM {table.name} WHERE {condition} LIMIT 1"
+        self._wanted = f"SELECT 1 FROM {table.name} WHERE {condition} LIMIT 1"  # noqa: S608 - names are constants of the program, values are bound
         self._first = _first(table, condition)
-        self._empty = f"UPDATE {table.name} SET {assignment} WHERE {condition}"
+        self._empty = f"UPDATE {table.name} SET {assignment} WHERE {condition}"  # noqa: S608 - names are constants of the program, values are bound
         self._bindings: dict[str, str | int] = {"forget": forget_id}
 
     def __call__(self, connection: apsw.Connection) -> None:
@@ -79,7 +79,7 @@ class _Emptying:
 
 def _first(table: Table, condition: str) -> str | None:
     """The query for the first row that changes, where rows are sealed in order."""
-    return f"SELECT min(seq) FROM facts WHERE {condition}" if table.name == "facts" else None
+    return f"SELECT min(seq) FROM facts WHERE {condition}" if table.name == "facts" else None  # noqa: S608 - names are constants of the program, values are bound
 
 
 def _lift_seals(connection: apsw.Connection, query: str | None, bindings: dict[str, str | int]) -> None:

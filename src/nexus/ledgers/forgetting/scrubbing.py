@@ -59,7 +59,7 @@ async def scrub(database: Database) -> str:
 
 def _rewrite(connection: apsw.Connection) -> None:
     for index in full_text(connection):
-        connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
+        connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608 - names are constants of the program, values are bound
     if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").get:
         # The planner's statistics hold samples of what stood in the indexes.
         connection.execute("ANALYZE")

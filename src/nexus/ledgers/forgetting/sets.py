@@ -61,7 +61,7 @@ class Sets:
     def add(self, kind: str, select: str, bindings: Bindings | None = None) -> bool:
         """Let the keys that a query of one column gives go too. False where all were known."""
         self.connection.execute(
-            f"WITH found (key) AS ({select}) INSERT OR IGNORE INTO next_{kind} "
+            f"WITH found (key) AS ({select}) INSERT OR IGNORE INTO next_{kind} "  # noqa: S608 - names are constants of the program, values are bound
             f"SELECT key FROM found WHERE key IS NOT NULL AND key NOT IN gone_{kind}",
             bindings or {},
         )
@@ -70,7 +70,7 @@ class Sets:
     def empty(self, kind: str, column: str, select: str, bindings: Bindings | None = None) -> None:
         """Let a column of the rows that a query gives lose its text."""
         self.connection.execute(
-            f"WITH found (key) AS ({select}) "
+            f"WITH found (key) AS ({select}) "  # noqa: S608 - names are constants of the program, values are bound
             f"INSERT OR IGNORE INTO emptied SELECT '{kind}.{column}', key FROM found",
             bindings or {},
         )
@@ -79,22 +79,22 @@ class Sets:
         """Close the round. False where it brought nothing new."""
         self.new = set()
         for kind in (*TOUCHED, FILES):
-            self.connection.execute(f"DELETE FROM new_{kind}")
-            self.connection.execute(f"INSERT INTO new_{kind} SELECT key FROM next_{kind}")
+            self.connection.execute(f"DELETE FROM new_{kind}")  # noqa: S608 - names are constants of the program, values are bound
+            self.connection.execute(f"INSERT INTO new_{kind} SELECT key FROM next_{kind}")  # noqa: S608 - names are constants of the program, values are bound
             if self.connection.changes():
                 self.new.add(kind)
-                self.connection.execute(f"INSERT OR IGNORE INTO gone_{kind} SELECT key FROM next_{kind}")
-                self.connection.execute(f"DELETE FROM next_{kind}")
+                self.connection.execute(f"INSERT OR IGNORE INTO gone_{kind} SELECT key FROM next_{kind}")  # noqa: S608 - names are constants of the program, values are bound
+                self.connection.execute(f"DELETE FROM next_{kind}")  # noqa: S608 - names are constants of the program, values are bound
         return bool(self.new)
 
     def count(self, kind: str) -> int:
         """How many keys of a kind go."""
-        return cast("int", self.connection.execute(f"SELECT count(*) FROM gone_{kind}").get)
+        return cast("int", self.connection.execute(f"SELECT count(*) FROM gone_{kind}").get)  # noqa: S608 - names are constants of the program, values are bound
 
     def items(self) -> Iterator[tuple[str, str]]:
         """Every key with its kind: a table, `table.column` for what is emptied, or `files`."""
         for kind in (*TOUCHED, FILES):
-            for (key,) in self.connection.execute(f"SELECT key FROM gone_{kind} ORDER BY key"):
+            for (key,) in self.connection.execute(f"SELECT key FROM gone_{kind} ORDER BY key"):  # noqa: S608 - names are constants of the program, values are bound
                 yield kind, cast("str", key)
         for kind, key in self.connection.execute("SELECT kind, key FROM emptied"):
             yield cast("str", kind), cast("str", key)

@@ -131,7 +131,7 @@ def register(connection: apsw.Connection, new: NewAutomation) -> Automation:
     if new.disabled_reason is not None:
         disable(connection, automation_id, new.disabled_reason)
     made = by_id(connection, automation_id)
-    assert made is not None
+    assert made is not None  # noqa: S101 - an invariant, for the reader and the type checker
     return made
 
 

@@ -53,7 +53,7 @@ def create(connection: apsw.Connection, dispatch: NewDispatch) -> Dispatch:
     values = {name: getattr(dispatch, name) for name in NewDispatch.__slots__}
     connection.execute(sql.queries("runtime")["create_dispatch"], {**values, "task": storable(dispatch.task)})
     found = get(connection, dispatch.id)
-    assert found is not None
+    assert found is not None  # noqa: S101 - an invariant, for the reader and the type checker
     return found
 
 

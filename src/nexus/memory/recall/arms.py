@@ -182,7 +182,7 @@ def kind_of(id_: str) -> Kind:
 
 
 def _window(question: Question) -> dict[str, str]:
-    assert question.window is not None
+    assert question.window is not None  # noqa: S101 - an invariant, for the reader and the type checker
     start, end = question.window
     return {"start": clock.timestamp(start), "end": clock.timestamp(end)}
 

@@ -95,7 +95,7 @@ class Search:
         return meant or known
 
     async def _embed(self) -> Floats:
-        assert self.vectors is not None
+        assert self.vectors is not None  # noqa: S101 - an invariant, for the reader and the type checker
         names = await self.read(self.ledgers.events, lambda c: arms.speakers_named(c, self.question))
         texts = [self.question.text, gist(self.question, names)]
         with timed(self.timings_ms, "embed"):

@@ -64,7 +64,7 @@ class Reader:
 
     async def _run(self, ctx: AutomationContext, place: Path, found: list[str], visible: Visibility) -> str:
         request, workspace = ctx.request, ctx.workspace
-        assert workspace is not None
+        assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         is_owners = request.access.level == "owner"
         learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
         access = desk.access(self._parts, place, learned if is_owners else [], ledgers=visible.everything)

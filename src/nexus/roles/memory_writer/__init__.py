@@ -23,7 +23,7 @@ def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:
         # Imported when it first runs: listing automations needs neither the engine nor recall.
         from nexus.roles.memory_writer.writer import Writer
 
-        assert parts is not None, "automations run in an open home"
+        assert parts is not None, "automations run in an open home"  # noqa: S101 - an invariant, for the reader and the type checker
         return await Writer(parts)(ctx)
 
     return Plugin(

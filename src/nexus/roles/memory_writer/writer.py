@@ -138,7 +138,7 @@ class Writer:
 
     async def _run(self, ctx: AutomationContext, result: Result, work: _Work, place: Any) -> str:
         workspace = ctx.workspace
-        assert workspace is not None
+        assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
         folders = learned if work.is_owners else []
         access = desk.access(self.parts, place, folders, ledgers=work.is_owners)

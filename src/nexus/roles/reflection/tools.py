@@ -56,7 +56,7 @@ def retrieved(results: Iterable[str]) -> set[str]:
 
 def _search(parts: "Parts", kind: Level) -> Run:
     async def run(arguments: Arguments, context: Context) -> str:
-        assert context.call is not None
+        assert context.call is not None  # noqa: S101 - an invariant, for the reader and the type checker
         visible = visible_to(context.call.request)
         if "observation" in arguments:
             if not visible.everything:

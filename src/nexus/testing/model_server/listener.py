@@ -43,7 +43,7 @@ class Listener:
 
     def close_connection(self, scope: Scope) -> None:
         """Close the connection that a request came by, after what was written to it."""
-        assert self._server is not None
+        assert self._server is not None  # noqa: S101 - an invariant, for the reader and the type checker
         for connection in list(self._server.server_state.connections):
             if isinstance(connection, H11Protocol) and connection.client == tuple(scope["client"]):
                 connection.transport.close()

@@ -52,7 +52,7 @@ class Connection:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> str:
         """What a tool of the server answers."""
-        assert self._client is not None
+        assert self._client is not None  # noqa: S101 - an invariant, for the reader and the type checker
         try:
             async with asyncio.timeout(self._config.timeout_ms / 1000):
                 result = await self._client.call_tool(tool, arguments)

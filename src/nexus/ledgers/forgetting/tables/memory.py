@@ -17,7 +17,7 @@ TABLES = (
         "memory",
         "summaries",
         refs=tuple(
-            Ref("id", table, when=f"id IN (SELECT id FROM {table})")
+            Ref("id", table, when=f"id IN (SELECT id FROM {table})")  # noqa: S608 - names are constants of the program, values are bound
             for table in ("episodes", "analysis_runs", "mental_models")
         ),
         index="summaries_fts",

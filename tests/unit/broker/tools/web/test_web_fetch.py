@@ -33,7 +33,7 @@ async def fetched(url: str, network: PublicNetwork = HERE, limits: Limits | None
 @pytest.mark.parametrize(
     "address",
     [
-        *("127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0"),
+        *("127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0"),  # noqa: S104 - no address is listened on
         *("100.64.0.1", "192.0.2.7", "198.18.0.1", "224.0.0.1", "255.255.255.255", "168.63.129.16"),
         *("::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fec0::1", "ff02::1", "2001:db8::1", "100::1"),
         *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::a00:1"),
@@ -101,9 +101,9 @@ async def test_url_that_is_not_a_plain_web_address_is_refused_before_anything_is
         await fetched(url, PublicNetwork(resolve=nobody))
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0.0.0.0"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0.0.0.0"])  # noqa: S104 - no address is listened on
 async def test_this_machine_is_refused_however_it_is_written(host: str) -> None:
-    async with site(answer(b"secret"), host="0.0.0.0") as private:
+    async with site(answer(b"secret"), host="0.0.0.0") as private:  # noqa: S104 - no address is listened on
         with pytest.raises(ToolError, match=r"not on the public internet|can't be resolved"):
             await fetched(f"http://{host}:{private.port}/", PublicNetwork())
         assert private.requests == []
