@@ -77,11 +77,17 @@ class Invoker:
         self._committing: dict[Path, asyncio.Lock] = {}
 
     async def invoke(
-        self, entry: Entry, point: HookPoint, occasion: Occasion, invocation_id: str, timeout_ms: float
+        self,
+        entry: Entry,
+        point: HookPoint,
+        occasion: Occasion,
+        invocation_id: str,
+        timeout_ms: float,
+        attempts: int = 0,
     ) -> Ended:
-        """Run it, and read what it returned."""
+        """Run it, and read what it returned. `attempts` says how often it has failed before."""
         begun = time.perf_counter()
-        services = InvocationServices(self._services, invocation_id, entry.automation.name)
+        services = InvocationServices(self._services, invocation_id, entry.automation.name, attempts)
         ready = _Ready(workspace=None, files={}, script=None)
         try:
             if entry.handler is None or entry.automation.workspace_dir:

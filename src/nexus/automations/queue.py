@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import Any, Protocol
 
-from nexus import ids
+from nexus import clock, ids
 from nexus.engine import Context, Engine
 from nexus.engine.records import FINAL
 from nexus.errors import LEDGER_PASSES, NexusError
@@ -46,7 +46,7 @@ class Invocations:
     async def _run(self, context: Context, payload: Any) -> None:
         try:
             async with self._runners(payload["home"]) as runner:
-                await runner.run_queued(context.id)
+                await runner.run_queued(payload.get("invocation", context.id))
         except LEDGER_PASSES:
             # The disk is full, or another process holds the ledger: it runs when that has passed.
             raise context.put_back() from None
@@ -66,9 +66,18 @@ class InvocationQueue:
         self.late: Callable[[], None] = lambda: None
         """Called when one could not be handed over: `recover` is due."""
 
-    def add(self, invocation_id: str, automation: str, session_label: str) -> None:
-        """Hand one over that is written down already. Nobody waits for it."""
-        task = asyncio.create_task(self._hand_over(invocation_id, automation, session_label))
+    def add(
+        self,
+        invocation_id: str,
+        automation: str,
+        session_label: str,
+        *,
+        attempts: int = 0,
+        at: str | None = None,
+    ) -> None:
+        """Hand one over that is written down already, to run now or at a time. Nobody waits for it."""
+        handing = self._hand_over(invocation_id, automation, session_label, attempts, at)
+        task = asyncio.create_task(handing)
         self._handing.add(task)
         task.add_done_callback(self._handing.discard)
 
@@ -85,13 +94,14 @@ class InvocationQueue:
         """
         await self.settled()
         unfinished = await ledgers.runtime.read(invocations.unfinished)
-        known = await self._engine.states(unfinished) if unfinished else {}
+        runs = {id_: _run_id(id_, attempts) for id_, attempts in unfinished}
+        known = await self._engine.states(list(runs.values())) if runs else {}
         count = 0
-        for id_ in unfinished:
-            if id_ not in known:
+        for id_, run in runs.items():
+            if run not in known:
                 count += await self._hand_over_again(ledgers, id_)
-            elif known[id_] in FINAL:
-                error = (await self._engine.show(id_)).error or "It ended without saying how"
+            elif known[run] in FINAL:
+                error = (await self._engine.show(run)).error or "It ended without saying how"
                 await ledgers.runtime.write(partial(invocations.lose, invocation_id=id_, error=error))
                 count += 1
         return count
@@ -107,7 +117,7 @@ class InvocationQueue:
             return False
         automation = await ledgers.runtime.read(partial(automations.by_id, automation_id=found.automation_id))
         label = "" if found.input is None else str(found.input["request"]["agent"]["session_label"])
-        await self._start(id_, automation.name if automation else "", label)
+        await self._start(id_, automation.name if automation else "", label, found.attempts, found.retry_at)
         return True
 
     async def _chain(self, invocation_id: str, automation: str) -> None:
@@ -121,18 +131,28 @@ class InvocationQueue:
                 execution_id=ids.derived("exe", invocation_id, "chain"),
             )
 
-    async def _hand_over(self, id_: str, automation: str, session_label: str) -> None:
+    async def _hand_over(
+        self, id_: str, automation: str, session_label: str, attempts: int, at: str | None
+    ) -> None:
         try:
-            await self._start(id_, automation, session_label)
+            await self._start(id_, automation, session_label, attempts, at)
         except NexusError:
             self.late()  # it stays written down, and is handed over when the engine is back
 
-    async def _start(self, id_: str, automation: str, session_label: str) -> None:
+    async def _start(
+        self, id_: str, automation: str, session_label: str, attempts: int, at: str | None
+    ) -> None:
         key = f"automation:{automation}:{session_label}"
         await self._engine.start(
             _WORK,
-            {"home": self._home},
+            {"home": self._home, "invocation": id_},
             key=f"{self._home}/{key}" if self._home else key,
             lane=LANE,
-            execution_id=id_,
+            execution_id=_run_id(id_, attempts),
+            delay_until_ms=None if at is None else round(clock.parse(at).timestamp() * 1000),
         )
+
+
+def _run_id(invocation_id: str, attempts: int) -> str:
+    """The id of an attempt on the engine: each failure makes room for another."""
+    return f"{invocation_id}-{attempts}" if attempts else invocation_id

@@ -107,7 +107,7 @@ class Recorded:
         found = next((i for i in await ledgers.runtime.read(read) if i.request_id == request_id), None)
         runs: list[Run] = []
         while found is not None:
-            id_ = run_id(found.id, len(runs))
+            id_ = run_id(found.id, len(runs), found.attempts)
             run = await ledgers.runtime.read(partial(executions.get, execution_id=id_))
             if run is None:
                 break

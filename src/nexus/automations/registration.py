@@ -30,6 +30,7 @@ from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation, NewAutomation
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,79}")
+MOST_RETRIES = 20
 _NOT_KEPT = shutil.ignore_patterns("__pycache__", ".git")
 
 
@@ -78,6 +79,8 @@ def check(new: NewAutomation) -> None:
         )
     if new.peer_workspaces and new.workspace_dir is None:
         raise AutomationError("Only an automation with a workspace has peers", hint="Add `--workspace`.")
+    if not 0 <= new.retries <= MOST_RETRIES:
+        raise AutomationError(f"An automation may have 0 to {MOST_RETRIES} retries, not {new.retries}")
     if new.timeout_ms is not None and new.timeout_ms < 1:
         raise AutomationError("A time-out must be at least 1 ms")
 

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 
 from nexus import clock, ids
@@ -30,6 +31,10 @@ from nexus.request import Request
 
 _NOTHING = Returned()
 _TAG = "memory_context"
+# Between the attempts at a failed async invocation: 10 s, 1 min, 6 min, …
+_FIRST_PAUSE_S = 10.0
+_LONGER = 6
+_LONGEST_PAUSE_S = 3_600.0
 
 AfterDue = Callable[[Request, Ended], Awaitable[None]]
 """Sees to what came of an automation that ran by the clock."""
@@ -118,7 +123,12 @@ class Runner:
             ended = Ended(status="skipped", returned=_NOTHING, error="it was removed or disabled meanwhile")
         else:
             timeout_ms = entry.automation.timeout_ms or self.settings.async_timeout_ms
-            ended = await self.invoker.invoke(entry, point, occasion, invocation_id, timeout_ms)
+            ended = await self.invoker.invoke(
+                entry, point, occasion, invocation_id, timeout_ms, begun.attempts
+            )
+        if begun.retries_left and ended.status in {"failed", "timeout"} and entry is not None:
+            await self._postpone(entry, begun, ended, occasion)
+            return
         if point.name == hook_points.SCHEDULE:
             # Before the end is written: what a crash cuts off here is done again, and arrives once.
             await self.after_due(occasion.request, ended)
@@ -128,6 +138,22 @@ class Runner:
             await self.ledgers.runtime.write(partial(invocations.end, ended=final, error_limit=limit))
         )
         self._improve([final])
+
+    async def _postpone(self, entry: Entry, begun: Invocation, ended: Ended, occasion: Occasion) -> None:
+        """Written down first: what a crash cuts off here is handed over when the home is next served."""
+        failed = _final(begun, ended, begun.started_at or begun.created_at, self.now)
+        tried = max(0, entry.automation.retries - begun.retries_left)
+        pause_s = min(_FIRST_PAUSE_S * _LONGER**tried, _LONGEST_PAUSE_S)
+        at = clock.timestamp(self.now() + timedelta(seconds=pause_s))
+        limit = self.settings.circuit_errors
+        self.registry.heed(
+            await self.ledgers.runtime.write(
+                partial(invocations.postpone, failed=failed, retry_at=at, error_limit=limit)
+            )
+        )
+        if self.queue is not None:
+            label = occasion.request.agent.session_label
+            self.queue.add(begun.id, entry.automation.name, label, attempts=begun.attempts + 1, at=at)
 
     async def run_improvement(self, invocation_id: str) -> None:
         """Let an automation reflect on an invocation that worked for the owner."""
@@ -189,6 +215,7 @@ class Runner:
             created_at=clock.timestamp(self.now()),
             input=None if status == "skipped" else given,
             error="its circuit is open" if status == "skipped" else None,
+            retries_left=0 if entry.automation.blocking else entry.automation.retries,
         )
 
     def _record(self, ended: list[Invocation]) -> None:

@@ -18,13 +18,15 @@ class InvocationServices:
     """The services of one invocation.
 
     The runs that it starts have ids that follow from its own: an async invocation that is repeated after
-    a crash finds the runs that it had started, and none is paid for twice.
+    a crash finds the runs that it had started, and none is paid for twice. One that is tried again after a
+    failure starts others.
     """
 
-    def __init__(self, services: Services, invocation_id: str, automation: str) -> None:
+    def __init__(self, services: Services, invocation_id: str, automation: str, attempts: int = 0) -> None:
         self._services = services
         self._invocation_id = invocation_id
         self._automation = automation
+        self._attempts = attempts
         self.runs: dict[str, Run] = {}
 
     async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
@@ -40,7 +42,7 @@ class InvocationServices:
     ) -> Run:
         # Whatever a script wrote there: it spends on its own account.
         assembled.automation, assembled.invocation_id = self._automation, self._invocation_id
-        id_ = execution_id or run_id(self._invocation_id, len(self.runs))
+        id_ = execution_id or run_id(self._invocation_id, len(self.runs), self._attempts)
         run = await self._services.start_execution(request, assembled, id_, access=access)
         self.runs[run.id] = run
         return run
@@ -55,9 +57,9 @@ class InvocationServices:
                 await run.cancel()
 
 
-def run_id(invocation_id: str, number: int) -> str:
-    """The id of an invocation's run."""
-    return ids.derived("exe", invocation_id, str(number))
+def run_id(invocation_id: str, number: int, attempts: int = 0) -> str:
+    """The id of an invocation's run, after so many attempts that failed."""
+    return ids.derived("exe", invocation_id, f"{number}-{attempts}" if attempts else str(number))
 
 
 class Calls:

@@ -1,7 +1,7 @@
 """`nexus automations`: register what runs at hook points, see how it fares, go back, try it out."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -18,10 +18,12 @@ from nexus.automations.workspace.history import History
 from nexus.cli.automations_place import Place, opened
 from nexus.cli.automations_table import print_automation, print_invocation, print_list
 from nexus.cli.held import approve_settings, unheld, waiting_settings
+from nexus.cli.place import counted
 from nexus.errors import AutomationError, UsageError
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.automations import Automation, NewAutomation
+from nexus.ledgers.runtime.invocations import Invocation
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
 _limit = click.option(
@@ -50,6 +52,11 @@ def automations() -> None:
 @click.option("--self-improvement", is_flag=True, default=None, help="Let it reflect after each run.")
 @click.option(
     "--timeout", "timeout_ms", type=click.IntRange(1), help="How long it may take, in milliseconds."
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, registration.MOST_RETRIES),
+    help="How often a failed async invocation is tried again. Default: 0.",
 )
 @click.option("--priority", type=int, help="Lower runs earlier. Default: 100.")
 @click.option("--description", help="What it is for.")
@@ -100,11 +107,13 @@ def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
             for each in place.write(rows.listed)
             if hook_point in {None, each.hook_point}
         ]
-        problems = place.problems
+        problems, dead = place.problems, cast("int", place.write(invocations.count_dead))
     if as_json:
         click.echo(json.dumps([{**each.to_json(), "state": told} for each, told in found], indent=2))
         return
     print_list(found)
+    if dead:
+        click.echo(f"\n{counted(dead, 'invocation')} failed. List and retry: `nexus automations retry`.")
     for problem in problems:
         click.echo(f"not loaded: {problem}", err=True)
 
@@ -274,6 +283,52 @@ def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json:
         print_invocation(each)
     if not found:
         click.echo(f"{name} has not run yet.")
+
+
+@automations.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--all", "everything", is_flag=True, help="Retry every failed invocation.")
+@_limit
+@_json
+@click.pass_context
+def retry(ctx: click.Context, ids: tuple[str, ...], everything: bool, limit: int, as_json: bool) -> None:
+    """Retry async invocations that failed at every attempt. Without an ID, list them.
+
+    A running Nexus picks them up within 30 seconds; otherwise they run when it next starts.
+    """
+    with opened(ctx) as place:
+        if not ids and not everything:
+            read = partial(invocations.dead, limit=limit)
+            _print_dead(cast("list[tuple[str, Invocation]]", place.write(read)), as_json=as_json)
+            return
+        if everything:
+            read = partial(invocations.dead, limit=-1)
+            found = cast("list[tuple[str, Invocation]]", place.write(read))
+            ids = tuple(each.id for _, each in reversed(found))
+        for id_ in ids:
+            if not place.write(partial(invocations.retry, invocation_id=id_)):
+                raise AutomationError(
+                    f"{id_} is not a failed async invocation",
+                    hint="List them with `nexus automations retry`.",
+                )
+    if as_json:
+        click.echo(json.dumps(list(ids), indent=2))
+    else:
+        click.echo(f"Retrying {counted(len(ids), 'invocation')}.")
+
+
+def _print_dead(found: list[tuple[str, Invocation]], *, as_json: bool) -> None:
+    if as_json:
+        rows_ = [{"automation": name, **asdict(each)} for name, each in found]
+        click.echo(json.dumps(rows_, indent=2))
+        return
+    for name, each in reversed(found):
+        click.echo(name)
+        print_invocation(each)
+    if found:
+        click.echo("Retry with `nexus automations retry ID` or `--all`.")
+    else:
+        click.echo("No failed invocations.")
 
 
 @automations.command()
@@ -466,7 +521,16 @@ def _handler_of(folder: Path) -> Path:
 
 def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Only what was said: the rest stays as it is."""
-    plain = ("hook_point", "blocking", "self_improvement", "timeout_ms", "priority", "description", "mode")
+    plain = (
+        "hook_point",
+        "blocking",
+        "self_improvement",
+        "timeout_ms",
+        "retries",
+        "priority",
+        "description",
+        "mode",
+    )
     changes = {key: options[key] for key in plain if options[key] is not None}
     if options["workspace"] or options["role"] is not None:
         changes["workspace_dir"] = registration.workspace_dir(place.home, name)

@@ -12,10 +12,11 @@ from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.broker.tools import sandbox
 from nexus.cli import automation_checks, ledger_checks, model_checks, permission_checks, reach_checks
 from nexus.cli.findings import Finding
-from nexus.cli.place import size
-from nexus.errors import ConfigError
+from nexus.cli.place import counted, size
+from nexus.errors import ConfigError, LedgerError
 from nexus.home import Home
-from nexus.ledgers import attach
+from nexus.ledgers import attach, health
+from nexus.ledgers.runtime import invocations
 from nexus.roles.bundled import switched_off
 from nexus.serving import serving
 from nexus.skills import folder
@@ -48,6 +49,7 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     yield from ledger_checks.examine(home, thorough=thorough)
     yield from automation_checks.examine(home)
     yield from _engine(home, thorough=thorough)
+    yield from _failed_invocations(home)
     yield from _attach_files(home)
     yield from _leftovers(home)
     yield from _sockets(home)
@@ -164,6 +166,21 @@ def _engine(home: Home, *, thorough: bool) -> Iterator[Finding]:
             yield from engine_checks.examine(home, of_home, thorough=thorough)
         if thorough:
             yield from invariant_checks.examine(home, of_home)
+
+
+def _failed_invocations(home: Home) -> Iterator[Finding]:
+    try:
+        with health.reading(home.ledger("runtime"), "runtime") as connection:
+            dead = invocations.count_dead(connection)
+    except LedgerError:
+        return  # reported above
+    if dead:
+        yield Finding(
+            check="automations",
+            level="warning",
+            message=f"{counted(dead, 'async invocation')} failed at every attempt",
+            remedy="List them with `nexus automations retry`; `nexus automations retry --all` retries them.",
+        )
 
 
 def _attach_files(home: Home) -> Iterator[Finding]:

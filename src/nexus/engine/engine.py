@@ -123,11 +123,13 @@ class Engine:
         lane: str,
         timeout_ms: int | None = None,
         execution_id: str | None = None,
+        delay_until_ms: int | None = None,
     ) -> Handle:
         """Record an execution and return its handle at once; it runs when its turn comes.
 
         Executions of one key run in the order of these calls, one at a time. A caller that may call
-        twice for the same thing gives an id: the second call then finds the first one's execution.
+        twice for the same thing gives an id: the second call then finds the first one's execution. One
+        that is delayed waits until that time, and those of its key that come later don't wait for it.
         """
         self.settings.lane(lane)
         if not key:
@@ -147,6 +149,7 @@ class Engine:
             version=self.settings.version,
             timeout_ms=timeout_ms,
             id_=execution_id,
+            delay_until_ms=delay_until_ms,
         )
         await self.record([new])
         return Handle(self, new.id)

@@ -6,15 +6,18 @@ import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from nexus import clock
 from nexus.automations.context import AutomationContext, NoServices
 from nexus.automations.occasion import Occasion
 from nexus.context import AssembledContext
 from nexus.errors import UnknownHookPointError
 from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import invocations
+from nexus.ledgers.runtime.invocations import Invocation
 from unit.automations.stage import QUICK, Stage, request, staged
 
 _CONTEXT = AssembledContext(session_label="s", role="worker", system_prompt="", tools=(), current_message="")
@@ -383,3 +386,99 @@ async def test_what_was_written_down_and_never_reached_the_engine_is_handed_over
                 await asyncio.sleep(0.02)
         assert await stage.queue.recover(opened) == 0
     assert seen == ["not lost"]
+
+
+async def _until(stage: Stage, name: str, status: str) -> Invocation:
+    async with asyncio.timeout(60):
+        while (found := (await stage.rows(name))[-1]).status != status:
+            await asyncio.sleep(0.02)
+    return found
+
+
+async def test_a_failed_async_one_is_tried_again_then_waits_as_a_dead_letter(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    moment = [datetime.now(UTC) - timedelta(days=1)]  # what is due then is due now
+    seen: list[datetime] = []
+
+    def fails(ctx: AutomationContext) -> None:
+        seen.append(moment[0])
+        raise ValueError("not today")
+
+    async with staged(opened, tmp_path, now=lambda: moment[0], engine=True) as stage:
+        await stage.code("writer", fails, blocking=False, retries=3)
+        await stage.fire()
+        dead = await _until(stage, "writer", "failed")
+        assert (len(seen), dead.attempts, dead.retries_left, dead.retry_at) == (4, 3, 0, None)
+        assert [(name, each.id) for name, each in await opened.runtime.read(invocations.dead)] == [
+            ("writer", dead.id)
+        ]
+        assert (await stage.row("writer")).consecutive_errors == 4
+
+        stage.handlers["python:writer"] = lambda ctx: seen.append(moment[0])
+        await stage.runner.registry.read()
+        assert await opened.runtime.write(lambda c: invocations.retry(c, dead.id))
+        assert not await opened.runtime.write(lambda c: invocations.retry(c, dead.id)), "it waits already"
+        assert stage.queue is not None
+        assert await stage.queue.recover(opened) == 1
+        assert (await _until(stage, "writer", "done")).attempts == 4
+        assert await opened.runtime.read(invocations.count_dead) == 0
+
+
+async def test_a_retry_that_is_due_later_survives_a_restart(opened: Ledgers, tmp_path: Path) -> None:
+    def fails(ctx: AutomationContext) -> None:
+        raise ValueError("not today")
+
+    moment = datetime(2030, 1, 1, tzinfo=UTC)
+    async with staged(opened, tmp_path, now=lambda: moment, engine=True) as stage:
+        await stage.code("writer", fails, blocking=False, retries=1)
+        await stage.fire()
+        async with asyncio.timeout(60):
+            while (waits := (await stage.rows("writer"))[0]).retry_at is None:
+                await asyncio.sleep(0.02)
+    assert (waits.status, waits.attempts, waits.error) == ("queued", 1, "ValueError: not today")
+    assert waits.retry_at == clock.timestamp(moment + timedelta(seconds=10))
+    # As if the engine had lost it: the ledger knows what is due, and when.
+    (tmp_path / "engine.db").unlink()
+    early = "2020-01-01T00:00:00.000Z"
+    await opened.runtime.write(
+        lambda c: c.execute("UPDATE invocations SET retry_at = ?", (early,)).fetchall()
+    )
+    seen: list[str] = []
+    async with staged(opened, tmp_path, engine=True) as stage:
+        stage.handlers["python:writer"] = lambda ctx: seen.append(ctx.invocation_id)
+        assert stage.queue is not None
+        assert await stage.queue.recover(opened) == 1
+        await _until(stage, "writer", "done")
+    assert seen == [waits.id]
+
+
+async def test_without_retries_a_failed_async_one_is_a_dead_letter_at_once(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    async with staged(opened, tmp_path, engine=True) as stage:
+        await stage.code("writer", lambda ctx: 1 / 0, blocking=False)
+        await stage.fire()
+        assert (await _until(stage, "writer", "failed")).attempts == 0
+        assert await opened.runtime.read(invocations.count_dead) == 1
+
+
+async def test_runs_of_a_further_attempt_are_not_those_of_the_one_that_failed(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    class Started(NoServices):
+        ids: ClassVar[list[str | None]] = []
+
+        async def start_execution(self, *_: Any, execution_id: str | None = None, **__: Any) -> Any:
+            self.ids.append(execution_id or _[2])
+            raise ValueError("no model today")
+
+    async def starts(ctx: AutomationContext) -> None:
+        await ctx.start_execution(_CONTEXT)
+
+    long_ago = datetime.now(UTC) - timedelta(days=1)
+    async with staged(opened, tmp_path, services=Started(), now=lambda: long_ago, engine=True) as stage:
+        await stage.code("writer", starts, blocking=False, retries=2)
+        await stage.fire()
+        await _until(stage, "writer", "failed")
+    assert len(Started.ids) == len(set(Started.ids)) == 3

@@ -21,6 +21,7 @@ _SAME = {
     "message:received": "after:receiveEvent",
     "message:sent": "after:deliverResponse",
 }
+_SETTINGS = ("blocking", "timeout_ms", "retries", "priority")
 _HANDLERS = ("handler.py", "handler", "handler.sh")
 
 
@@ -86,7 +87,7 @@ def read(file: Path) -> Hook:
         handler=_handler(file.parent),
         requires=_object(matter.get("requires") or inner.get("requires")),
         sandbox=_flag(matter, "sandbox"),
-        settings={key: matter[key] for key in ("blocking", "timeout_ms", "priority") if key in matter},
+        settings={key: matter[key] for key in _SETTINGS if key in matter},
     )
 
 

@@ -31,6 +31,8 @@ class Plugin:
     blocking: bool = True
     timeout_ms: int | None = None
     priority: int = 100
+    retries: int = 0
+    """How often a failed async invocation is tried again."""
     triggers: dict[str, Any] = field(default_factory=dict[str, Any])
     config: dict[str, Any] = field(default_factory=dict[str, Any])
     workspace: bool = False
@@ -63,6 +65,7 @@ class Plugin:
             timeout_ms=self.timeout_ms,
             blocking=self.blocking,
             priority=self.priority,
+            retries=self.retries,
         )
         return replace(new, script_hash=seed_hash(new))
 

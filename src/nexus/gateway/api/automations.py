@@ -19,6 +19,8 @@ from nexus.ledgers.runtime.invocations import Invocation
 router = APIRouter(prefix="/automations", tags=["automations"])
 Name = Annotated[str, Path(max_length=200, description="The automation's name.")]
 
+InvocationId = Annotated[str, Path(max_length=200, description="The run's id: `inv_…`.")]
+
 
 class Disabling(BaseModel):
     """Why an automation is to run no more."""
@@ -73,6 +75,12 @@ async def roll_back_automation(home: Home, name: Name, to: RollingBack) -> Autom
     write = registration.writer(home.ledgers)
     await asyncio.to_thread(registration.roll_back, home.home, write, name, to.version)
     return await _changed(home, name)
+
+
+@router.post("/{name}/runs/{invocation_id}/retry", status_code=202)
+async def retry_run(home: Home, name: Name, invocation_id: InvocationId) -> Invocation:
+    """Retry an async run that failed at every attempt."""
+    return await views.retry(home.ledgers, home.automations.queue, name, invocation_id)
 
 
 async def _changed(home: Any, name: str) -> AutomationView:

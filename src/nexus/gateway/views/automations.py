@@ -16,6 +16,7 @@ from nexus import config
 from nexus.automations import hook_points, registration
 from nexus.automations.condition import condition
 from nexus.automations.hook_points import HookPoint
+from nexus.automations.queue import InvocationQueue
 from nexus.automations.workspace import workspace
 from nexus.automations.workspace.folder import Folder
 from nexus.automations.workspace.history import Change, History
@@ -74,6 +75,26 @@ class AutomationView:
     peers: tuple[str, ...]
     files: tuple[File, ...]
     history: tuple[Change, ...]
+
+
+async def retry(ledgers: Ledgers, queue: InvocationQueue, name: str, invocation_id: str) -> Invocation:
+    """Let a run that failed for good run again."""
+
+    def work(connection: apsw.Connection) -> Invocation | None:
+        found = invocations.get(connection, invocation_id)
+        of_name = {each.id for each in stored.versions(connection, name)}
+        if found is None or found.automation_id not in of_name:
+            return None
+        return invocations.get(connection, invocation_id) if invocations.retry(connection, found.id) else None
+
+    queued = await ledgers.runtime.write(work)
+    if queued is None:
+        raise MissingError(
+            f"{name} has no failed async run {invocation_id}",
+            hint="List them with `nexus automations retry`.",
+        )
+    await queue.recover(ledgers)
+    return queued
 
 
 async def by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:

@@ -39,6 +39,8 @@ class NewAutomation:
     timeout_ms: int | None = None
     blocking: bool = True
     priority: int = 100
+    retries: int = 0
+    """How often a failed async invocation is tried again."""
     disabled_reason: str | None = None
     """Where it is not to run yet: why."""
     created_by_agent: str | None = None
@@ -81,6 +83,7 @@ class Automation:
     timeout_ms: int | None
     blocking: bool
     priority: int
+    retries: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -37,6 +37,11 @@ class Invocation:
     ended_at: str | None = None
     input: Any = None
     output: str | None = None
+    attempts: int = 0
+    """How often it failed, of an async one."""
+    retries_left: int = 0
+    retry_at: str | None = None
+    """When it is tried again, where it waits for that."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +79,33 @@ def end(connection: apsw.Connection, ended: Invocation, error_limit: int) -> lis
     return _judge(connection, [ended], error_limit) if connection.changes() else []
 
 
+def postpone(
+    connection: apsw.Connection, failed: Invocation, retry_at: str, error_limit: int
+) -> list[Circuit]:
+    """Record that an async one failed and is tried again at a time."""
+    connection.execute(sql.queries("runtime")["postpone_invocation"], {**_row(failed), "retry_at": retry_at})
+    return _judge(connection, [failed], error_limit) if connection.changes() else []
+
+
+def dead(
+    connection: apsw.Connection, *, name: str | None = None, limit: int = 50
+) -> list[tuple[str, Invocation]]:
+    """Async ones that failed for good, each with its automation's name; the newest first."""
+    rows = connection.execute(sql.queries("runtime")["dead_invocations"], {"name": name, "limit": limit})
+    return [(cast("str", row[-1]), loaded(row[:-1])) for row in rows]
+
+
+def count_dead(connection: apsw.Connection) -> int:
+    """How many async ones failed for good."""
+    return cast("int", connection.execute(sql.queries("runtime")["count_dead_invocations"]).get)
+
+
+def retry(connection: apsw.Connection, invocation_id: str) -> bool:
+    """Let one that failed for good run again; False where it is not one."""
+    connection.execute(sql.queries("runtime")["retry_invocation"], (invocation_id,))
+    return connection.changes() > 0
+
+
 def get(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
     """One invocation, whole."""
     row = connection.execute(sql.queries("runtime")["invocation"], (invocation_id,)).fetchone()
@@ -89,10 +121,10 @@ def of_automation(
     return [loaded(row) for row in rows]
 
 
-def unfinished(connection: apsw.Connection) -> list[str]:
-    """The ids of async ones that have not ended, in the order in which they were asked for."""
+def unfinished(connection: apsw.Connection) -> list[tuple[str, int]]:
+    """The async ones that have not ended, in the order in which they were asked for: id and attempts."""
     rows = connection.execute(sql.queries("runtime")["unfinished_invocations"]).fetchall()
-    return [cast("str", row[0]) for row in rows]
+    return cast("list[tuple[str, int]]", rows)
 
 
 def lose(connection: apsw.Connection, invocation_id: str, error: str) -> None:

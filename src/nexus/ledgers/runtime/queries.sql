@@ -547,7 +547,8 @@ FROM usage WHERE root_request_id = ? GROUP BY request_id, execution_id, invocati
 id, name, description, mode, status, script_path, script_hash, triggers_json, config_json, created_by_agent,
 created_by_session, created_by_thread, version, previous_version_id, created_at, updated_at, disabled_at,
 disabled_reason, last_triggered, trigger_count, last_error, consecutive_errors, circuit_state,
-circuit_opened_at, hook_point, workspace_dir, peer_workspaces, self_improvement, timeout_ms, blocking, priority
+circuit_opened_at, hook_point, workspace_dir, peer_workspaces, self_improvement, timeout_ms, blocking, priority,
+retries
 
 -- name: automations
 -- Of each name the row that counts: the newest version that was not superseded.
@@ -566,11 +567,11 @@ SELECT {columns} FROM automations WHERE name = ? ORDER BY version DESC, id DESC
 INSERT INTO automations (
   id, name, description, mode, status, script_path, script_hash, triggers_json, config_json, created_by_agent,
   created_by_session, created_by_thread, version, previous_version_id, hook_point, workspace_dir,
-  peer_workspaces, self_improvement, timeout_ms, blocking, priority)
+  peer_workspaces, self_improvement, timeout_ms, blocking, priority, retries)
 VALUES (
   :id, :name, :description, :mode, 'active', :script_path, :script_hash, :triggers_json, :config_json,
   :created_by_agent, :created_by_session, :created_by_thread, :version, :previous_version_id, :hook_point,
-  :workspace_dir, :peer_workspaces, :self_improvement, :timeout_ms, :blocking, :priority)
+  :workspace_dir, :peer_workspaces, :self_improvement, :timeout_ms, :blocking, :priority, :retries)
 
 -- name: supersede_automation
 UPDATE automations
@@ -621,15 +622,17 @@ SELECT circuit_state, circuit_opened_at, status, trigger_count FROM automations 
 -- name: add_invocation
 INSERT INTO invocations (
   id, automation_id, automation_version, hook_point, request_id, root_request_id, blocking, status,
-  result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output)
+  result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output, attempts,
+  retries_left, retry_at)
 VALUES (
   :id, :automation_id, :automation_version, :hook_point, :request_id, :root_request_id, :blocking, :status,
-  :result_json, :error, :duration_ms, :created_at, :started_at, :ended_at, :input_json, :output)
+  :result_json, :error, :duration_ms, :created_at, :started_at, :ended_at, :input_json, :output, :attempts,
+  :retries_left, :retry_at)
 ON CONFLICT (id) DO NOTHING
 
 -- name: begin_invocation
 UPDATE invocations
-SET status = 'running', started_at = coalesce(started_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+SET status = 'running', retry_at = NULL, started_at = coalesce(started_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 WHERE id = ? AND status IN ('queued', 'running')
 
 -- name: end_invocation
@@ -640,29 +643,56 @@ WHERE id = :id AND status IN ('queued', 'running')
 
 -- name: invocation
 SELECT id, automation_id, automation_version, hook_point, request_id, root_request_id, blocking, status,
-       result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output
+       result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output, attempts,
+       retries_left, retry_at
 FROM invocations WHERE id = ?
 
 -- name: invocations_of_name
 SELECT i.id, i.automation_id, i.automation_version, i.hook_point, i.request_id, i.root_request_id, i.blocking,
        i.status, i.result_json, i.error, i.duration_ms, i.created_at, i.started_at, i.ended_at, i.input_json,
-       i.output
+       i.output, i.attempts, i.retries_left, i.retry_at
 FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id
 WHERE a.name = :name AND (:status IS NULL OR i.status = :status)
 ORDER BY i.created_at DESC, i.id DESC LIMIT :limit
 
 -- name: invocations_before
 SELECT id, automation_id, automation_version, hook_point, request_id, root_request_id, blocking, status,
-       result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output
+       result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output, attempts,
+       retries_left, retry_at
 FROM invocations WHERE automation_id = :automation_id AND (created_at, id) < (:at, :id)
 ORDER BY created_at DESC, id DESC LIMIT :limit
+
+-- name: postpone_invocation
+UPDATE invocations
+SET status = 'queued', error = :error, duration_ms = :duration_ms, output = :output, attempts = attempts + 1,
+    retries_left = retries_left - 1, retry_at = :retry_at
+WHERE id = :id AND status IN ('queued', 'running') AND retries_left > 0
+
+-- name: dead_invocations
+SELECT i.id, i.automation_id, i.automation_version, i.hook_point, i.request_id, i.root_request_id, i.blocking,
+       i.status, i.result_json, i.error, i.duration_ms, i.created_at, i.started_at, i.ended_at, i.input_json,
+       i.output, i.attempts, i.retries_left, i.retry_at, a.name
+FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id
+WHERE i.blocking = 0 AND i.status IN ('failed', 'timeout') AND i.input_json IS NOT NULL
+  AND (:name IS NULL OR a.name = :name)
+ORDER BY i.created_at DESC, i.id DESC LIMIT :limit
+
+-- name: count_dead_invocations
+SELECT count(*) FROM invocations
+WHERE blocking = 0 AND status IN ('failed', 'timeout') AND input_json IS NOT NULL
+
+-- name: retry_invocation
+UPDATE invocations
+SET status = 'queued', attempts = attempts + 1, retry_at = NULL, ended_at = NULL,
+    retries_left = (SELECT retries FROM automations WHERE id = invocations.automation_id)
+WHERE id = ? AND blocking = 0 AND status IN ('failed', 'timeout') AND input_json IS NOT NULL
 
 -- name: lose_invocation
 UPDATE invocations SET status = 'failed', error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE id = :id AND status IN ('queued', 'running')
 
 -- name: unfinished_invocations
-SELECT id FROM invocations WHERE status IN ('queued', 'running') AND blocking = 0 ORDER BY id
+SELECT id, attempts FROM invocations WHERE status IN ('queued', 'running') AND blocking = 0 ORDER BY id
 
 -- name: executions_of_request
 SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, status, result_json, error,

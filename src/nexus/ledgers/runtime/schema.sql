@@ -39,7 +39,8 @@ CREATE TABLE automations (
   self_improvement     INTEGER NOT NULL DEFAULT 0 CHECK (self_improvement IN (0, 1)),
   timeout_ms           INTEGER,                              -- NULL means the hook point's
   blocking             INTEGER NOT NULL DEFAULT 1 CHECK (blocking IN (0, 1)),
-  priority             INTEGER NOT NULL DEFAULT 100          -- lower runs earlier; then age
+  priority             INTEGER NOT NULL DEFAULT 100,         -- lower runs earlier; then age
+  retries              INTEGER NOT NULL DEFAULT 0            -- how often a failed async invocation is tried again
 ) STRICT;
 CREATE INDEX idx_automations_hook_point ON automations (hook_point);
 CREATE INDEX automations_name ON automations (name, status);
@@ -158,12 +159,16 @@ CREATE TABLE invocations (
   started_at          TEXT,
   ended_at            TEXT,
   input_json          TEXT,               -- what an async one is given when its turn comes
-  output              TEXT                -- the beginning of what it printed and logged
+  output              TEXT,               -- the beginning of what it printed and logged
+  attempts            INTEGER NOT NULL DEFAULT 0,   -- how often it failed, of an async one
+  retries_left        INTEGER NOT NULL DEFAULT 0,   -- how often it is yet tried again by itself
+  retry_at            TEXT                -- when, where it waits for that
 ) STRICT;
 CREATE INDEX invocations_automation ON invocations (automation_id, created_at);
 CREATE INDEX invocations_request ON invocations (request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX invocations_root ON invocations (root_request_id) WHERE root_request_id IS NOT NULL;
 CREATE INDEX invocations_unfinished ON invocations (id) WHERE status IN ('queued', 'running');
+CREATE INDEX invocations_dead ON invocations (created_at) WHERE blocking = 0 AND status IN ('failed', 'timeout');
 
 CREATE TABLE injections (
   -- What the memory offered for a task, best first: what was put before the task, and what the answer used.

@@ -93,6 +93,13 @@ async def roll_back(request: Request, app: App) -> Response:
     return _changed(app, name)
 
 
+async def retry(request: Request, app: App) -> Response:
+    """Let a run that failed for good run again."""
+    name, run = request.path_params["name"], request.path_params["run"]
+    await automations.retry(app.ledgers, app.automations.queue, name, run)
+    return back(f"/automations/{segment(name)}")
+
+
 async def new(request: Request, app: App) -> Response:
     """The form of a new automation."""
     return await _form(request, app, None, None)
@@ -169,4 +176,5 @@ ROUTES = (
     post("/automations/{name}/enable", enable),
     post("/automations/{name}/disable", disable),
     post("/automations/{name}/rollback", roll_back),
+    post("/automations/{name}/runs/{run}/retry", retry),
 )
