@@ -89,9 +89,9 @@ class Loader:
     def index_text(self) -> None:
         """Build the full-text indexes from the rows."""
         for name in tables.full_text(self._connection):
-            setting = f"INSERT INTO {quoted(name)} ({quoted(name)}, rank) VALUES ('hashsize', ?)"  # noqa: S608  same
+            setting = f"INSERT INTO {quoted(name)} ({quoted(name)}, rank) VALUES ('hashsize', ?)"  # noqa: S608 - names are quoted
             self._connection.execute(setting, (_BUFFER_BYTES,))
-            self._connection.execute(f"INSERT INTO {quoted(name)} ({quoted(name)}) VALUES ('rebuild')")  # noqa: S608  same
+            self._connection.execute(f"INSERT INTO {quoted(name)} ({quoted(name)}) VALUES ('rebuild')")  # noqa: S608 - names are quoted
             self._connection.execute(setting, (_USUAL_BUFFER_BYTES,))
 
 
