@@ -482,3 +482,20 @@ async def test_runs_of_a_further_attempt_are_not_those_of_the_one_that_failed(
         await stage.fire()
         await _until(stage, "writer", "failed")
     assert len(Started.ids) == len(set(Started.ids)) == 3
+
+
+async def test_an_open_circuit_keeps_async_ones_from_the_engine(opened: Ledgers, tmp_path: Path) -> None:
+    calls: list[AutomationContext] = []
+
+    def fails(ctx: AutomationContext) -> None:
+        calls.append(ctx)
+        raise ValueError("not today")
+
+    async with staged(opened, tmp_path, engine=True) as stage:
+        await stage.code("writer", fails, blocking=False)
+        for _ in range(QUICK.circuit_errors):
+            await stage.fire()
+            await _until(stage, "writer", "failed")
+        await stage.fire()
+        assert [row.status for row in await stage.rows("writer")] == ["failed"] * 3 + ["skipped"]
+    assert len(calls) == QUICK.circuit_errors
