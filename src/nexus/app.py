@@ -91,6 +91,7 @@ class App:
             enqueue_embedding=self._embed,
             cosines=self._cosines,
             phone_region=config.memory.phone_region,
+            keeps_codes=config.memory.keep_codes,
         )
         self._upkeep = Upkeep(self.ledgers, self.engine)
         self.queue = SessionQueue(self.engine, self._opened)

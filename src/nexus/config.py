@@ -74,6 +74,16 @@ class MemoryConfig:
     phone_region: str = _setting(
         "", "The country of phone numbers that are written without one, such as `CH`. Empty: none is assumed."
     )
+    writer: Literal["structured", "code"] = _setting(
+        "structured",
+        "How the memory writer works: `structured` asks its model once per turn for a JSON answer, which any "
+        "model can give; `code` lets it look things up and write with scripts, for strong models.",
+    )
+    keep_codes: bool = _setting(
+        True,
+        "Whether door codes and account numbers (IBAN) that people mention are kept. Passwords, keys, tokens "
+        "and card numbers never are.",
+    )
     consolidation: bool = _setting(
         True, "Whether facts are made into observations by themselves, where a model is set."
     )
@@ -106,9 +116,7 @@ class ModelsConfig:
     manager: tuple[str, ...] = _setting((), "Talks with you and hands out work.")
     worker: tuple[str, ...] = _setting((), "Does the work that is handed out. Empty: the manager's.")
     fast: tuple[str, ...] = _setting((), "Small decisions that must not take long. Empty: the worker's.")
-    writer: tuple[str, ...] = _setting(
-        (), "Writes the memory after each turn, in a fork of the conversation. Empty: nobody does."
-    )
+    writer: tuple[str, ...] = _setting((), "Writes the memory after each turn. Empty: nobody does.")
     consolidation: tuple[str, ...] = _setting((), "Makes observations of facts. Empty: the writer's.")
     reflection: tuple[str, ...] = _setting((), "Answers `nexus reflect`. Empty: the worker's.")
 

@@ -149,7 +149,9 @@ async def _run(
 
     async with Ledgers(home, config.ledgers) as ledgers:
         provenance = Provenance(actor="command-line", kind="owner")
-        memory = Memory(ledgers, phone_region=config.memory.phone_region)
+        memory = Memory(
+            ledgers, phone_region=config.memory.phone_region, keeps_codes=config.memory.keep_codes
+        )
         return await asked(Commands(memory, lambda: _recall(ledgers, config), provenance))
 
 

@@ -35,3 +35,25 @@ def _is_card(number: str) -> bool:
     """Whether the last digit checks the others, as it does on every card (ISO/IEC 7812)."""
     digits = [int(each) for each in number if each.isdigit()][::-1]
     return sum(digits[::2] + [sum(divmod(2 * each, 10)) for each in digits[1::2]]) % 10 == 0
+
+
+# Two letters, two check digits, and up to thirty letters and digits, often in groups of four.
+_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{2,4}){3,8}\b")
+_CODE = re.compile(
+    r"(?i)\b(?:(?:door|gate|entry|alarm|lock|safe|access|key ?box|garage|building)[ -]?"
+    r"(?:code|combination|number)"
+    r"|(?:t[uü]r|eingangs|alarm|schloss|safe|tresor|garagen|zugangs)-?code|c[oó]digo (?:de la|del|da|do|de)"
+    r"|code (?:d'entr[ée]e|de la porte|d'acc[èe]s|du portail)|combination (?:of|to|for))\b[^.\n]{0,40}?\d{3,}"
+)
+
+
+def is_code(text: str) -> bool:
+    """Whether a text holds a door code, the combination of a safe or an account number (IBAN)."""
+    return _CODE.search(text) is not None or any(map(_is_iban, _IBAN.findall(text)))
+
+
+def _is_iban(number: str) -> bool:
+    """Whether the check digits fit (ISO 7064, modulo 97)."""
+    plain = number.replace(" ", "")
+    digits = "".join(str(int(each, 36)) for each in plain[4:] + plain[:4])
+    return 15 <= len(plain) <= 34 and int(digits) % 97 == 1

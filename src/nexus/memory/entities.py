@@ -1,7 +1,7 @@
 """Entities: made and described, with their aliases."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import apsw
 
@@ -110,13 +110,17 @@ class AddEntity(Step):
 
 @dataclass(kw_only=True, slots=True)
 class DescribeEntity(Step):
-    """Change an entity's type or summary. What was learned about it is not touched."""
+    """Change an entity's name, type or summary. What was learned about it is not touched.
+
+    Its former name stays an alias.
+    """
 
     writes_identity: ClassVar[bool] = True
 
     entity: str
     type: str | None
     summary: str | None
+    name: str | None = None
     entity_id: str = ""
 
     @property
@@ -129,10 +133,24 @@ class DescribeEntity(Step):
             "id": self.entity_id,
             "type": storable_or_none(self.type),
             "summary": storable_or_none(self.summary),
+            "name": storable_or_none(self.name),
+            "normalized": None if self.name is None else normalised(self.name),
             "now": scope.now,
         }
+        if self.name is not None:
+            self._rename(connection, self.name, scope)
         type_, name = rows(connection, sql.queries("identity")["redescribe_entity"], values)[0]
         _ensure_person(connection, self.entity_id, type_, name, scope.now)
+
+    def _rename(self, connection: apsw.Connection, name: str, scope: Scope) -> None:
+        queries = sql.queries("identity")
+        former = cast("str", connection.execute(queries["name_of"], (self.entity_id,)).get)
+        for each in dict.fromkeys((former, name)):
+            alias = Alias(text=each, type=NAME)
+            aliases.add(
+                connection, self.entity_id, alias, None, scope.provenance.event_id, scope.phone_region
+            )
+        connection.execute(queries["rename_person"], (storable(name), self.entity_id))
 
     def answer(self) -> dict[str, Any]:
         return {"id": self.entity_id}
@@ -159,12 +177,17 @@ def parse(arguments: Arguments) -> AddEntity:
 
 
 def parse_describe(arguments: Arguments) -> DescribeEntity:
-    """`describe`: entity, and type or summary."""
+    """`describe`: entity, and name, type or summary."""
     step = DescribeEntity(
-        entity=arguments.required("entity"), type=arguments.text("type"), summary=arguments.text("summary")
+        entity=arguments.required("entity"),
+        type=arguments.text("type"),
+        summary=arguments.text("summary"),
+        name=arguments.text("name"),
     )
-    if step.type is None and step.summary is None:
-        raise arguments.error("`describe` needs `type` or `summary`")
+    if step.type is None and step.summary is None and step.name is None:
+        raise arguments.error("`describe` needs `name`, `type` or `summary`")
+    if step.name is not None and not normalised(step.name):
+        raise arguments.error(f"{step.name!r} names nothing")
     return step
 
 

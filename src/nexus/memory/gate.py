@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from nexus.errors import UsageError
-from nexus.memory.confidential import is_confidential
+from nexus.memory.confidential import is_code, is_confidential
 from nexus.memory.provenance import ActorKind, Provenance
 
 TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -18,7 +18,7 @@ TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "relationship": ("fact", "extracted_fact"),
     "person-fact": ("value",),
     "entity": ("name", "summary"),
-    "describe": ("summary",),
+    "describe": ("summary", "name"),
     "episode": ("summary", "title"),
 }
 """What each operation says in words. By the first one it is told who said it."""
@@ -80,6 +80,8 @@ class Gate:
 
     provenance: Provenance
     rules: Rules | None = None
+    keeps_codes: bool = True
+    """Whether door codes and account numbers may be kept. Passwords, keys and card numbers never are."""
 
     async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as they are to be written; a `UsageError` says why they may not be."""
@@ -111,7 +113,13 @@ class Gate:
                 if operation in ADDRESSES
                 else "Leave it: likely duplicates are shown to the owner as merge candidates.",
             )
-        if any(map(is_confidential, _texts(operation, given))):
+        texts = list(_texts(operation, given))
+        if not self.keeps_codes and any(map(is_code, texts)):
+            raise UsageError(
+                "This holds a code or an account number, which are not to be kept",
+                hint="Leave it out. The owner can allow them: `keep_codes` below [memory] in config.toml.",
+            )
+        if any(map(is_confidential, texts)):
             raise UsageError("This holds a secret, and secrets are not remembered", hint="Leave it out.")
 
     def _capped(self, operation: str, given: dict[str, Any]) -> dict[str, Any]:

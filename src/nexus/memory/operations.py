@@ -15,8 +15,10 @@ from nexus.memory import aliases, contacts, entities, episodes, facts, merging, 
 from nexus.memory.arguments import Arguments
 from nexus.memory.entities import AddEntity
 from nexus.memory.gate import Gate, Rules
+from nexus.memory.labels import scoped
 from nexus.memory.provenance import Provenance
-from nexus.memory.writing import Cosines, EnqueueEmbedding, Scope, Step, placed, write
+from nexus.memory.references import OWN_ID
+from nexus.memory.writing import Cosines, EnqueueEmbedding, PlacedError, Scope, Step, placed, write
 
 BATCH_EXAMPLE: Final = json.dumps(
     {
@@ -49,7 +51,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         ),
         Operation(
             name="describe",
-            about="Change what an entity is said to be: its type, its summary.",
+            about="Change what an entity is said to be: its name, its type, its summary.",
             example=entities.DESCRIBE_EXAMPLE,
             parse=entities.parse_describe,
         ),
@@ -130,12 +132,14 @@ class Memory:
         enqueue_embedding: EnqueueEmbedding | None = None,
         cosines: Cosines | None = None,
         phone_region: str = "",
+        keeps_codes: bool = True,
         now: clock.Clock = clock.now,
     ) -> None:
         self.ledgers = ledgers
         self._enqueue_embedding = enqueue_embedding
         self._cosines = cosines
         self._phone_region = phone_region
+        self._keeps_codes = keeps_codes
         self._now = now
 
     async def run(
@@ -148,9 +152,12 @@ class Memory:
     ) -> dict[str, Any]:
         """Carry out one operation, or a `batch` of them; when this returns, it is durable.
 
-        Every write passes the gate, as its provenance and the rules of its run allow.
+        Every write passes the gate, as its provenance and the rules of its run allow. A batch is written in
+        whole or not at all; that of a run with rules of its own without what they refuse, which is told.
         """
-        gate = Gate(provenance=provenance, rules=rules)
+        gate = Gate(provenance=provenance, rules=rules, keeps_codes=self._keeps_codes)
+        if operation == BATCH and rules is not None:
+            return await self._run_in_part(gate, rules, arguments)
         admitted = await _admitted(gate, operation, arguments)
         steps = [_parsed(*each, number, len(admitted)) for number, each in enumerate(admitted, start=1)]
         scope = await self._write(steps, provenance)
@@ -160,6 +167,61 @@ class Memory:
         if operation == BATCH:
             return {"ok": True, "count": len(steps), "results": [step.answer() for step in steps], **noted}
         return {"ok": True, **steps[0].answer(), **noted}
+
+    async def _run_in_part(self, gate: Gate, rules: Rules, arguments: object) -> dict[str, Any]:
+        """Write what of a batch may be written. Each operation that may not says why in its place."""
+        listed = _batch(arguments)
+        asked = await scoped(self.ledgers, listed, self._phone_region)
+        results: list[dict[str, Any]] = [{} for _ in asked]
+        steps: dict[int, Step] = {}
+        given: dict[int, dict[str, Any]] = {}
+        # What makes entities comes first: the rules tell by it who is meant.
+        for place in sorted(range(len(asked)), key=lambda place: asked[place][0] != "entity"):
+            name, arguments_ = asked[place]
+            try:
+                given[place] = await gate.admitted(name, arguments_)
+                steps[place] = _parsed_as(name, given[place], arguments_.get("id"))
+            except UsageError as error:
+                if place in given:
+                    rules.refused(name, error.message)
+                results[place] = _refusal(error)
+
+        def refuse(place: int, error: UsageError) -> None:
+            rules.refused(asked[place][0], error.message)
+            results[place] = _refusal(error)
+
+        scope = await self._write_in_part(steps, gate.provenance, refuse)
+        for place, step in steps.items():
+            gate.written(asked[place][0], given[place])
+            results[place] = step.answer()
+        refused = [each for each in results[: len(listed)] if "error" in each]
+        if not steps:
+            first = next(number for number, each in enumerate(results) if "error" in each)
+            error = UsageError(results[first]["error"], hint=results[first]["hint"])
+            raise placed(error, first + 1, len(results))
+        noted: dict[str, Any] = {"placeholders": scope.placeholders} if scope.placeholders else {}
+        if refused:
+            noted["refused"] = len(refused)
+        return {"ok": True, "count": len(steps), "results": results[: len(listed)], **noted}
+
+    async def _write_in_part(
+        self, steps: dict[int, Step], provenance: Provenance, refuse: Callable[[int, UsageError], object]
+    ) -> Scope:
+        """Write the steps; one that does not fit what is known is left out, and the rest tried again."""
+        while steps:
+            places = list(steps)
+            try:
+                return await self._write([steps[place] for place in places], provenance)
+            except PlacedError as error:
+                place = places[error.number - 1]
+                refuse(place, error.error)
+                del steps[place]
+            except UsageError as error:
+                # Of one alone, or of something that must be there before all of them.
+                for place in places:
+                    refuse(place, error)
+                    del steps[place]
+        return Scope(provenance=provenance, now=clock.timestamp(self._now()))
 
     async def check(self, operation: str, arguments: object, provenance: Provenance) -> None:
         """Raise a `UsageError` if something may not be written, without writing it."""
@@ -209,6 +271,20 @@ def parse(operation: str, arguments: object) -> Step:
     step = known.parse(given)
     given.finish()
     return step
+
+
+def _parsed_as(operation: str, given: dict[str, Any], id_: object) -> Step:
+    """An operation; an entity that a batch makes has the id that stands for its label there."""
+    if operation != "entity" or not isinstance(id_, str) or OWN_ID.fullmatch(id_):
+        return parse(operation, given)
+    step = parse(operation, {name: value for name, value in given.items() if name != "id"})
+    if isinstance(step, AddEntity):
+        step.id = id_
+    return step
+
+
+def _refusal(error: UsageError) -> dict[str, Any]:
+    return {"error": error.message, "hint": error.hint}
 
 
 async def _admitted(gate: Gate, operation: str, arguments: object) -> list[tuple[str, dict[str, Any]]]:

@@ -104,11 +104,18 @@ def _each(
             raise placed(error, number, len(steps)) from error
 
 
+class PlacedError(UsageError):
+    """An operation of a batch that cannot be written."""
+
+    def __init__(self, error: UsageError, number: int, count: int) -> None:
+        super().__init__(f"Operation {number} of {count}: {error.message}", hint=error.hint)
+        self.error = error
+        self.number = number
+
+
 def placed(error: UsageError, number: int, count: int) -> UsageError:
     """The error, with which operation of a batch it is about."""
-    if count == 1:
-        return error
-    return UsageError(f"Operation {number} of {count}: {error.message}", hint=error.hint)
+    return error if count == 1 else PlacedError(error, number, count)
 
 
 async def _check_needs(ledgers: Ledgers, steps: Sequence[Step], episode_id: str | None) -> None:

@@ -167,9 +167,16 @@ ORDER BY id
 SELECT status FROM merge_candidates WHERE id = ?
 
 -- name: redescribe_entity
-UPDATE entities SET type = coalesce(:type, type), summary = coalesce(:summary, summary), updated_at = :now
+UPDATE entities SET type = coalesce(:type, type), summary = coalesce(:summary, summary), updated_at = :now,
+  canonical_name = coalesce(:name, canonical_name), normalized_name = coalesce(:normalized, normalized_name)
 WHERE id = :id
 RETURNING type, canonical_name
+
+-- name: name_of
+SELECT canonical_name FROM entities WHERE id = ?
+
+-- name: rename_person
+UPDATE persons SET display_name = ? WHERE entity_id = ?
 
 -- name: people_among
 WITH RECURSIVE up (id, next) AS (

@@ -1,6 +1,7 @@
 """The memory ledger: what was learned, appended and never overwritten."""
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +16,7 @@ from nexus.ledgers.text import storable
 
 # Facts that were written with plain SQL, or before there were seals, are sealed along with new ones.
 _OLDER_TO_SEAL: Final = 100
+_FACT_ID = re.compile(r"\bfact_[0-9A-Za-z]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +73,16 @@ def append_facts(
 def is_learned(connection: apsw.Connection, *, event_id: str, fact: str) -> bool:
     """Whether a statement was recorded from an event already, in the same words."""
     return connection.execute(sql.queries("memory")["is_learned"], (event_id, storable(fact))).get is not None
+
+
+def told_in(connection: apsw.Connection, *, line: str) -> str | None:
+    """The fact that a line of memories tells: the one whose id it names, or whose words it holds."""
+    for id_ in _FACT_ID.findall(line):
+        if connection.execute(sql.queries("memory")["has_fact"], (id_,)).get:
+            return cast("str", id_)
+    return cast(
+        "str | None", connection.execute(sql.queries("memory")["told_in"], {"line": storable(line)}).get
+    )
 
 
 def learned_by(connection: apsw.Connection, *, request_id: str, event_ids: Iterable[str]) -> int:

@@ -15,6 +15,11 @@ SELECT 1 FROM episodes WHERE id = ?
 -- name: is_learned
 SELECT 1 FROM facts WHERE source_event_id = ? AND fact = ? LIMIT 1
 
+-- name: told_in
+-- Of the latest hundreds of facts the one whose words a line holds.
+SELECT id FROM (SELECT id, fact, seq FROM facts ORDER BY seq DESC LIMIT 500)
+WHERE instr(:line, fact) > 0 ORDER BY length(fact) DESC, seq DESC LIMIT 1
+
 -- name: learned_by
 SELECT count(*) FROM facts WHERE source_event_id IN (SELECT value FROM json_each(:events)) AND source_request_id = :request
 

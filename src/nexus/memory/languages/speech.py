@@ -1,0 +1,239 @@
+"""What people do with their words: state, ask, suppose, joke, quote, agree or deny. By rules alone.
+
+The cues are in `speech.toml`. A language without a section is taken to assert what it says.
+"""
+
+# ruff: noqa: RUF001 - the signs of other scripts are meant
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any, Final
+
+from nexus.memory.languages.detection import DEFAULT, mixture
+
+_SENTENCE: Final = re.compile(
+    r"[^.!?…。！？\n]*(?:[.!?…。！？]+(?!\s|$|[\"”»」'\u2019])[^.!?…。！？\n]*)*[.!?…。！？]*[\"”»」]*"
+)
+# "am 17. Dezember", "Dr. Weber": the dot ends no sentence.
+_NO_END: Final = re.compile(r"(?:\b\d{1,2}|\b(?:[A-Z]|Dr|Mr|Mrs|Ms|St|Prof|Sra?|Hr|Fr|No|Nr))\.\s*$")
+_CLAUSE: Final = re.compile(r"[,;](?!\d)\s*|[、，]\s*|\s+[-–—]\s+|[–—]|:\s+")
+_QUOTED: Final = re.compile(r"“[^”]*”|\"[^\"]*\"|«[^»]*»|„[^“”]*[“”]|「[^」]*」|『[^』]*』")
+# "Erik likes sushi, right?" asks about all of it.
+_TAG: Final = re.compile(
+    r"(?:right|correct|yes|no|yeah|ok|(?:is|does|did|do|was|has|are|will|can)n't (?:it|he|she|they|you|we)"
+    r"|oder|nicht wahr|stimmt's|verdad|no es así|n'est-ce pas|non|né|não é|certo|vero)\s*[?？]+"
+)
+_OTHERS: Final = re.compile(
+    r"(?:and |und |y |et |e )?"
+    r"(?:he|she|they|er|sie|él|ella|ellos|ellas|il|elle|ils|elles|ele|ela|eles|elas|lui|lei)\b"
+)
+_NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+_NO_JOKE: Final = re.compile(
+    r"\b(?:no|not (?:a )?|kein|sin|sans|nessuno?|sem) ?"
+    r"(?:joke|kidding|joking|scherz|spaß|broma|blague|brincadeira)"
+)
+_LONGEST: Final = 20_000
+# An answer of so few words leaves to the question what it is about.
+_SHORT_WORDS: Final = 4
+_SHORT_CHARACTERS: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clause:
+    """A part of a sentence that says one thing, and how it is said."""
+
+    text: str
+    asks: bool = False
+    supposes: bool = False
+    jokes: bool = False
+    quotes: bool = False
+    negates: bool = False
+
+    @property
+    def asserts(self) -> bool:
+        return not (self.asks or self.supposes or self.jokes)
+
+
+def known() -> tuple[str, ...]:
+    """The languages that have cues."""
+    return tuple(_table())
+
+
+def languages(*texts: str) -> tuple[str, ...]:
+    """The languages with cues that texts may be in, the likeliest first. English is always among them."""
+    found = dict.fromkeys(code for text in texts if text for code in mixture(text))
+    return tuple(dict.fromkeys(code for code in (*found, DEFAULT) if code in _table()))
+
+
+@lru_cache(maxsize=1024)
+def clauses(text: str) -> tuple[Clause, ...]:
+    """The clauses of a message, in order."""
+    text = text[:_LONGEST]
+    spoken = languages(text)
+    jokes = says("joke", _NO_JOKE.sub(" ", folded(text)), spoken)
+    return tuple(clause for sentence in sentences(text) for clause in _clauses(sentence, spoken, jokes=jokes))
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, each with the sign that ends it."""
+    found: list[str] = []
+    for match in _SENTENCE.finditer(text):
+        piece = match[0].strip()
+        if not piece:
+            continue
+        if found and _NO_END.search(found[-1]) and "\n" not in text[match.start() - 1 : match.start()]:
+            found[-1] = f"{found[-1]} {piece}"
+        else:
+            found.append(piece)
+    return found
+
+
+def answers_yes(text: str) -> bool:
+    """Whether a message begins by agreeing, in any of the languages."""
+    return _begins("yes", text)
+
+
+def answers_no(text: str) -> bool:
+    """Whether a message begins by denying, in any of the languages."""
+    return _begins("no", text)
+
+
+def is_short(text: str) -> bool:
+    """Whether a message is too short to say by itself what it is about."""
+    words = _WORD.findall(text)
+    return len(words) <= _SHORT_WORDS and (len(words) > 1 or len(text.strip()) <= 3 * _SHORT_CHARACTERS)
+
+
+def negates(text: str, spoken: Iterable[str] | None = None) -> bool:
+    """Whether a statement denies something."""
+    spoken = languages(text) if spoken is None else tuple(spoken)
+    plain = folded(text)
+    for code in spoken:
+        plain = _pattern(code, "harmless").sub(" ", plain)
+    return says("negation", plain, spoken)
+
+
+def says(cue: str, text: str, spoken: Iterable[str]) -> bool:
+    """Whether a text holds a cue of one of these languages."""
+    plain = folded(text)
+    return any(_pattern(code, cue).search(plain) is not None for code in spoken)
+
+
+def found(cue: str, text: str, spoken: Iterable[str]) -> frozenset[str]:
+    """The cues of these languages that a text holds."""
+    plain = folded(text)
+    return frozenset(match[0] for code in spoken for match in _pattern(code, cue).finditer(plain))
+
+
+def is_first_person(name: str) -> bool:
+    """Whether a writer means whoever speaks: "I", "the owner", "moi"."""
+    plain = folded(name).strip(" .,'\"")
+    return any(re.fullmatch(_table()[code]["me"], plain) for code in _table())
+
+
+def speaks_of_others(text: str, spoken: Iterable[str]) -> bool:
+    """Whether a clause begins with "she" or "they", and its speaker has no part in it."""
+    plain = folded(text)
+    return _OTHERS.match(plain) is not None and not speaks_of_self(text, spoken)
+
+
+def opens_with_self(text: str, spoken: Iterable[str]) -> bool:
+    """Whether a statement begins with a word for whoever speaks: "I", "The owner's", "Le propriétaire"."""
+    plain = folded(text)
+    articles = "the |der |die |le |la |el |o |a |il "
+    return any(re.match(rf"(?:{articles})?(?:{_table()[code]['me']})(?!\w)", plain) for code in spoken)
+
+
+def speaks_of_self(text: str, spoken: Iterable[str]) -> bool:
+    """Whether a clause holds a word for whoever speaks."""
+    plain = folded(text)
+    return any(re.search(rf"(?<!\w)(?:{_table()[code]['me']})(?!\w)", plain) for code in spoken)
+
+
+@lru_cache(maxsize=4096)
+def numbers(text: str, spoken: tuple[str, ...] = ()) -> frozenset[str]:
+    """The numbers of a text, in digits or in words, without separators: "1,200", "seventeenth", "十七"."""
+    plain = folded(text)
+    joined = re.sub(r"(?<=\d)[.,\u00a0\u202f' ](?=\d{3}(?!\d))", "", plain)
+    found = {_plain(number) for number in _NUMBER.findall(joined)}
+    found |= {part for number in _NUMBER.findall(joined) for part in map(_plain, re.split(r"[.,:]", number))}
+    words = set(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*|[一二三四五六七八九十]+", plain))
+    for code in spoken or languages(text):
+        table = _numerals(code)
+        found |= {str(table[word]) for word in words if word in table}
+        if code == "de":  # inflected: siebzehnte, siebzehnten, siebzehnter
+            found |= {str(table[word[:-1]]) for word in words if word[:-1] in table and word[-1] in "nrsm"}
+    return frozenset(found)
+
+
+@cache
+def _numerals(code: str) -> dict[str, int]:
+    section = _table()[code]
+    found: dict[str, int] = dict(section["more"])
+    for kind in ("cardinals", "ordinals"):
+        found |= {word: place for place, word in enumerate(section[kind].split(), start=1)}
+    # People write "twenty one" as well.
+    return found | {word.replace("-", " "): value for word, value in found.items()}
+
+
+def section(code: str) -> dict[str, Any]:
+    """All that the table knows about a language; it must be one of `known`."""
+    return _table()[code]
+
+
+@lru_cache(maxsize=8192)
+def folded(text: str) -> str:
+    """Lower case, in one form, with plain apostrophes. Accents stay: they tell words apart."""
+    return unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'").replace("\u2018", "'")
+
+
+def _clauses(sentence: str, spoken: tuple[str, ...], *, jokes: bool) -> Iterator[Clause]:
+    is_question = re.search(r"[?？][\"”»」]*$", sentence) is not None
+    quotes = list(_QUOTED.finditer(sentence))
+    pieces = _pieces(_QUOTED.sub(" ", sentence))
+    asked = [says("asks", piece, spoken) and not says("remember", piece, spoken) for piece in pieces]
+    supposes = says("hypothetical", sentence, spoken)
+    asks_all = bool(pieces) and (asked[0] or _TAG.fullmatch(folded(pieces[-1])) is not None)
+    for number, piece in enumerate(pieces):
+        is_last = number == len(pieces) - 1
+        asks = asked[number] or (
+            is_question and (is_last or asks_all) and not says("remember", piece, spoken)
+        )
+        yield Clause(text=piece, asks=asks, supposes=supposes, jokes=jokes, negates=negates(piece, spoken))
+    for quote in quotes:
+        yield Clause(text=quote[0][1:-1], quotes=True, jokes=jokes, negates=negates(quote[0], spoken))
+
+
+def _pieces(sentence: str) -> list[str]:
+    """A sentence cut at its commas; a comma inside a number or a list of names cuts nothing that matters."""
+    return [piece.strip() for piece in _CLAUSE.split(sentence) if piece.strip()]
+
+
+def _begins(cue: str, text: str) -> bool:
+    plain = folded(text).strip()
+    return any(
+        re.match(
+            rf"(?:{_table()[code][cue]})(?![\w'])" if code != "ja" else rf"(?:{_table()[code][cue]})", plain
+        )
+        for code in _table()
+    )
+
+
+def _plain(number: str) -> str:
+    return number.lstrip("0") or "0"
+
+
+@cache
+def _pattern(code: str, cue: str) -> re.Pattern[str]:
+    return re.compile(_table()[code][cue])
+
+
+@cache
+def _table() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(files("nexus.memory.languages").joinpath("speech.toml").read_text("utf-8"))
