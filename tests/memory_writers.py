@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from apps import MODEL, settings
 from nexus.app import App
@@ -19,10 +19,39 @@ TASK = "Write to the memory what"
 SCRIPT = "skills/memory/memory-write.sh"
 
 
-def with_writer(server: ModelServer, wire: str = "anthropic", **agents: Any) -> Config:
+def with_writer(
+    server: ModelServer, wire: str = "anthropic", mode: Literal["structured", "code"] = "code", **agents: Any
+) -> Config:
     """The settings of a home that has a model for the writer."""
     config = settings(server, wire, **agents)
-    return replace(config, models=replace(config.models, writer=(MODEL,)))
+    return replace(
+        config,
+        models=replace(config.models, writer=(MODEL,)),
+        memory=replace(config.memory, writer=mode),
+    )
+
+
+def extracting(home: Home, server: ModelServer, wire: str = "openai", **agents: Any) -> App:
+    """The parts of a home whose memory is written in structured mode."""
+    return App(home, with_writer(server, wire, mode="structured", **agents))
+
+
+def is_extractor(request: ModelRequest) -> bool:
+    """Whether the memory writer asks in structured mode."""
+    return "Answer with the JSON object." in request.last_user
+
+
+def extracted(*facts: tuple[str, str] | tuple[str, str, int], people: Mapping[str, str] | None = None) -> str:
+    """An answer of the writer's model: facts by whom they are about, of the first message or another."""
+    return json.dumps(
+        {
+            "people": [{"name": name, "also_called": also} for name, also in (people or {}).items()],
+            "facts": [
+                {"message": each[2] if len(each) == 3 else 1, "about": each[0], "fact": each[1]}
+                for each in facts
+            ],
+        }
+    )
 
 
 def writing(home: Home, server: ModelServer, wire: str = "anthropic", **agents: Any) -> App:

@@ -27,6 +27,7 @@ LEADS = {
     "fact": "Sarah Chen leads Project X",
     "source_type": "self_disclosed",
 }
+_OWN = "automation_id IN (SELECT id FROM automations WHERE name = 'memory-writer')"
 _LOG = "SELECT target_type, target_id, status FROM processing_log WHERE processor = 'memory-writer'"
 
 
@@ -114,7 +115,7 @@ async def test_what_was_written_before_a_crash_counts_when_the_run_is_repeated(
         await app.memory.run("entity", {"name": "Sarah Chen"})
         await app.memory.run("entity", {"name": "Project X"})
         await say(app, "My colleague Sarah Chen leads Project X with Bob Miller.")
-        ((id_, status),) = await rows(app, "runtime", "SELECT id, status FROM invocations")
+        ((id_, status),) = await rows(app, "runtime", f"SELECT id, status FROM invocations WHERE {_OWN}")
         assert status == "done"
         # As if the process had died between the writer's last word and its marks.
         await app.ledgers.memory.write(lambda c: c.execute("DELETE FROM processing_log") and None)
@@ -135,7 +136,7 @@ async def test_without_a_model_of_its_own_it_is_off_and_says_why(home: Home, ser
     listed = finish(home, environment(None), "automations", "list").stdout
     (line,) = [line for line in listed.splitlines() if line.startswith("memory-writer ")]
     assert "off: no model is set for it" in line
-    with_model = environment(None, NEXUS_MODELS_WRITER="test/large")
+    with_model = environment(None, NEXUS_MODELS_WRITER="test/large", NEXUS_MEMORY_WRITER="code")
     listed = finish(home, with_model, "automations", "list", "--json").stdout
     states = {each["name"]: each["state"] for each in json.loads(listed)}
     assert states["memory-writer"] == "active"
@@ -267,11 +268,11 @@ def test_two_rapid_turns_are_written_one_after_the_other_and_taught_something(
     server.script("One", "Two")
     ended = "SELECT count(*) FROM invocations WHERE status = 'flagged'"
     learned = home.meeseeks / "memory-writer" / "SKILLS.md"
-    with chatting(home, server, NEXUS_MODELS_WRITER="test/large") as chat:
+    with chatting(home, server, NEXUS_MODELS_WRITER="test/large", NEXUS_MEMORY_WRITER="code") as chat:
         chat.write("I met Ada Lovelace and Bob Miller\nand Carl Gauss with Emmy Noether\n")
         chat.flush()
         until(lambda: rows_of(home, "runtime", ended) == [(2,)] and "names" in learned.read_text())
-    times = "SELECT started_at, ended_at FROM invocations ORDER BY id"
+    times = f"SELECT started_at, ended_at FROM invocations WHERE {_OWN} ORDER BY id"
     (_, first_end), (second_start, _) = rows_of(home, "runtime", times)
     assert first_end <= second_start
     first, second = [str(each.json["messages"]) for each in server.requests if is_writer(each)]
@@ -282,7 +283,7 @@ def test_two_rapid_turns_are_written_one_after_the_other_and_taught_something(
 def test_a_writer_that_is_killed_goes_on_where_the_home_is_next_served(
     home: Home, server: ModelServer
 ) -> None:
-    env = environment(server, NEXUS_MODELS_WRITER="test/large")
+    env = environment(server, NEXUS_MODELS_WRITER="test/large", NEXUS_MEMORY_WRITER="code")
     held = server.when(is_writer).script(Turn("Let me see.", faults=[Hold(gate="writing")]))
     server.script("Noted.")
     command = [str(NEXUS), "--home", str(home.root), "chat"]
@@ -293,8 +294,8 @@ def test_a_writer_that_is_killed_goes_on_where_the_home_is_next_served(
     process.stdin.flush()
     kill_when(server, process, lambda: server.gate("writing").waiting)
     held.script(batch(SARAH, LEADS), "Wrote down Sarah Chen.")
-    with chatting(home, server, NEXUS_MODELS_WRITER="test/large"):
-        until(lambda: rows_of(home, "runtime", "SELECT status FROM invocations") == [("done",)])
+    with chatting(home, server, NEXUS_MODELS_WRITER="test/large", NEXUS_MEMORY_WRITER="code"):
+        until(lambda: rows_of(home, "runtime", f"SELECT status FROM invocations WHERE {_OWN}") == [("done",)])
     assert rows_of(home, "memory", "SELECT fact FROM facts") == [("Sarah Chen leads Project X",)]
     runs = "SELECT count(*) FROM executions WHERE session_label LIKE 'meeseeks:memory-writer:%'"
     assert rows_of(home, "runtime", runs) == [(1,)]

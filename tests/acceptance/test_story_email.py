@@ -105,7 +105,7 @@ def test_the_worker_knows_what_the_conversation_taught(home: Home, server: Model
     server.when(lambda r: "Find in the memory" in str(r.json["messages"])).always(reads)
     server.when(lambda r: r.last_user.endswith(TASK)).script("Dear Sarah, …")
     server.script("Noted.", "Noted.", "Noted.")
-    model = {"NEXUS_MODELS_WRITER": "test/large"}
+    model = {"NEXUS_MODELS_WRITER": "test/large", "NEXUS_MEMORY_WRITER": "code"}
     teach(home, server, model)
     done = finish(home, environment(None), "automations", "enable", by)
     assert done.returncode == 0, done.stderr

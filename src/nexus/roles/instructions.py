@@ -13,13 +13,18 @@ _OF_PEERS = (SKILLS, ERRORS)
 _MOST_CHARACTERS = 6_000
 
 
-def role_context(workspace: Workspace, name: str, *, is_owners: bool) -> str:
+def role_context(workspace: Workspace, name: str, *, is_owners: bool, further: str = "") -> str:
     """The text between the shared prompt and the task. Reads files: call it on a thread.
 
     What was learned and noted may quote the owner's conversations: it is told in these alone.
     """
-    further = [*_learned(workspace), *_noted(workspace, name)] if is_owners else []
-    return "\n\n".join([wrapped("role", workspace.role.strip()), *further])
+    role = "\n\n".join(filter(None, (workspace.role.strip(), further)))
+    return "\n\n".join(filter(None, (wrapped("role", role), learned(workspace, name) if is_owners else "")))
+
+
+def learned(workspace: Workspace, name: str) -> str:
+    """What a role has learned of its work, and what its peers left for it. Reads files."""
+    return "\n\n".join([*_learned(workspace), *_noted(workspace, name)])
 
 
 def _learned(workspace: Workspace) -> Iterator[str]:

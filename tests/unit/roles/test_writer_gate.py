@@ -33,8 +33,8 @@ async def message(opened: Ledgers, sender: str, content: str) -> Message:
 async def gate(opened: Ledgers, *said: tuple[str, str], tools: tuple[str, ...] = ()) -> Gate:
     messages = [await message(opened, sender, content) for sender, content in said]
     people = [Heard(text=each.event.content, message=each) for each in messages]
-    evidence = Evidence(heard=[*(Heard(text=each, tool="bash") for each in tools), *people])
-    evidence.hear(each.text for each in evidence.heard)
+    results = [Heard(text=each, tool="bash") for each in tools]
+    evidence = Evidence(heard=[*results, *people], due=[*people[-1:], *results])
     is_owners = bool(messages) and all(each.is_owners for each in messages)
     return Gate(
         ledgers=opened,
@@ -66,9 +66,8 @@ async def test_where_nobody_is_known_to_have_spoken_the_writer_has_the_least_rig
     await Memory(opened).run("entity", SARAH)
     made = await gate(opened)
 
-    admitted = await made.admitted("fact", {"about": "sarah", "fact": "Sarah may do everything"})
-
-    assert (admitted["source_type"], admitted["confidence"]) == ("inferred", 0.6)
+    with pytest.raises(UsageError, match="Nobody said 'Sarah Chen' here"):
+        await made.admitted("fact", {"about": "sarah", "fact": "Sarah may do everything"})
     for operation, given in (("describe", {"summary": "May do all"}), ("alias", {"alias": ["Sally"]})):
         with pytest.raises(UsageError):
             await made.admitted(operation, {"entity": "sarah", **given})
@@ -82,8 +81,6 @@ async def test_where_nobody_is_known_to_have_spoken_the_writer_has_the_least_rig
         ([("@sam", "Sarah is allergic to nuts"), ("@boss", "ok")], (), ("mentioned", 0.6, "@sam")),
         ([("@sam", "hi"), ("@boss", "Sarah is allergic to nuts")], (), ("mentioned", None, "@boss")),
         ([("@boss", "read it")], ("Sarah is allergic to nuts",), ("observed", 0.6, "tool:bash")),
-        ([("@boss", "what do you think?")], (), ("inferred", 0.6, "nexus")),
-        ([("@sam", "hi"), ("@boss", "what do you think?")], (), ("inferred", 0.6, "@sam")),
     ],
 )
 async def test_a_statement_is_laid_to_what_says_it(
@@ -95,6 +92,41 @@ async def test_a_statement_is_laid_to_what_says_it(
 
     told = (admitted["source_type"], admitted.get("confidence"), admitted["metadata"]["speaker"])
     assert told == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "speaker"),
+    [
+        ([("@boss", "Sarah stayed at home")], "nexus"),
+        ([("@sam", "Sarah stayed at home"), ("@boss", "I see")], "@sam"),
+    ],
+)
+async def test_what_the_writer_concludes_is_not_laid_to_the_owner(
+    opened: Ledgers, said: list[tuple[str, str]], speaker: str
+) -> None:
+    await Memory(opened).run("entity", SARAH)
+    made = await gate(opened, *said)
+
+    admitted = await made.admitted("fact", {"about": "sarah", "fact": "Sarah Chen is ill"})
+
+    assert (admitted["source_type"], admitted["confidence"]) == ("inferred", 0.6)
+    assert admitted["metadata"]["speaker"] == speaker
+    made.concludes = False
+    with pytest.raises(UsageError, match="does not say this"):
+        await made.admitted("fact", {"about": "sarah", "fact": "Sarah Chen is ill"})
+
+
+async def test_a_name_that_nobody_said_is_not_written(opened: Ledgers) -> None:
+    made = await gate(opened, ("@boss", "I live in Gothenburg"))
+
+    for operation, given in (
+        ("fact", {"fact": "Sarah Chen leads Project X"}),
+        ("fact", {"about": "Sarah Chen", "fact": "She lives in Gothenburg"}),
+        ("entity", {"id": "sarah", "name": "Sarah Chen"}),
+        ("relationship", {"source": "Owner", "target": "Sweden", "type": "LIVES_IN", "fact": "Lives there"}),
+    ):
+        with pytest.raises(UsageError, match="Nobody said"):
+            await made.admitted(operation, given)
 
 
 @pytest.mark.parametrize(

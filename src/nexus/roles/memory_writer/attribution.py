@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from nexus.memory.gate import HEARSAY
 
 if TYPE_CHECKING:
-    from nexus.roles.memory_writer.evidence import Heard
+    from nexus.roles.memory_writer.evidence import Finding
     from nexus.roles.memory_writer.turns import Message
 
 # What a writer may say of its sources itself: these claim less than what the ledgers tell.
@@ -36,8 +36,9 @@ class Source:
         )
 
 
-def source(heard: "Heard | None", asked: "Message | None", messages: Sequence["Message"]) -> Source:
+def source(finding: "Finding", asked: "Message | None", messages: Sequence["Message"]) -> Source:
     """The source of a statement by what says it. What nothing says is not laid to the owner."""
+    heard = finding.heard if finding.basis == "said" else None
     if heard is not None and heard.message is not None:
         return Source(message=heard.message, is_said=True)
     others = [message for message in messages if not message.is_owners]

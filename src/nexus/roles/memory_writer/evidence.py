@@ -1,29 +1,47 @@
-"""What was said in a turn, and what was only remembered in it.
+"""What speaks for a statement: the message that is cited for it, and what that message answers or refers to.
 
-A memory that was injected and is written down again would count as one more observation of itself. So a
-statement that a memory explains better than what was said is not written. What is written goes by whoever
-said it: the message or the tool's result that holds most of its words.
+Every name, number and date of a statement must stand in the message, or resolve from it: by when it was said,
+by the question that it answers, or by what was talked about. Questions, suppositions and jokes say nothing.
+What differs from a memory in a value is news; what repeats one that nobody said again is an echo.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal
 
-from nexus.memory.languages import DEFAULT, mixture
+from nexus import clock
+from nexus.memory.languages import DEFAULT, detect, mixture, speech
+from nexus.memory.languages.speech import Clause
 from nexus.memory.recall.words import function_words, tokens
+from nexus.roles.memory_writer import anchors
+from nexus.roles.memory_writer.anchors import Held
 
 if TYPE_CHECKING:
     from nexus.roles.memory_writer.turns import Message
 
 # How much of a statement's own words one memory must hold to explain it.
-_EXPLAINED = 0.6
+_EXPLAINED: Final = 0.6
 # The same for all memories together, where next to nothing of the statement was said.
-_PIECED_TOGETHER = 0.75
-_HARDLY_SAID = 0.25
-# How much of a statement a message must hold to count as saying it.
-_SAID = 0.4
-_TAGS = re.compile(r"</?\w+[^>]*>")
+_PIECED_TOGETHER: Final = 0.75
+_HARDLY_SAID: Final = 0.25
+# A message must share so much of a statement's words to be taken for its source where none is cited.
+_SAID: Final = 0.4
+# Names from so many messages before may be meant by a pronoun.
+_RECENT: Final = 6
+_WORDS: Final = re.compile(r"[^\W\d_]+")
+_TAGS: Final = re.compile(r"</?\w+[^>]*>")
+# So many words tell which language they are in.
+_TELLS_LANGUAGE: Final = 5
+# Letters that the forms of a word share, in languages whose stemmer is not asked.
+_SHARED_LETTERS: Final = 5
+
+UNNAMED: Final = "Owner"
+"""What the memory calls the owner before anybody says their name."""
+
+Basis = Literal["said", "concluded"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,28 +51,73 @@ class Heard:
     text: str
     message: "Message | None" = None
     tool: str | None = None
-    words: frozenset[str] = field(init=False)
+    answers: str = ""
+    """What the agent had said just before."""
+    name: str = ""
+    """What whoever says it is called in the memory."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "words", words(self.text))
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether nobody has said yet what the owner is called."""
+        return self.name in {"", UNNAMED}
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return words(self.text)
+
+    @cached_property
+    def stated(self) -> str:
+        """What it asserts; all of it for what a tool gave."""
+        if self.tool is not None:
+            return self.text
+        return " . ".join(clause.text for clause in speech.clauses(self.text) if clause.asserts)
+
+    @cached_property
+    def said_on(self) -> date:
+        moment = clock.parse(self.message.event.occurred_at) if self.message else clock.now()
+        return moment.date()
 
     def holds(self, own: frozenset[str], whole: frozenset[str]) -> float:
         """How much of a statement stands in it: of what it says, and of whom as well."""
-        return min(_share(own, self.words), _share(whole, self.words))
+        return min(share(own, self.words), share(whole, self.words))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What was found for a statement."""
+
+    heard: Heard | None = None
+    basis: Basis = "said"
+    refusal: str = ""
+    """Why it may not be written; empty where it may."""
+    replaces: str = ""
+    """The memory that it differs from in a value."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Referred:
+    """Somebody or something that a statement is about, or ties to another."""
+
+    names: tuple[str, ...]
+    """All that it is called: one of them must have been said."""
+    id: str | None = None
+    known: bool = False
+    """Whether the memory knew it before."""
+    granted: bool = False
+    """Whether it is meant without being named: who speaks, or "my sister" where it is known who that is."""
 
 
 @dataclass(kw_only=True)
 class Evidence:
-    """The texts of one writer's run, as sets of words."""
+    """The texts of one writer's run."""
 
     heard: list[Heard] = field(default_factory=list[Heard])
     """Everything that the conversation shows but memories, the oldest first."""
-    said: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+    due: list[Heard] = field(default_factory=list[Heard])
+    """What of it the run is to write from."""
+    found: list[str] = field(default_factory=list[str])
+    """What an agent that was given a task said in the end: nobody's word, but it may be concluded from."""
     remembered: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-
-    def hear(self, texts: Iterable[str]) -> None:
-        """Take note of what people said, or a tool found out."""
-        self.said += [words(text) for text in texts]
 
     def remember(self, texts: Iterable[str]) -> None:
         """Take note of what came from the memory: each line is one."""
@@ -63,19 +126,22 @@ class Evidence:
                 if line.strip():
                     self.remembered[line.strip()] = words(line)
 
-    def memory_behind(self, statement: str, names: Iterable[str] = ()) -> str | None:
-        """The memory that a statement repeats without anybody having said it; None where it is news."""
-        own = words(statement) - words(" ".join(names)) or words(statement)
-        # A copy: this runs on a thread, and what is looked up meanwhile is remembered as well.
-        remembered = dict(self.remembered)
-        if not own or not remembered:
-            return None
-        said = max((_share(own, heard) for heard in self.said), default=0.0)
-        line, held = max(remembered.items(), key=lambda memory: _share(own, memory[1]))
-        if _share(own, held) >= _EXPLAINED and _share(own, held) > said:
-            return line
-        together = frozenset[str]().union(*remembered.values())
-        return line if said < _HARDLY_SAID and _share(own, together) >= _PIECED_TOGETHER else None
+    def find(self, statement: str, referred: Sequence[Referred] = (), cited: Heard | None = None) -> Finding:
+        """What says a statement: what is cited for it, or whatever says it best where nothing is."""
+        if cited is not None:
+            return self._judged(statement, referred, cited)
+        names = [name for each in referred for name in each.names]
+        best = self.supporter(statement, names)
+        tried = [*([best] if best else []), *(each for each in reversed(self.due) if each is not best)]
+        found = [self._judged(statement, referred, each) for each in tried]
+        for wanted in ("said", "concluded"):
+            for finding in found:
+                if not finding.refusal and finding.basis == wanted:
+                    return finding
+        missing = self.unsaid(statement, referred)
+        if found and (missing or not self.found):
+            return found[0]
+        return Finding(basis="concluded", refusal=f"Nobody said {missing!r} here" if missing else "")
 
     def supporter(self, statement: str, names: Iterable[str], asked: str | None = None) -> Heard | None:
         """What says a statement best; None where nothing does.
@@ -95,11 +161,264 @@ class Evidence:
         best = max(enumerate(self.heard), key=rank, default=None)
         return best[1] if best and best[1].holds(own, whole) >= _SAID else None
 
+    def memory_behind(self, statement: str, names: Iterable[str] = (), stated: str = "") -> str | None:
+        """The memory that a statement repeats without anybody having said it; None where it is news."""
+        own = words(statement) - words(" ".join(names)) or words(statement)
+        # A copy: this runs on a thread, and what is looked up meanwhile is remembered as well.
+        remembered = dict(self.remembered)
+        if not own or not remembered:
+            return None
+        said = max(
+            (share(own, heard) for heard in (*(each.words for each in self.due), words(stated))), default=0.0
+        )
+        line, held = max(remembered.items(), key=lambda memory: share(own, memory[1]))
+        if share(own, held) >= _EXPLAINED and share(own, held) > said:
+            return line
+        together = frozenset[str]().union(*remembered.values())
+        return line if said < _HARDLY_SAID and share(own, together) >= _PIECED_TOGETHER else None
+
+    def unsaid(self, text: str, referred: Sequence[Referred] = ()) -> str:
+        """The first name or number of a text that stands nowhere in the conversation; empty: all do."""
+        given = anchors.held(
+            [each.text for each in self.heard]
+            + [each.answers for each in self.heard]
+            + [*self.found, *self.remembered],
+            [each.said_on for each in self.heard if each.message],
+        )
+        missing = _unnamed(referred, given)
+        if missing:
+            return missing
+        given = given.with_words(name for each in referred for name in each.names)
+        return next(iter(given.missing(anchors.of(text))), "")
+
+    def _judged(self, statement: str, referred: Sequence[Referred], cited: Heard) -> Finding:
+        case = _Case(statement, referred, cited, self._before(cited), [*self.remembered])
+        if refusal := case.refusal():
+            return Finding(heard=cited, refusal=refusal)
+        differs = next((line for line in self._near(statement, case.names) if case.differs_from(line)), "")
+        is_said = differs or case.is_agreement or case.says_value
+        if not is_said and self.memory_behind(statement, case.names, cited.stated):
+            return Finding(heard=cited, refusal="This is a memory, and nobody said it in these turns")
+        basis: Basis = "said" if case.contributes else "concluded"
+        return Finding(heard=cited, basis=basis, replaces=differs)
+
+    def _before(self, cited: Heard) -> list[Heard]:
+        people = [each for each in self.heard if each.message is not None]
+        place = next((n for n, each in enumerate(people) if each is cited), len(people))
+        return people[max(0, place - _RECENT) : place]
+
+    def _near(self, statement: str, names: Sequence[str]) -> Iterator[str]:
+        """Memories on the same matter, the nearest first."""
+        own = words(statement) - words(" ".join(names)) or words(statement)
+        if not own:
+            return
+        ranked = sorted(self.remembered.items(), key=lambda memory: -share(own, memory[1]))
+        yield from (line for line, held in ranked[:3] if share(own, held) >= _SAID)
+
+
+class _Case:
+    """One statement beside the message that is cited for it."""
+
+    def __init__(
+        self,
+        statement: str,
+        referred: Sequence[Referred],
+        cited: Heard,
+        before: Sequence[Heard],
+        memories: Sequence[str],
+    ) -> None:
+        self.statement, self.cited, self.referred = statement, cited, referred
+        self.names = [name for each in referred for name in each.names]
+        # Whom a sentence begins with is whom it is about: that alone says nothing.
+        self.subject = [*self.names, *anchors.opening(statement)]
+        self.is_own = any(each.id is not None and each.id == _speaker(cited) for each in referred[:1])
+        self.spoken = speech.languages(statement, cited.text, cited.answers)
+        self.wanted = anchors.of(statement, self.spoken)
+        is_reply = bool(cited.answers) and cited.tool is None
+        self.agrees = is_reply and speech.answers_yes(cited.text)
+        self.denies = is_reply and speech.answers_no(cited.text)
+        self.own = anchors.held([cited.stated], [cited.said_on], self.spoken)
+        refers = is_reply and (
+            self.agrees
+            or self.denies
+            or speech.is_short(cited.text)
+            or speech.says("refers", cited.text, self.spoken)
+            or not anchors.found(cited.text, self.spoken[0])
+            or _alike(words(cited.stated), words(cited.answers))
+        )
+        around = [each.text for each in before] + [*memories] + [cited.answers] * refers
+        self.around = anchors.held(around, [], self.spoken)
+
+    @property
+    def is_agreement(self) -> bool:
+        """Whether it rests on a yes or a no to what the agent had asked or proposed."""
+        asked = [clause.text for clause in speech.clauses(self.cited.answers) if clause.asks]
+        return (self.agrees or self.denies) and _alike(self._words, words(" ".join(asked)))
+
+    @property
+    def says_value(self) -> bool:
+        """Whether the message itself says a number or a date of the statement."""
+        values = replace(self.wanted, names=())
+        return bool(self.own.share_of(values, but=()))
+
+    @cached_property
+    def contributes(self) -> bool:
+        """Whether the message itself says something of it, and not what it is about alone."""
+        if self.is_agreement or self.own.share_of(self.wanted, but=self.subject):
+            return True
+        stated = words(self.cited.stated)
+        if _alike(self._words, stated):
+            return True
+        language = detect(self.statement)
+        is_long = len(_WORDS.findall(self.cited.text)) >= _TELLS_LANGUAGE or not self.cited.text.isascii()
+        return is_long and len(stated) > 1 and detect(self.cited.text, language) != language
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        whole = words(self.statement)
+        return whole - words(" ".join(self.subject)) or whole
+
+    def refusal(self) -> str:
+        """Why the message does not carry the statement; empty where it does."""
+        given = self.own.joined(self.around)
+        # A name at the start of a question was said all the same; what the question says of it was not.
+        named = given.with_words([self.cited.text])
+        unnamed = _unnamed(self.referred, named)
+        if unnamed:
+            return f"Nobody said {unnamed!r} here"
+        given = given.with_words(self.names)
+        everything = given.joined(anchors.held([self.cited.text], [self.cited.said_on], self.spoken))
+        if missing := everything.missing(self.wanted):
+            return f"Nobody said {missing[0]!r} here"
+        if unasserted := self._unasserted():
+            return unasserted
+        if missing := given.missing(self.wanted):
+            return f"The message does not state {missing[0]!r}"
+        if self.cited.tool is not None:
+            return ""
+        if contradicted := self.own.contradicts(self.wanted):
+            return f"The message says something else than {contradicted!r}"
+        is_own_value = bool(self.own.share_of(self.wanted, but=self.subject))
+        if self.denies and self.is_agreement and not is_own_value and not self._is_negative(self.statement):
+            return "The question was denied"
+        return self._mistaken()
+
+    def _unasserted(self) -> str:
+        """What is only asked, supposed, joked or quoted is not said."""
+        is_quoted = self._only(lambda clause: clause.quotes)
+        if self.is_agreement or (self.contributes and not is_quoted):
+            return ""
+        if is_quoted:
+            return "" if self._names_who_is_quoted() else "This is what somebody else is quoted with"
+        if self._only(lambda clause: clause.jokes):
+            return "This was a joke"
+        if self._only(lambda clause: clause.supposes):
+            return "This was only supposed"
+        return "This was asked, not said" if self._only(lambda clause: clause.asks) else ""
+
+    def _names_who_is_quoted(self) -> bool:
+        parts = speech.clauses(self.cited.text)
+        inside = words(" ".join(part.text for part in parts if part.quotes))
+        outside = words(" ".join(part.text for part in parts if not part.quotes))
+        named = words(" ".join((*self.names, self.statement))) - inside
+        return bool(named & outside) and not self.is_own
+
+    def _only(self, kind: Callable[[Clause], bool]) -> bool:
+        """Whether the words of the statement stand in clauses of one kind and in no others."""
+        found = [clause for clause in speech.clauses(self.cited.text) if self._touches(clause.text)]
+        return bool(found) and all(kind(clause) for clause in found)
+
+    def _touches(self, text: str) -> bool:
+        held = anchors.held([text], [self.cited.said_on], self.spoken)
+        return bool(held.share_of(self.wanted, but=self.subject)) or _alike(self._words, words(text))
+
+    def _mistaken(self) -> str:
+        """A denial turned into its opposite."""
+        clauses = [c for c in speech.clauses(self.cited.text) if c.asserts and self._touches(c.text)]
+        if not clauses:
+            return ""
+        best = max(clauses, key=lambda clause: len(self._words & words(clause.text)))
+        if self.is_own and self._is_of_speaker() and self._is_of_others(best.text):
+            return "The message says this of somebody else"
+        if (
+            speech.negates(self.statement, self.spoken)
+            or not best.negates
+            or speech.says("contrast", best.text, self.spoken)
+        ):
+            return ""
+        turned = speech.found("negative", self.statement, self.spoken)
+        return "" if turned - speech.found("negative", best.text, self.spoken) else "The message denies this"
+
+    def _is_of_speaker(self) -> bool:
+        """Whether the statement's sentence begins with who says it: "The owner", "Mara"."""
+        names = {each.split()[0].casefold() for each in self.referred[0].names}
+        opening = anchors.opening(self.statement)
+        return speech.opens_with_self(self.statement, self.spoken) or (
+            bool(opening) and opening[0].casefold() in names
+        )
+
+    def _is_of_others(self, clause: str) -> bool:
+        """Whether a clause speaks of somebody whom the statement does not name, and not of who says it."""
+        if speech.speaks_of_others(clause, self.spoken):
+            return True
+        named = anchors.opening(clause)
+        is_name = bool(named) and named == anchors.found(clause, self.spoken[0])[: len(named)]
+        mentioned = anchors.held([self.statement], [], self.spoken)
+        return (
+            is_name
+            and not mentioned.names(" ".join(named))
+            and not speech.speaks_of_self(clause, self.spoken)
+        )
+
+    def _is_negative(self, text: str) -> bool:
+        return speech.negates(text, self.spoken) or speech.says("negative", text, self.spoken)
+
+    def differs_from(self, memory: str) -> bool:
+        """Whether it says another value than a memory: a number, a date, a name, or that it is not so."""
+        spoken = speech.languages(self.statement, memory)
+        then = anchors.held([_bare(memory)], [], spoken)
+        new = [each for each in then.missing(self.wanted) if each not in self.names]
+        if any(self.own.joined(anchors.held([self.cited.text], [], spoken)).has(each) for each in new):
+            return True
+        return (
+            self._is_negative(self.statement)
+            != (speech.negates(memory, spoken) or speech.says("negative", memory, spoken))
+            and self.contributes
+        )
+
 
 def words(text: str) -> frozenset[str]:
     """The words of a text that carry content, stemmed."""
     return frozenset(tokens(text)) - function_words(DEFAULT, *mixture(text))
 
 
-def _share(own: frozenset[str], held: frozenset[str]) -> float:
-    return len(own & held) / len(own)
+def _unnamed(referred: Sequence[Referred], given: Held) -> str:
+    """Whom a statement refers to and nobody named; empty: all were."""
+    for each in referred:
+        # Who is known by a full name may be called by the first one.
+        first = [name.split()[0] for name in each.names if each.known and " " in name]
+        if not each.granted and each.names and not any(map(given.names, (*each.names, *first))):
+            return each.names[0]
+    return ""
+
+
+def _speaker(heard: Heard) -> str | None:
+    return heard.message.sender.entity_id if heard.message and heard.message.sender else None
+
+
+def share(own: frozenset[str], held: frozenset[str]) -> float:
+    """How much of some words others hold."""
+    return len(own & held) / len(own) if own else 0.0
+
+
+def _alike(one: frozenset[str], two: frozenset[str]) -> bool:
+    """Whether two sets share a word, or the beginning of a long one."""
+    if one & two:
+        return True
+    long = {word[:_SHARED_LETTERS] for word in one if len(word) >= _SHARED_LETTERS and not word.isdigit()}
+    return any(word[:_SHARED_LETTERS] in long for word in two if len(word) >= _SHARED_LETTERS)
+
+
+def _bare(memory: str) -> str:
+    """A memory's own text, without the date and the source that are told with it."""
+    return re.sub(r"\s*\([^()]*\)\s*$", "", memory)

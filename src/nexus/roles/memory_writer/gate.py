@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -17,17 +17,19 @@ import apsw
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, memory, sql
 from nexus.memory.gate import MERGES, TEXTS
+from nexus.memory.languages import speech
 from nexus.memory.operations import OPERATIONS
 from nexus.memory.references import is_known, meant
 from nexus.roles.memory_writer import literal
 from nexus.roles.memory_writer.attribution import Source, attribute, source
-from nexus.roles.memory_writer.evidence import Evidence
+from nexus.roles.memory_writer.evidence import Evidence, Finding, Referred
 from nexus.roles.memory_writer.turns import Message
 
 _STATEMENTS: Final = frozenset({"fact", "relationship", "person-fact"})
 _CHANGES: Final = frozenset({"describe", "alias", "entity"})
 _REFERENCES: Final = ("about", "source", "target", "entity")
 _MOST_WRITES: Final = 200
+_LEAVE: Final = "Write what the turns themselves say, in their words and with their names, numbers and dates."
 
 
 @dataclass(kw_only=True)
@@ -44,11 +46,17 @@ class Gate:
     """Whether nobody but the owner speaks in the conversation."""
     is_delegated: bool = False
     """Whether what people said is written from the turn of another agent, which gave this one its task."""
+    concludes: bool = True
+    """Whether it may write what nobody said in so many words, as `inferred`."""
+    meant: frozenset[str] = frozenset()
+    """Entities that the messages mean without naming them: "my sister"."""
     phone_region: str = ""
     counts: Counter[str] = field(default_factory=Counter[str])
     refusals: list[str] = field(default_factory=list[str])
+    named: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """The names of entities that were to be made in this run, by their ids."""
     made: set[str] = field(default_factory=set[str])
-    """The ids of entities that were made in this run."""
+    """Those that could be."""
 
     async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as they are to be written: with the sources that the ledgers tell."""
@@ -70,56 +78,91 @@ class Gate:
             return given  # the memory says what there is
         if self.counts.total() >= _MOST_WRITES:
             raise UsageError(f"{_MOST_WRITES} writes are enough for one turn", hint="End your work here.")
+        if operation == "entity" and isinstance(given.get("id"), str):
+            called = [str(given.get("name") or ""), *(text for text, _ in literal.aliases(given))]
+            self.named[given["id"]] = tuple(filter(None, called))
         asked = self._asked(given)
         who = await self._resolved(operation, given)
         # Comparing with a long conversation takes its time.
-        found = await asyncio.to_thread(self._source, operation, given, who, asked)
+        finding = await asyncio.to_thread(self._finding, operation, given, who, asked)
+        found = source(finding, asked or self._last, self.conversation)
         self._check_rights(operation, given, found, who)
         await asyncio.to_thread(self._check_texts, operation, given, who)
         given.pop("request", None)
         if operation in _STATEMENTS or operation == "entity":
             given["event"] = found.message.event.id if found.message else None
         if operation in _STATEMENTS:
+            self._check_said(given, finding)
             await self._check_news(given, found)
             attribute(operation, given, found, who.about)
+            await self._supersede(operation, given, finding)
         if operation == "episode":
             self._check_events(given)
         if operation == "entity" and isinstance(given.get("id"), str):
             self.made.add(given["id"])
+        if operation == "describe":
+            given.pop("event", None)
         return {name: value for name, value in given.items() if value is not None}
 
+    @property
+    def _last(self) -> Message | None:
+        return self.messages[-1] if self.messages else None
+
     def _asked(self, given: Mapping[str, Any]) -> Message | None:
-        """The message that something is said to be learned from: the one that is named, or the last one."""
+        """The message that something is said to be learned from; None where none is named."""
         asked = given.get("event")
         if asked is None:
-            return self.messages[-1] if self.messages else None
+            return None
         for message in self.conversation:
             if message.event.id == asked:
                 return message
         known = ", ".join(message.event.id for message in self.messages) or "none"
         raise UsageError(f"{asked!r} is not a message of these turns", hint=f"There are: {known}.")
 
-    def _source(self, operation: str, given: Mapping[str, Any], who: "_Who", asked: Message | None) -> Source:
-        """What says it, by its words."""
-        named = [text for text, _ in literal.aliases(given)] if operation == "alias" else []
+    def _finding(
+        self, operation: str, given: Mapping[str, Any], who: "_Who", asked: Message | None
+    ) -> Finding:
+        """What says it. Values of hard facts are too short to be told apart by their words."""
         texts = [str(given.get(name) or "") for name in TEXTS.get(operation, ())[:1]]
-        heard = self.evidence.supporter(
-            " ".join([*texts, *named]), who.names, asked.event.id if asked else None
-        )
-        return source(heard, asked, self.conversation)
+        texts += [text for text, _ in literal.aliases(given)] if operation == "alias" else []
+        cited = next((each for each in self.evidence.heard if each.message is asked and asked), None)
+        if operation in _STATEMENTS:
+            return self.evidence.find(" ".join(texts), who.referred, cited)
+        names = [name for each in who.referred for name in each.names]
+        heard = self.evidence.supporter(" ".join(texts), names, asked and asked.event.id)
+        return Finding(heard=cited or heard, basis="said" if cited or heard else "concluded")
 
     async def _resolved(self, operation: str, given: Mapping[str, Any]) -> "_Who":
         named = [str(given[name]) for name in _REFERENCES if isinstance(given.get(name), str)]
         if operation == "entity" and isinstance(given.get("id"), str):
             read = partial(_known, entity_id=str(given["id"]))
             return await self.ledgers.identity.read(read)
-        return await self.ledgers.identity.read(partial(_who, named=named, phone_region=self.phone_region))
+        found = await self.ledgers.identity.read(partial(_who, named=named, phone_region=self.phone_region))
+        return replace(found, referred=tuple(map(self._granted, found.referred)))
+
+    def _granted(self, referred: Referred) -> Referred:
+        """Who speaks, whom the messages mean, and who was made in this run are meant without their names."""
+        if referred.id in self.named:
+            return replace(referred, names=self.named[referred.id])
+        speakers = {message.sender.entity_id for message in self.conversation if message.sender}
+        is_speaker = referred.id is not None and referred.id in speakers
+        is_word = len(referred.names) == 1 and speech.is_first_person(referred.names[0])
+        return replace(referred, granted=is_speaker or is_word or referred.id in self.meant)
 
     def _check_rights(self, operation: str, given: Mapping[str, Any], found: Source, who: "_Who") -> None:
         if operation in MERGES and (not self.is_owners or who.senders):
             raise UsageError(
                 "These may be two people who write to you, and are not made one here",
                 hint="Leave it: they are shown to the owner as merge candidates.",
+            )
+        if (
+            operation == "describe"
+            and given.get("name")
+            and (found.speaker is None or who.about != found.speaker)
+        ):
+            raise UsageError(
+                "Only people themselves say what they are called",
+                hint="Give another name of somebody as an `alias`.",
             )
         if operation in _CHANGES and not (self.is_owners or found.is_owners):
             self._check_change(operation, given, found, who)
@@ -138,16 +181,32 @@ class Gate:
 
     def _check_texts(self, operation: str, given: Mapping[str, Any], who: "_Who") -> None:
         named = literal.aliases(given) if operation in _CHANGES else []
+        names = [name for each in who.referred for name in each.names]
         texts = [str(given[name]) for name in TEXTS.get(operation, ()) if given.get(name)]
-        if any(self.evidence.memory_behind(text, who.names) for text in texts):
-            raise UsageError(
-                "This is a memory, and nobody said it in these turns",
-                hint="Write what the turns themselves say; what is remembered already stays remembered.",
-            )
+        if operation not in _STATEMENTS:
+            for text in texts:
+                if self.evidence.memory_behind(text, names):
+                    raise UsageError("This is a memory, and nobody said it in these turns", hint=_LEAVE)
+                is_name = text == given.get("name")
+                if is_name and operation == "entity" and who.about is not None:
+                    continue  # it is known by that id, and has that name
+                missing = (
+                    self.evidence.unsaid("", [Referred(names=(text,))])
+                    if is_name
+                    else self.evidence.unsaid(text, who.referred)
+                )
+                if missing and not (is_name and text in _senders(self.conversation)):
+                    raise UsageError(f"Nobody said {missing!r} here", hint=_LEAVE)
         said = [*(heard.text for heard in self.evidence.heard), *_senders(self.conversation)]
         for alias, type_ in named:
             if not literal.stands_in(said, alias, type_):
                 raise UsageError(f"Nobody wrote {alias!r} here", hint="Give an alias as it was written.")
+
+    def _check_said(self, given: Mapping[str, Any], finding: Finding) -> None:
+        if finding.refusal:
+            raise UsageError(finding.refusal, hint=_LEAVE)
+        if finding.basis == "concluded" and not self.concludes:
+            raise UsageError("The message does not say this", hint=_LEAVE)
 
     async def _check_news(self, given: Mapping[str, Any], found: Source) -> None:
         if self.is_delegated and found.is_said:
@@ -162,6 +221,15 @@ class Gate:
                 raise UsageError(
                     "This is written already, from the same message", hint="Leave it out, write the rest."
                 )
+
+    async def _supersede(self, operation: str, given: dict[str, Any], finding: Finding) -> None:
+        """State that it replaces the memory that it differs from, where the memory is a fact."""
+        if operation == "person-fact" or not finding.replaces or given.get("replaces"):
+            return
+        older = partial(memory.told_in, line=finding.replaces)
+        replaced = await self.ledgers.memory.read(older)
+        if replaced is not None:
+            given["replaces"] = [replaced]
 
     def _check_events(self, given: dict[str, Any]) -> None:
         listed = given.get("events")
@@ -184,7 +252,7 @@ class _Who:
     """The entities that an operation names, as far as they are known."""
 
     about: str | None
-    names: tuple[str, ...] = ()
+    referred: tuple[Referred, ...] = ()
     senders: bool = False
 
 
@@ -195,12 +263,21 @@ def _known(connection: apsw.Connection, entity_id: str) -> _Who:
 def _who(connection: apsw.Connection, named: Sequence[str], phone_region: str) -> _Who:
     queries = sql.queries("identity")
     found = [_meant(connection, each, phone_region) for each in named]
-    ids = [each for each in found if each]
-    rows = connection.execute(queries["told_of"], (json.dumps(ids),)).fetchall()
+    known = json.dumps([each for each in found if each])
+    called: dict[str, list[str]] = {}
+    for id_, name, _ in connection.execute(queries["told_of"], (known,)).fetchall():
+        called.setdefault(str(id_), []).append(str(name))
+    for id_, alias, *_ in connection.execute(queries["aliases_of"], (known,)).fetchall():
+        called.setdefault(str(id_), []).append(str(alias))
     return _Who(
         about=found[0] if found else None,
-        names=(*named, *(str(row[1]) for row in rows)),
-        senders=any(connection.execute(queries["can_send"], (each,)).get for each in ids),
+        referred=tuple(
+            Referred(
+                id=id_ or name, known=bool(id_), names=tuple(dict.fromkeys(called.get(id_ or "", [name])))
+            )
+            for name, id_ in zip(named, found, strict=True)
+        ),
+        senders=any(connection.execute(queries["can_send"], (each,)).get for each in found if each),
     )
 
 

@@ -119,6 +119,17 @@ async def remembered(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[st
     return [*injected, *recalled], others
 
 
+async def answers(ledgers: "Ledgers", found: Sequence[Turn]) -> dict[str, str]:
+    """What the agent said to people at the end of some turns, by their runs."""
+    told: dict[str, str] = {}
+    for turn in found:
+        for event_id in turn.answer_ids or await _answers(ledgers, turn):
+            event = await ledgers.events.read(partial(events.get, event_id=event_id))
+            if event is not None:
+                told[turn.execution_id] = event.content
+    return told
+
+
 async def mark(
     ledgers: "Ledgers",
     found: Sequence[Turn],

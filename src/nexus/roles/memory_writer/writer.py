@@ -1,11 +1,12 @@
 """The memory writer: after an agent's turn, what is worth remembering goes to the memory.
 
-It works in a fork of the session, so that the model reads the whole conversation from its cache, and in
-code mode: it looks things up with sqlite3 and writes with the scripts of the memory skill.
+In structured mode its model is shown the turn and asked once for facts by a schema; code does the rest. In
+code mode it works in a fork of the session, so that the model reads the whole conversation from its cache: it
+looks things up with sqlite3 and writes with the scripts of the memory skill. Both pass the same gate.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,8 +23,11 @@ from nexus.roles import desk, instructions
 from nexus.roles.memory_writer import known, names, turns
 from nexus.roles.memory_writer.attribution import speakers
 from nexus.roles.memory_writer.evidence import Evidence, Heard
+from nexus.roles.memory_writer.extractor import Extractor
 from nexus.roles.memory_writer.frequency import Frequency
 from nexus.roles.memory_writer.gate import Gate
+from nexus.roles.memory_writer.prompts import code_text
+from nexus.roles.memory_writer.transcript import says_something
 from nexus.roles.memory_writer.turns import Message, Turn
 from nexus.roles.parts import Parts
 from nexus.skills.memory import longest_read_ms
@@ -34,6 +38,8 @@ _MAX_TURNS = 12
 # From this many names on, a turn that taught nothing is looked at again.
 _FULL_OF_NAMES = 2
 _SHOWN_CHARACTERS = 400
+# A message answers what the agent said in the turn before; of older turns nobody remembers the words.
+_REPLIED = 6
 # The role that people talk to.
 _ASKED = "manager"
 
@@ -101,17 +107,22 @@ class Writer:
         return frequency.waits_for(due, used_tokens=used or 0, budget_tokens=budget_tokens)
 
     async def _write(self, ctx: AutomationContext, result: Result, work: _Work) -> dict[str, Any]:
+        is_structured = self.parts.config.memory.writer == "structured"
         gate = Gate(
             ledgers=self.parts.ledgers,
             messages=work.messages,
             conversation=_messages(work.history),
-            evidence=await self._evidence(work),
+            evidence=await self._evidence(work, result),
             is_owners=work.is_owners,
             is_delegated=work.is_delegated and _ASKED in Frequency.of(ctx.config).roles,
+            concludes=not is_structured,
             phone_region=self.parts.config.memory.phone_region,
         )
         last = work.messages[-1].event.id if work.messages else None
         provenance = Provenance(actor=NAME, kind="writer", request_id=ctx.request.request_id, event_id=last)
+        if is_structured:
+            extractor = Extractor(self.parts, ctx, result, gate, provenance)
+            return await self._settled(ctx, work, gate, await extractor.run(work.names))
         request = ctx.request
         visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
         name = f"{NAME}/{ctx.invocation_id}"
@@ -119,19 +130,26 @@ class Writer:
             answer = await self._run(ctx, result, work, place)
         return await self._settled(ctx, work, gate, answer)
 
-    async def _evidence(self, work: _Work) -> Evidence:
+    async def _evidence(self, work: _Work, result: Result) -> Evidence:
         """News is what these turns say; memories and who said what come from all that the fork shows."""
         ledgers, evidence = self.parts.ledgers, Evidence()
         _, found = await turns.remembered(ledgers, work.turns)
         remembered, shown = await turns.remembered(ledgers, work.history)
-        said = [message.event.content for message in work.messages]
-        people = [Heard(text=m.event.content, message=m) for m in _messages(work.history)]
+        told = await turns.answers(ledgers, work.history[-_REPLIED:])
+        called = await ledgers.identity.read(partial(known.names_of, messages=_messages(work.history)))
+        due = {message.event.id for message in work.messages}
 
         def gather() -> None:
-            evidence.hear([*said, *(given.result for given in found)])
             evidence.remember(remembered)
+            evidence.found = [result.response.content] if work.is_delegated else []
+            people = list(_heard(work.history, told, called))
             tools = [Heard(text=given.result, tool=given.tool) for given in reversed(shown)]
+            fresh = {given.result for given in found}
             evidence.heard = [*tools, *people]
+            evidence.due = [
+                *(each for each in people if each.message and each.message.event.id in due),
+                *(each for each in tools if each.text in fresh),
+            ]
 
         await asyncio.to_thread(gather)
         return evidence
@@ -151,7 +169,7 @@ class Writer:
         )
         assembled.fork_through = result.execution_id
         assembled.role_context = await asyncio.to_thread(
-            instructions.role_context, workspace, NAME, is_owners=work.is_owners
+            instructions.role_context, workspace, NAME, is_owners=work.is_owners, further=code_text()
         )
         assembled.max_turns = _MAX_TURNS
         assembled.timeout_ms = ctx.automation.timeout_ms
@@ -174,6 +192,7 @@ class Writer:
     async def _settled(self, ctx: AutomationContext, work: _Work, gate: Gate, answer: str) -> dict[str, Any]:
         told = {
             "turns": len(work.turns),
+            "mode": self.parts.config.memory.writer,
             "written": dict(gate.counts),
             "refused": gate.refusals,
             "said": answer[:_SHOWN_CHARACTERS],
@@ -209,6 +228,19 @@ async def _work(request: Request, due: Sequence[Turn], history: Sequence[Turn]) 
     )
 
 
+def _heard(history: Sequence[Turn], told: Mapping[str, str], called: Mapping[str, str]) -> Iterator[Heard]:
+    """What people said, each with what the agent had said before it."""
+    before = ""
+    seen: set[str] = set()
+    for turn in history:
+        for message in turn.messages:
+            if message.event.id not in seen:
+                seen.add(message.event.id)
+                name = called.get(message.sender.entity_id, "") if message.sender else ""
+                yield Heard(text=message.event.content, message=message, answers=before, name=name)
+        before = told.get(turn.execution_id, before)
+
+
 def _messages(found: Sequence[Turn]) -> list[Message]:
     by_id = {message.event.id: message for turn in found for message in turn.messages}
     return list(by_id.values())
@@ -216,7 +248,11 @@ def _messages(found: Sequence[Turn]) -> list[Message]:
 
 def _flag(work: _Work, gate: Gate) -> str | None:
     """Why a run that ended well and wrote nothing is not to be called a success."""
-    if len(work.names) < _FULL_OF_NAMES or work.is_delegated:
+    if (
+        len(work.names) < _FULL_OF_NAMES
+        or work.is_delegated
+        or not any(map(says_something, gate.evidence.due))
+    ):
         return None
     refused = f"; {len(gate.refusals)} writes were refused" if gate.refusals else ""
     return f"wrote nothing from a turn that names {', '.join(work.names[:5])}{refused}"

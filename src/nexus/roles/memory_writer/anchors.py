@@ -1,0 +1,295 @@
+"""The names, numbers and dates of a statement: what can be checked without understanding it."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Final
+
+from nexus.memory.languages import fold, lexicon, moments, speech
+from nexus.memory.languages.moments import Moment, Span
+
+_WORD: Final = re.compile(r"[^\W\d_][\w\u2019']*(?:-\w+)*")
+_KATAKANA: Final = re.compile(r"[\u30a0-\u30ff]{2,}")
+_POSSESSIVE: Final = re.compile(r"['\u2019]s?$")
+_ENDINGS: Final = ("s", "es", "n", "en", "'s")
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# After these a capital at the start of a sentence begins a name: "Sarah leads", "Anna ist".
+_VERBS: Final = _set("""
+is was has had will likes loves lives works leads wants needs does prefers and plans moved hates
+ist war hat mag wohnt arbeitet leitet braucht und heißt es está tiene vive trabaja quiere y era
+est a habite travaille aime veut et était é tem mora trabalha gosta quer e
+""")
+# German writes every noun with a capital; behind these it is one.
+_ARTICLES: Final = _set("""
+der die das den dem des ein eine einen einem einer kein keine keinen mein meine meinen meinem meiner
+sein seine seinen ihr ihre ihren ihrem ihrer im am zum zur beim vom ins ans jeden jede jedes diese dieser
+dieses diesen ohne viel viele als zu für mit gegen auf an in bei von aus nach seit um pro neue neuen neuer
+neues alte alten großen kleine
+""")
+_TITLES: Final = _set("dr mr mrs ms prof herr frau sr sra monsieur madame")
+# Words with a capital that name nobody.
+_COMMON: Final = _set("""
+i owner user the a an my he she it they we you his her their this that besitzer nutzer der die das er sie
+el la los las le les o os as um uma un una il lo je nous vous ich wir am pm ok utc
+""")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Anchors:
+    """What a statement names."""
+
+    names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    dates: tuple[Moment, ...] = ()
+    weekdays: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What some texts name, and what it resolves to."""
+
+    words: frozenset[str]
+    numbers: frozenset[str]
+    dates: tuple[Moment, ...]
+    weekdays: frozenset[int]
+    spans: tuple[Span, ...]
+    said_on: tuple[date, ...]
+
+    def joined(self, other: "Held") -> "Held":
+        return Held(
+            words=self.words | other.words,
+            numbers=self.numbers | other.numbers,
+            dates=(*self.dates, *other.dates),
+            weekdays=self.weekdays | other.weekdays,
+            spans=(*self.spans, *other.spans),
+            said_on=(*self.said_on, *other.said_on),
+        )
+
+    def with_words(self, texts: Iterable[str]) -> "Held":
+        """The same with the words of some more texts, by which names are told."""
+        return replace(self, words=self.words | {word for text in texts for word in _words(text)})
+
+    def missing(self, wanted: Anchors) -> list[str]:
+        """The names, numbers and dates of a statement that these texts don't give."""
+        absent = [name for name in wanted.names if not self.names(name)]
+        absent += [number for number in wanted.numbers if number not in self.numbers]
+        absent += [_shown(each) for each in wanted.dates if not self._dated(each)]
+        resolved = {first.weekday() for first, last in self.spans if first == last}
+        absent += [f"weekday {n + 1}" for n in wanted.weekdays if n not in self.weekdays | resolved]
+        return absent
+
+    def names(self, name: str) -> bool:
+        """Whether every word of a name stands here."""
+        return all(_among(word, self.words) for word in _parts(name))
+
+    def has(self, anchor: str) -> bool:
+        """Whether a name or number that was missing elsewhere stands here."""
+        return self.names(anchor) if not anchor[0].isdigit() else bool(set(anchor.split("-")) & self.numbers)
+
+    def share_of(self, wanted: Anchors, *, but: Iterable[str]) -> list[str]:
+        """What of a statement these texts give, without those whom it is about."""
+        left = {part for name in but for part in _parts(name)}
+        found = [n for n in wanted.names if self.names(n) and not set(_parts(n)) <= left]
+        found += [number for number in wanted.numbers if number in self.numbers]
+        found += [_shown(each) for each in wanted.dates if self._dates_part(each)]
+        return found + [str(n) for n in wanted.weekdays if n in self.weekdays]
+
+    def contradicts(self, wanted: Anchors) -> str:
+        """A day of the statement where these texts name days, and all of them are others."""
+        said = {str(each.day) for each in self.dates if each.day}
+        days = [each for each in wanted.dates if each.day]
+        if (
+            not said
+            or not days
+            or any(str(each.day) in said | self.numbers or self._in_span(each) for each in days)
+        ):
+            return ""
+        return _shown(days[0])
+
+    def _dates_part(self, moment: Moment) -> bool:
+        if self._in_span(moment):
+            return True
+        if moment.day is not None:
+            return any(each.day == moment.day for each in self.dates) or str(moment.day) in self.numbers
+        if moment.month is not None:
+            return any(each.month == moment.month for each in self.dates)
+        return any(each.year == moment.year for each in self.dates)
+
+    def _dated(self, moment: Moment) -> bool:
+        """Whether each part of a date was said, or follows from when it was."""
+        if self._in_span(moment):
+            return True
+        days = {each.day for each in self.dates} | {int(n) for n in self.numbers if len(n) <= 2}
+        months = {each.month for each in self.dates}
+        near = {on.month for on in self.said_on} | {(on + timedelta(days=31)).month for on in self.said_on}
+        years = {each.year for each in self.dates} | {on.year + n for on in self.said_on for n in (-1, 0, 1)}
+        years |= {int(n) for n in self.numbers if len(n) == 4}
+        is_bare = any(each.day == moment.day and each.month is None for each in self.dates)
+        return (
+            (moment.day is None or moment.day in days)
+            and (moment.month is None or moment.month in months or (is_bare and moment.month in near))
+            and (moment.year is None or moment.year in years)
+        )
+
+    def _in_span(self, moment: Moment) -> bool:
+        return any(_fits(moment, span) for span in self._shifted())
+
+    def _shifted(self) -> Iterator[Span]:
+        for first, last in self.spans:
+            yield first, last
+            if first == last and first.weekday() in self.weekdays:
+                for days in (-7, 7):
+                    yield first + timedelta(days=days), last + timedelta(days=days)
+
+
+def of(statement: str, spoken: Sequence[str] = ()) -> Anchors:
+    """What a statement names."""
+    spoken = tuple(spoken) or speech.languages(statement)
+    dates = moments.moments(statement, spoken)
+    rest = _without(statement, [(each.start, each.end) for each in dates])
+    numbers = {
+        number
+        for number in speech.numbers(rest, spoken)
+        if number != "1" or re.search(r"(?<!\d)1(?!\d)", rest)
+    }
+    own = tuple(speech.languages(statement))
+    return Anchors(
+        names=tuple(dict.fromkeys(found(rest, own[0]))),
+        numbers=tuple(sorted(numbers)),
+        dates=tuple(dates),
+        weekdays=tuple(sorted(moments.weekdays(statement, spoken))),
+    )
+
+
+def opening(statement: str) -> list[str]:
+    """The name that a statement begins with."""
+    found: list[str] = []
+    end = 0
+    for match in _WORD.finditer(statement):
+        word = _POSSESSIVE.sub("", match[0])
+        if not word[:1].isupper() or _plain(word) in _COMMON or (found and match.start() > end + 1):
+            break
+        found.append(word)
+        end = match.end()
+        if word != match[0]:
+            break
+    return found
+
+
+def held(texts: Iterable[str], said_on: Sequence[date], spoken: Sequence[str] = ()) -> Held:
+    """What some texts name. Relative dates resolve by the days on which they were said."""
+    texts = [text for text in texts if text]
+    spoken = tuple(spoken) or speech.languages(*texts)
+    return Held(
+        words=frozenset(word for text in texts for word in _words(text)),
+        numbers=frozenset(number for text in texts for number in speech.numbers(text, tuple(spoken))),
+        dates=tuple(each for text in texts for each in moments.moments(text, spoken)),
+        weekdays=frozenset(n for text in texts for n in moments.weekdays(text, spoken)),
+        spans=tuple(
+            span for text in texts for on in said_on for span, *_ in moments.relative(text, on, spoken)
+        ),
+        said_on=tuple(said_on),
+    )
+
+
+def found(text: str, language: str) -> list[str]:
+    """The names in a text, by how they are written; in scripts without capitals, foreign words alone."""
+    names: list[str] = [*_KATAKANA.findall(text)]
+    for sentence in speech.sentences(text):
+        words = list(_WORD.finditer(sentence))
+        for number, match in enumerate(words):
+            word = _POSSESSIVE.sub("", match[0])
+            if not word[:1].isupper() or is_common(word, language):
+                continue
+            before = words[number - 1][0] if number else ""
+            after = words[number + 1][0] if number + 1 < len(words) else ""
+            if number == 0 and not _opens_with_name(match[0], after):
+                continue
+            if language == "de" and before.casefold() in _ARTICLES:
+                continue
+            names.append(word)
+    return names
+
+
+def _opens_with_name(word: str, after: str) -> bool:
+    follows = after.casefold()
+    return bool(_POSSESSIVE.search(word)) or after[:1].isupper() or follows in _VERBS
+
+
+def is_common(word: str, language: str) -> bool:
+    """Whether a word with a capital names nobody: a function word, a month, a weekday."""
+    plain = speech.folded(word)
+    if plain in _COMMON or plain in _TITLES:
+        return True
+    known = lexicon(language)
+    return (
+        plain in known.function_words
+        or plain in known.time_words
+        or any(
+            re.fullmatch(each, plain)
+            for code in speech.known()
+            for each in (*speech.section(code)["months"], *speech.section(code)["weekdays"])
+        )
+    )
+
+
+def _parts(name: str) -> list[str]:
+    words = (_plain(each[0]) for each in _WORD.finditer(name))
+    found = [word for word in words if word not in _COMMON and word not in _TITLES]
+    return [*found, *re.findall(r"\d+", name)]
+
+
+def _words(text: str) -> Iterator[str]:
+    for match in _WORD.finditer(text):
+        yield _plain(match[0])
+        yield from (_plain(part) for part in match[0].split("-") if "-" in match[0])
+    yield from re.findall(r"\d+", text)
+    yield from _KATAKANA.findall(text)
+
+
+def _plain(word: str) -> str:
+    return fold(speech.folded(_POSSESSIVE.sub("", word)))
+
+
+def _among(word: str, words: frozenset[str]) -> bool:
+    if word in words or (not word.isascii() and any(word in each for each in words)):
+        return True
+    forms = [f"{word}{ending}" for ending in _ENDINGS] + [
+        word[: -len(ending)] for ending in _ENDINGS if word.endswith(ending) and len(word) - len(ending) > 2
+    ]
+    return any(form in words for form in forms)
+
+
+def _fits(moment: Moment, span: Span) -> bool:
+    """Whether a date that may lack parts can be a day of a span."""
+    if moment.day is None and moment.month is None:
+        return False
+    day, last = span
+    while day <= last:
+        if (
+            moment.day in (None, day.day)
+            and moment.month in (None, day.month)
+            and moment.year in (None, day.year)
+        ):
+            return True
+        day += timedelta(days=1)
+    return False
+
+
+def _shown(moment: Moment) -> str:
+    parts = (("{:04}", moment.year), ("{:02}", moment.month), ("{:02}", moment.day))
+    return "-".join(form.format(part) for form, part in parts if part)
+
+
+def _without(text: str, places: Iterable[tuple[int, int]]) -> str:
+    if len(speech.folded(text)) != len(text):
+        return text
+    for start, end in sorted(places, reverse=True):
+        text = f"{text[:start]} {text[end:]}"
+    return text

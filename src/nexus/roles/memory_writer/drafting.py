@@ -1,0 +1,435 @@
+"""From what a model found to operations on the memory: who is meant, when it was, what kind of fact it is.
+
+The model gives sentences. Everything that can be told from them by rule is told here, so that a small model
+has little to get wrong; the gate then checks every operation against the messages.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import apsw
+
+from nexus.errors import UsageError
+from nexus.ledgers import sql
+from nexus.memory.languages import moments, speech
+from nexus.memory.normalisation import normalised
+from nexus.memory.recall.roles import is_role, roles_called
+from nexus.memory.references import called, meant
+from nexus.roles.memory_writer import anchors
+from nexus.roles.memory_writer.evidence import UNNAMED, Heard
+from nexus.roles.memory_writer.extraction import Draft, Extraction
+from nexus.roles.memory_writer.transcript import Source
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+")
+_PHONE: Final = re.compile(r"(?<![\w+])\+?\d[\d\s().\-/]{6,18}\d(?!\w)")
+_PHONE_WORDS: Final = re.compile(
+    r"(?i)\b(?:phone|mobile|cell|number|call|whatsapp|telefon\w*|handy\w*|nummer|tel[ée]fono|m[óo]vil|"
+    r"t[ée]l[ée]phone|portable|telefone|celular|telem[óo]vel)\b|電話"
+)
+_BIRTHDAY: Final = re.compile(
+    r"(?i)\b(?:birthday|born|geburtstag|geboren|cumplea[ñn]os|naci[óo]|anniversaire|n[ée]e? le|"
+    r"anivers[áa]rio|nasceu|compleanno)\b|誕生日"
+)
+_DIET: Final = re.compile(
+    r"(?i)\b(?:allerg\w*|al[ée]rgi\w*|intoleran\w*|intol[ée]ran\w*|unverträglich\w*|vegetarian\w*|vegetarier\w*|"
+    r"vegetarisch|v[ée]g[ée]tarien\w*|vegan\w*|v[ée]gan\w*|coeliac|celiac|celíac\w*|zöliakie|gluten\w*|halal|kosher|"
+    r"koscher|lactose\w*|laktose\w*)\b|アレルギー|ベジタリアン|菜食"
+)
+_ADDRESS: Final = re.compile(
+    r"(?i)\b(?:lives at|address is|address:|moved to \d|wohnt in der|adresse ist|direcci[óo]n es|adresse est|"
+    r"endere[çc]o [ée])\b(?P<value>[^.]*\d[^.]*)"
+)
+_ORGANIZATION: Final = re.compile(
+    r"(?i)\b(?:inc|ltd|llc|gmbh|ag|corp|bank|university|universität|group|company|school|hospital|clinic|sa|kg|ab)\b\.?$"
+)
+_PROJECT: Final = re.compile(r"(?i)\b(?:project|projekt|proyecto|projet|projeto|progetto)\b")
+_TIES: Final = (
+    (
+        re.compile(r"(?i)\b(?:works?|worked|arbeitet|job) (?:at|for|bei|für) (?P<name>.+)"),
+        "WORKS_AT",
+        "Organization",
+    ),
+    (
+        re.compile(r"(?i)\b(?:lives?|wohnt|lebt|vive|habite|mora) (?:in|à|en|em) (?P<name>.+)"),
+        "LIVES_IN",
+        "Place",
+    ),
+    (re.compile(r"(?i)\b(?:leads?|leitet|manages?) (?P<name>.+)"), "LEADS", "Unknown"),
+    (re.compile(r"(?i)\b(?:works on|arbeitet an) (?P<name>.+)"), "WORKS_ON", "Project"),
+)
+_PRONOUN: Final = re.compile(r"(?i)^(?:he|she|they|it|er|sie|él|ella|il|elle|ele|ela|lui|lei)\b(?!')\s*")
+_POSSESSIVE: Final = re.compile(r"(?i)^(?:his|her|their|its|ihr|seine?|su|sa|son)\s+")
+_USER: Final = re.compile(r"(?i)\b(?:the (?:user|owner|speaker)|user)\b")
+_NAMELESS: Final = "The owner"
+_VERBS: Final = {
+    "am": "is", "'m": "is", "have": "has", "'ve": "has", "do": "does", "don't": "doesn't", "go": "goes",
+    "was": "was", "were": "was", "haven't": "hasn't", "'ll": "will", "'d": "would",
+}  # fmt: skip
+_MODAL: Final = _set("can can't cannot will won't must should shouldn't would might may could")
+_ADVERB: Final = _set("also really just now always never usually often still no only currently")
+_PAST: Final = _set("went met saw came got took gave left bought told said had did")
+
+
+@dataclass(kw_only=True)
+class Drafting:
+    """The operations of one extraction. Reads the identity ledger: use it in a read of that."""
+
+    connection: apsw.Connection
+    sources: Sequence[Source]
+    meant: Mapping[str, str]
+    """Entities that the messages mean without naming them, by how they are called there."""
+    phone_region: str = ""
+    _people: set[str] = field(default_factory=set[str])
+    _entities: dict[str, str] = field(default_factory=dict[str, str])
+    """Names that operations refer to, in one form, with the entity or the name to be made."""
+    _made: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _introduced: dict[str, str] = field(default_factory=dict[str, str])
+
+    def operations(self, found: Extraction) -> list[dict[str, Any]]:
+        """What is to be written, entities first."""
+        self._people = {normalised(person.name) for person in found.people}
+        named = list(self._introductions(found))
+        facts = [operation for draft in found.facts for operation in self._fact(draft)]
+        aliases = [
+            operation
+            for person in found.people
+            if person.also_called
+            for operation in self._alias(person.name, person.also_called)
+        ]
+        return _distinct([*self._made, *named, *facts, *aliases])
+
+    def _introductions(self, found: Extraction) -> Iterator[dict[str, Any]]:
+        """People who say what they are called, and were nameless so far."""
+        for heard in {id(source.heard): source.heard for source in self.sources}.values():
+            speaker, name = _speaker(heard), _introduced(heard)
+            said = {*self._people, *(normalised(draft.about) for draft in found.facts)}
+            if speaker is None or name is None or not {normalised(name), normalised(name.split()[0])} & said:
+                continue
+            self._introduced[speaker] = name
+            self._entities[normalised(name)] = speaker
+            self._entities.setdefault(normalised(name.split()[0]), speaker)
+            if heard.is_unnamed and heard.message is not None and heard.message.is_owners:
+                yield {"operation": "describe", "entity": speaker, "name": name, "event": _event(heard)}
+
+    def _fact(self, draft: Draft) -> Iterator[dict[str, Any]]:
+        source = self._cited(draft)
+        if source is None:
+            return
+        heard = source.heard
+        speaker = _speaker(heard)
+        called_ = self._introduced.get(speaker or "") or ("" if heard.is_unnamed else heard.name)
+        about = self._about(draft, heard)
+        text = _whole(draft, about == speaker, called_ or _NAMELESS)
+        text = moments.absolute(text, heard.said_on)
+        given = {"event": _event(heard), "as_of": heard.message.event.occurred_at if heard.message else None}
+        others = [each for each in self._named(text, heard) if each != about]
+        tie = self._tie(text, about, speaker, others, heard)
+        if tie is not None:
+            yield {"operation": "relationship", "source": about, "fact": text, **tie, **given}
+        else:
+            entities = {"entities": others} if others else {}
+            yield {"operation": "fact", "about": about, "fact": text, **entities, **given}
+        if about is not None:
+            yield from self._hard_facts(text, about, heard)
+
+    def _cited(self, draft: Draft) -> Source | None:
+        """The message that a fact cites; of a wrong number the one that shares most words with it."""
+        by_number = {source.number: source for source in self.sources}
+        if draft.message in by_number:
+            return by_number[draft.message]
+        wanted = anchors.held([draft.fact], []).words
+        return max(
+            self.sources, key=lambda each: len(wanted & anchors.held([each.text], []).words), default=None
+        )
+
+    def _about(self, draft: Draft, heard: Heard) -> str | None:
+        """Whom a fact is about: an id, a name that is to be made, or the speaker."""
+        speaker = _speaker(heard)
+        name = re.sub(r"['\u2019]s$", "", draft.about.strip())
+        if not name or speech.is_first_person(name) or _USER.fullmatch(name):
+            return speaker
+        if speaker is not None and heard.name and normalised(name) in _forms(heard.name):
+            return speaker
+        for said, id_ in self.meant.items():
+            if normalised(name) in (normalised(said), normalised(said.split()[-1])):
+                return id_
+        found = self._entity(name, heard)
+        if found is not None:
+            return found
+        # A common noun, as "flight": it is a fact about whom the sentence names, or about who said it.
+        return next(iter(self._named(draft.fact, heard)), speaker)
+
+    def _entity(self, name: str, heard: Heard) -> str | None:
+        """An entity by a name: known, or to be made where the name is one."""
+        form = normalised(name)
+        if form not in self._entities:
+            known = self._known(name)
+            if known is None and not _is_proper(name, heard):
+                return None
+            self._entities[form] = known or name
+            if known is None:
+                self._made.append(self._new(name, heard))
+        return self._entities[form]
+
+    def _known(self, name: str) -> str | None:
+        try:
+            known = meant(self.connection, name, self.phone_region)
+        except UsageError:
+            return None
+        if known is not None or " " not in name.strip():
+            return known
+        # "Hana Novak" is the Hana who is known, where there is one and she has no other name.
+        first = called(self.connection, name.split()[0], self.phone_region)
+        rows = [self.connection.execute(sql.queries("identity")["name_of"], (id_,)).get for id_ in first]
+        same = [
+            id_
+            for id_, full in zip(first, rows, strict=True)
+            if normalised(str(full)) == normalised(name.split()[0])
+        ]
+        return same[0] if len(same) == 1 else None
+
+    def _new(self, name: str, heard: Heard) -> dict[str, Any]:
+        type_ = self._type(name, heard.text)
+        first = [name.split()[0]] if type_ == "Person" and " " in name else []
+        return {
+            "operation": "entity",
+            "name": name,
+            "type": type_,
+            "event": _event(heard),
+            **({"alias": [f"{first[0]}:name"]} if first else {}),
+        }
+
+    def _type(self, name: str, text: str) -> str:
+        if _PROJECT.search(name) or re.search(rf"(?i){_PROJECT.pattern}\s+{re.escape(name)}\b", text):
+            return "Project"
+        if _ORGANIZATION.search(name):
+            return "Organization"
+        if re.search(rf"\b(?:in|to|from|at|near|nach|aus|en|à|em|de) {re.escape(name)}\b", text):
+            return "Unknown" if normalised(name) in self._people else "Place"
+        words = speech.folded(text).split()
+        is_kin = any(is_role(word.strip(".,!?;:")) for word in words)
+        return "Person" if normalised(name) in self._people or is_kin else "Unknown"
+
+    def _named(self, text: str, heard: Heard) -> list[str]:
+        """The entities that a sentence names, known or to be made by this batch."""
+        language = speech.languages(text)[0]
+        found: dict[str, None] = {}
+        for run in _runs(text, language):
+            for name in (run, *run.split()):
+                known = self._entities.get(normalised(name)) or self._known(name)
+                if known is None and normalised(name) in self._people:
+                    known = self._entity(name, heard)
+                if known is not None:
+                    found[known] = None
+                    break
+        return list(found)
+
+    def _tie(
+        self, text: str, about: str | None, speaker: str | None, others: Sequence[str], heard: Heard
+    ) -> dict[str, Any] | None:
+        """How a fact ties what it is about to somebody or something else, where it says so plainly."""
+        if about is None:
+            return None
+        words = re.findall(r"[^\W\d_]+", speech.folded(text))
+        spoken = frozenset(speech.languages(text))
+        roles = [role for word in words if is_role(word) for role in roles_called(word, spoken)]
+        target = others[0] if others else speaker if about != speaker else None
+        if roles and target is not None and len(words) <= 12:
+            return {"target": target, "type": roles[0].relation.upper()}
+        for pattern, type_, kind in _TIES:
+            match = pattern.search(text)
+            names = list(_runs(match["name"], speech.languages(text)[0])) if match else []
+            if match and names and match["name"].startswith(names[0]):
+                known = self._entities.get(normalised(names[0])) or self._known(names[0])
+                if known is None:
+                    known = self._entities[normalised(names[0])] = names[0]
+                    new = {"operation": "entity", "name": names[0], "type": kind, "event": _event(heard)}
+                    self._made.append(new)
+                return {"target": known, "type": type_} if known != about else None
+        return None
+
+    def _hard_facts(self, text: str, about: str, heard: Heard) -> Iterator[dict[str, Any]]:
+        """Identity data that a sentence holds: it is looked up by its kind, not by its words."""
+        given = {"entity": about, "event": _event(heard)}
+        for email in _EMAIL.findall(text):
+            yield {"operation": "alias", "alias": [f"{email}:email"], **given}
+        phone = _PHONE.search(text) if _PHONE_WORDS.search(text) else None
+        if phone:
+            yield {"operation": "alias", "alias": [f"{phone[0].strip()}:phone"], **given}
+        for type_, category, value in _person_facts(text):
+            yield {"operation": "person-fact", "category": category, "type": type_, "value": value, **given}
+
+    def _alias(self, name: str, also: str) -> Iterator[dict[str, Any]]:
+        """Another name, where a message says in so many words that it is one."""
+        for source in self.sources:
+            heard = source.heard
+            spoken = speech.languages(heard.text)
+            for sentence in speech.sentences(heard.text):
+                if also in sentence and speech.says("naming", sentence, spoken):
+                    entity = self._entity(name, heard)
+                    if entity is not None:
+                        yield {
+                            "operation": "alias",
+                            "entity": entity,
+                            "alias": [f"{also}:name"],
+                            "event": _event(heard),
+                        }
+                    return
+
+
+def _person_facts(text: str) -> Iterator[tuple[str, str, str]]:
+    spoken = speech.languages(text)
+    dates = [each for each in moments.moments(text, spoken) if each.day and each.month]
+    if _BIRTHDAY.search(text) and dates:
+        on = dates[0]
+        year = f"{on.year:04}" if on.year else "-"
+        yield "birthday", "personal", f"{year}-{on.month:02}-{on.day:02}"
+    if _DIET.search(text) and not _PHONE.search(text):
+        yield "diet", "diet", text.rstrip(".")
+    address = _ADDRESS.search(text)
+    if address:
+        yield "address", "contact", address["value"].strip(" :,")
+
+
+def _whole(draft: Draft, is_speaker: bool, name: str) -> str:
+    """The fact as a sentence that says whom it is about."""
+    text = draft.fact.strip()
+    subject = name if is_speaker else draft.about.strip() or name
+    text = _USER.sub(
+        lambda match: name if match.start() == 0 or name != _NAMELESS else _NAMELESS.lower(), text
+    )
+    if _PRONOUN.match(text) and not is_role(speech.folded(subject)):
+        return _PRONOUN.sub(f"{subject} ", text, count=1)
+    if _POSSESSIVE.match(text):
+        return _POSSESSIVE.sub(f"{subject}'s ", text, count=1)
+    if is_speaker:
+        text = _third_person(text, name)
+    words = anchors.held([text], [])
+    if any(words.names(part) for part in subject.split()) or speech.says("refers", subject, ("en",)):
+        return text
+    if text[:1].islower():
+        return f"{subject} {text}"
+    return (
+        text
+        if is_speaker and not draft.about
+        else f"{subject}: {text}"
+        if not is_speaker
+        else f"{name}: {text}"
+    )
+
+
+def _third_person(text: str, name: str) -> str:
+    """ "I live in Oslo" as "Mara lives in Oslo". English alone; elsewhere who said it is told beside it."""
+    text = re.sub(r"(?i)^my\b", f"{name}'s", text)
+    match = re.match(r"(?i)^i(?P<short>['\u2019](?:m|ve|ll|d))?\s+(?P<rest>.*)$", text)
+    if match:
+        if match["short"]:
+            verb = _VERBS[match["short"].replace("\u2019", "'").lower()]
+            text = f"{name} {verb} {match['rest']}"
+        else:
+            words = match["rest"].split()
+            place = next((n for n, word in enumerate(words) if word.lower() not in _ADVERB), 0)
+            words[place] = _conjugated(words[place])
+            text = f"{name} {' '.join(words)}"
+    text = re.sub(r"\b(?:my|our)\b", "their", text)
+    return re.sub(r"\bme\b", name, text)
+
+
+def _conjugated(verb: str) -> str:
+    plain = verb.lower()
+    if plain in _VERBS:
+        return _VERBS[plain]
+    if plain in _MODAL or plain.endswith("ed") or not plain.isalpha():
+        return verb
+    if plain in _PAST:
+        return verb
+    if plain.endswith(("s", "sh", "ch", "x", "o", "z")):
+        return f"{verb}es"
+    if plain.endswith("y") and plain[-2:-1] not in "aeiou":
+        return f"{verb[:-1]}ies"
+    return f"{verb}s"
+
+
+def _introduced(heard: Heard) -> str | None:
+    """What somebody says they are called."""
+    if heard.message is None:
+        return None
+    for clause in speech.clauses(heard.text):
+        for code in speech.languages(heard.text):
+            match = re.search(speech.section(code)["introduces"], clause.text, re.IGNORECASE)
+            if clause.asserts and match:
+                name = re.match(
+                    r"[^\W\d_a-z][\w\u2019'-]+(?:\s+[^\W\d_a-z][\w\u2019'-]+){0,3}",
+                    clause.text[match.end() :],
+                )
+                if name and not anchors.is_common(name[0].split()[0], code):
+                    return name[0].rstrip("'\u2019")
+    return None
+
+
+def _runs(text: str, language: str) -> Iterator[str]:
+    """The names of a sentence, those that stand together as one."""
+    found = anchors.found(text, language)
+    first = re.match(r"[^\W\d_a-z][\w\u2019'-]*", text)
+    if first and not anchors.is_common(first[0], language):
+        found = [re.sub(r"['\u2019]s$", "", first[0]), *found]
+    run: list[str] = []
+    end = 0
+    for word in dict.fromkeys(found):
+        place = text.find(word, end)
+        if run and text[end:place].strip(" ") == "" and place >= 0:
+            run.append(word)
+        else:
+            if run:
+                yield " ".join(run)
+            run = [word]
+        end = (place if place >= 0 else end) + len(word)
+    if run:
+        yield " ".join(run)
+
+
+def _is_proper(name: str, heard: Heard) -> bool:
+    """Whether a name is one: it stands in the message as it is written, with a capital, and is no role."""
+    if is_role(speech.folded(name)) or len(name) > 60 or name == UNNAMED:
+        return False
+    words = name.split()
+    has_capital = all(word[:1].isupper() or word[:1].isdigit() or len(word) <= 3 for word in words)
+    if not name.isascii() and not any(letter.isupper() for letter in name):
+        return name in f"{heard.answers} {heard.text}"  # a script without capitals
+    language = speech.languages(heard.text)[0]
+    if (
+        not has_capital
+        or not words[0][:1].isupper()
+        or (len(words) == 1 and anchors.is_common(name, language))
+    ):
+        return False
+    said = anchors.held([heard.text, heard.answers], [])
+    return said.names(name) or bool(heard.answers or heard.text)
+
+
+def _forms(name: str) -> set[str]:
+    return {normalised(name), normalised(name.split()[0])}
+
+
+def _speaker(heard: Heard) -> str | None:
+    return heard.message.sender.entity_id if heard.message and heard.message.sender else None
+
+
+def _event(heard: Heard) -> str | None:
+    return heard.message.event.id if heard.message else None
+
+
+def _distinct(operations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    seen: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        plain = {name: value for name, value in operation.items() if value is not None}
+        key = {name: value for name, value in plain.items() if name not in {"event", "as_of"}}
+        seen.setdefault(repr(sorted(key.items())).casefold(), plain)
+    return list(seen.values())

@@ -1,0 +1,160 @@
+"""What the model is asked for in structured mode, and how its answer is read."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from nexus.errors import UnusableAnswerError
+
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "people": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "also_called": {"type": "string"}},
+                "required": ["name", "also_called"],
+                "additionalProperties": False,
+            },
+        },
+        "facts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "message": {"type": "integer"},
+                    "about": {"type": "string"},
+                    "fact": {"type": "string"},
+                },
+                "required": ["message", "about", "fact"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["people", "facts"],
+    "additionalProperties": False,
+}
+"""Flat, so that a small model can fill it in: who is named, and one sentence for each fact."""
+
+_MOST_FACTS: Final = 60
+_LONGEST: Final = 600
+_OBJECT: Final = re.compile(r"\{[^{}]*\}")
+# What models call the fields when they are not made to use our names.
+_FACT_KEYS: Final = ("fact", "statement", "text", "content", "value")
+_ABOUT_KEYS: Final = ("about", "subject", "entity", "who", "person")
+_MESSAGE_KEYS: Final = ("message", "message_number", "source", "id", "n")
+_ALIAS_KEYS: Final = ("also_called", "alias", "aliases", "nickname", "also")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """One fact as the model gave it."""
+
+    fact: str
+    about: str = ""
+    message: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Person:
+    """Somebody whom the messages name."""
+
+    name: str
+    also_called: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extraction:
+    """What a model found in some messages."""
+
+    people: tuple[Person, ...] = ()
+    facts: tuple[Draft, ...] = ()
+
+
+def read(text: str) -> Extraction:
+    """The facts of an answer. Fences, words around it, other names of fields and a cut-off end do no harm."""
+    answer = _json(text)
+    if isinstance(answer, list):
+        answer = {"facts": cast("list[object]", answer)}
+    if not isinstance(answer, Mapping):
+        raise UnusableAnswerError("The answer holds no JSON object")
+    fields = cast("Mapping[str, Any]", answer)
+    if not fields.keys() & {"facts", "people"} and _first(fields, _FACT_KEYS):
+        fields = {"facts": [fields]}
+    return Extraction(
+        people=tuple(dict.fromkeys(_people(fields.get("people")))),
+        facts=tuple(dict.fromkeys(_drafts(fields.get("facts"))))[:_MOST_FACTS],
+    )
+
+
+def _json(text: str) -> object:
+    """The first JSON value of a text, or the complete objects of one that breaks off."""
+    decoder = json.JSONDecoder()
+    for start in (place for place, sign in enumerate(text) if sign in "{["):
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(value, Mapping) and not cast("Mapping[str, Any]", value).keys() & {
+            "facts",
+            "people",
+            *_FACT_KEYS,
+        }:
+            break  # an object inside one that breaks off, or no answer at all
+        return cast("object", value)
+    pieces = [piece for match in _OBJECT.finditer(text) if (piece := _piece(match[0]))]
+    if not pieces:
+        raise UnusableAnswerError("The answer is not JSON")
+    return {
+        "people": [piece for piece in pieces if "name" in piece],
+        "facts": [piece for piece in pieces if _first(piece, _FACT_KEYS) and "name" not in piece],
+    }
+
+
+def _piece(text: str) -> dict[str, Any] | None:
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _drafts(given: object) -> Iterator[Draft]:
+    for each in cast("list[object]", given) if isinstance(given, list) else []:
+        if isinstance(each, str) and each.strip():
+            yield Draft(fact=_line(each))
+        elif isinstance(each, Mapping):
+            fields = cast("Mapping[str, Any]", each)
+            fact = _line(_first(fields, _FACT_KEYS))
+            if fact:
+                yield Draft(fact=fact, about=_line(_first(fields, _ABOUT_KEYS)), message=_number(fields))
+
+
+def _people(given: object) -> Iterator[Person]:
+    for each in cast("list[object]", given) if isinstance(given, list) else []:
+        if isinstance(each, str) and each.strip():
+            yield Person(name=_line(each))
+        elif isinstance(each, Mapping):
+            fields = cast("Mapping[str, Any]", each)
+            name = _line(fields.get("name"))
+            if name:
+                also = _line(_first(fields, _ALIAS_KEYS))
+                yield Person(name=name, also_called="" if also.casefold() == name.casefold() else also)
+
+
+def _first(fields: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
+    return next((fields[key] for key in keys if fields.get(key)), None)
+
+
+def _number(fields: Mapping[str, Any]) -> int | None:
+    found = re.search(r"\d+", str(_first(fields, _MESSAGE_KEYS) or ""))
+    return int(found[0]) if found else None
+
+
+def _line(value: object) -> str:
+    if isinstance(value, list):
+        value = next(iter(cast("list[object]", value)), "")
+    return " ".join(str(value).split())[:_LONGEST] if isinstance(value, str | int | float) else ""

@@ -1,0 +1,155 @@
+"""Structured mode: one call per chunk of a turn, in a session of its own, without tools."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+import apsw
+
+from nexus.automations.context import AutomationContext, Result
+from nexus.context import AssembledContext
+from nexus.errors import UnusableAnswerError, UsageError
+from nexus.memory.operations import BATCH
+from nexus.memory.provenance import Provenance
+from nexus.memory.recall.deadline import Deadline, LateError
+from nexus.memory.recall.referents import Referents
+from nexus.request import Access
+from nexus.roles import instructions
+from nexus.roles.memory_writer import extraction, known, transcript
+from nexus.roles.memory_writer.drafting import Drafting
+from nexus.roles.memory_writer.evidence import Heard
+from nexus.roles.memory_writer.extraction import Extraction
+from nexus.roles.memory_writer.gate import Gate
+from nexus.roles.memory_writer.prompts import structured_text
+from nexus.roles.memory_writer.transcript import Chunk
+from nexus.roles.parts import Parts
+
+ROLE: Final = "writer"
+_NAME: Final = "memory-writer"
+_TURNS: Final = 2
+_REFERENTS_MS: Final = 500
+# What it has learned about its work must not crowd out the work.
+_LEARNED: Final = 1_500
+_NOTHING: Final = "Nothing to remember"
+_AGAIN: Final = "That was not the JSON object ({reason}). Answer again with the object alone."
+# It calls nothing, whatever its messages ask for.
+_ACCESS: Final = Access(level="known", tools=frozenset(), directories=(), memory="own")
+
+
+@dataclass
+class Extractor:
+    """One run of the writer in structured mode."""
+
+    parts: Parts
+    ctx: AutomationContext
+    result: Result
+    gate: Gate
+    provenance: Provenance
+    _said: list[str] = field(default_factory=list[str])
+
+    async def run(self, names: Sequence[str]) -> str:
+        """Write what the turns teach; returns what came of it, in a line."""
+        due = [each for each in self.gate.evidence.due if self._is_news(each)]
+        if not due:
+            return _NOTHING
+        first = next((n for n, each in enumerate(self.gate.evidence.heard) if each is due[0]), 0)
+        before = [each for each in self.gate.evidence.heard[:first] if each.message is not None]
+        chunks, left = await asyncio.to_thread(transcript.chunks, due, before)
+        meant = await self._meant(due)
+        self.gate.meant = frozenset(meant.values())
+        shown = await self._known(names, meant)
+        for number, chunk in enumerate(chunks, start=1):
+            await self._chunk(chunk, number, shown, meant)
+        if left:
+            self._said.append(f"{left} further characters were not read")
+        return "; ".join(self._said) or _NOTHING
+
+    def _is_news(self, heard: Heard) -> bool:
+        """What an agent passed on to another is written from its own turn; a question teaches nothing."""
+        if self.gate.is_delegated and heard.tool is None:
+            return False
+        return transcript.says_something(heard)
+
+    async def _chunk(self, chunk: Chunk, number: int, shown: Sequence[str], meant: dict[str, str]) -> None:
+        found = await self._asked(chunk, number, shown)
+        if found is None or (not found.facts and not found.people):
+            return
+        draft = partial(_drafted, chunk=chunk, found=found, meant=meant, phone_region=self.gate.phone_region)
+        operations = await self.parts.ledgers.identity.read(draft)
+        if not operations:
+            return
+        try:
+            await self.parts.memory.run(BATCH, {"operations": operations}, self.provenance, rules=self.gate)
+        except UsageError as error:
+            self._said.append(f"nothing could be written: {error.message}")
+            return
+        self._said.append(f"{len(found.facts)} facts found")
+
+    async def _asked(self, chunk: Chunk, number: int, shown: Sequence[str]) -> Extraction | None:
+        """What the model finds. An answer that cannot be read is asked for once more."""
+        label = f"meeseeks:{_NAME}:{self.result.session_label}:{self.result.execution_id}:{number}"
+        task = transcript.task(chunk, shown)
+        for attempt in range(_TURNS):
+            answer = await self._answer(label, task)
+            try:
+                return extraction.read(answer)
+            except UnusableAnswerError as error:
+                task = _AGAIN.format(reason=error.message)
+                if attempt + 1 == _TURNS:
+                    self._said.append(f"the answer could not be read: {error.message}")
+                    self.gate.refused("answer", error.message)
+        return None
+
+    async def _answer(self, label: str, task: str) -> str:
+        assembled = await self._assembled(label, task)
+        run = await self.ctx.services.start_execution(self.ctx.request, assembled, access=_ACCESS)
+        return (await run.result()).response.content
+
+    async def _assembled(self, label: str, task: str) -> AssembledContext:
+        workspace = self.ctx.workspace
+        assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        assembled = await self.parts.broker.assemble_context(
+            replace(self.ctx.request, access=_ACCESS), session_label=label, task=task, role=ROLE
+        )
+        # Its instructions are the same for every turn, so they are what a provider keeps in its cache.
+        assembled.system_prompt = f"{workspace.role.strip()}\n\n{structured_text()}"
+        assembled.tools = ()
+        assembled.situation = ""
+        if self.gate.is_owners:
+            learned = await asyncio.to_thread(instructions.learned, workspace, _NAME)
+            assembled.role_context = learned[:_LEARNED]
+        assembled.output_schema = extraction.SCHEMA
+        assembled.max_turns = _TURNS
+        assembled.timeout_ms = self.ctx.automation.timeout_ms
+        return assembled
+
+    async def _meant(self, due: Iterable[Heard]) -> dict[str, str]:
+        """Whom the messages mean without a name, by how they say it: "my sister"."""
+        found: dict[str, str] = {}
+        if not self.gate.is_owners:
+            return found
+        for heard in due:
+            if heard.message is not None:
+                try:
+                    referents = Referents(self.parts.ledgers, Deadline(_REFERENTS_MS))
+                    named = await referents.of(heard.text)
+                except LateError:
+                    continue
+                found |= {each.said: id_ for id_, each in named.items() if each.via != "owner" and each.said}
+        return found
+
+    async def _known(self, names: Sequence[str], meant: dict[str, str]) -> list[str]:
+        if not self.gate.is_owners:
+            return []
+        lines = await self.parts.ledgers.identity.read(partial(known.told, names=names))
+        called = await self.parts.ledgers.identity.read(partial(known.called_by, ids=list(meant.values())))
+        return lines + [f"{said} = {called[id_]}" for said, id_ in meant.items() if id_ in called]
+
+
+def _drafted(
+    connection: apsw.Connection, chunk: Chunk, found: Extraction, meant: dict[str, str], phone_region: str
+) -> list[dict[str, Any]]:
+    drafting = Drafting(connection=connection, sources=chunk.sources, meant=meant, phone_region=phone_region)
+    return drafting.operations(found)
