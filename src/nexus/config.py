@@ -5,12 +5,15 @@ config.toml that `nexus init` writes and the settings page of the docs are gener
 A variable wins over the file: `[ledgers] busy_timeout_ms` is `NEXUS_LEDGERS_BUSY_TIMEOUT_MS`.
 """
 
+import ipaddress
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
+from urllib.parse import urlsplit
 
 from nexus import settings as reading
 from nexus.errors import ConfigError
@@ -148,6 +151,17 @@ class ProviderConfig:
         4,
         "How often to ask again when it is busy, out of reach or breaks off, before the next model is asked.",
     )
+    concurrency: int = _setting(
+        0, "The most requests it is sent at a time. 0: as many as the server says it works on."
+    )
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on this machine or in this network: it is slow rather than absent, and free."""
+        host = urlsplit(self.base_url).hostname or ""
+        with suppress(ValueError):
+            return ipaddress.ip_address(host).is_private
+        return host == "localhost" or host.endswith((".localhost", ".local", ".lan", ".internal"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +186,14 @@ class AgentsConfig:
         500, "The most requests to models for a message and all work that it leads to. 0: no limit."
     )
     context_tokens: int = _setting(
-        150_000, "How long a conversation may get before its older part is summarised.", least=1_000
+        0,
+        "How long a conversation may get before its older part is summarized. 0: as long as the model's "
+        "window allows, and at most 150,000.",
+    )
+    output_tokens: int = _setting(
+        0,
+        "The most tokens of one answer. 0: 8,192 for you and for workers, 4,096 for the memory's own work, "
+        "four times as many for models that think, and at most a quarter of the model's window.",
     )
     outage_ms: int = _setting(
         3_600_000, "How long a message waits for a provider that does not answer. 0: it fails immediately."

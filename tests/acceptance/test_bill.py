@@ -11,6 +11,7 @@ import pytest
 from genai_prices.data import providers
 from genai_prices.data_snapshot import DataSnapshot, set_custom_snapshot
 
+from acceptance.agents import environment, finish
 from apps import dispatching, settings
 from memory_writers import batch, is_reflection, is_writer, quiet, writing
 from nexus.app import App
@@ -109,6 +110,8 @@ async def test_what_a_message_cost_includes_what_was_written_to_the_memory(
     server.when(is_writer).script(batch(fact), "Nothing to remember", "Done.")
     server.when(last_user="Find a train").script("At six")
     server.script(*dispatching("Find a train", then="At six, Ada Lovelace and Bob Miller."))
+    every = ("automations", "register", "memory-writer", "--config", '{"reflect_every": 1}')
+    assert finish(home, environment(None), *every).returncode == 0
     async with writing(home, server, wire) as app:
         result = await (await app.say("plan the trip with Ada Lovelace and Bob Miller")).result()
         await server.until(lambda: len(server.exchanges) == 8, 60_000)
@@ -140,7 +143,7 @@ TAUGHT = "The early train to Bern leaves at six"
 @pytest.fixture
 def billed() -> Iterator[ModelServer]:
     """A server whose address the list of prices takes for that of the provider."""
-    with ModelServer(prices=PRICES, caching=Caching(minimum_tokens=1_500)) as server:
+    with ModelServer(prices=PRICES, caching=Caching(minimum_tokens=1_350)) as server:
         (listed,) = [provider for provider in providers if provider.id == "anthropic"]
         set_custom_snapshot(DataSnapshot([replace(listed, api_pattern=server.url)], from_auto_update=False))
         yield server

@@ -81,15 +81,17 @@ async def test_a_new_person_is_remembered_with_where_that_comes_from(home: Home,
 
 
 async def test_a_turn_full_of_names_that_taught_nothing_is_flagged(home: Home, server: ModelServer) -> None:
-    """And only that one; afterwards the writer reflects on it, and leaves word for its peer."""
+    """And only that one; after the other the writer reflects, and leaves word for its peer."""
     note = {"edits": [{"file": "NOTES_FOR_READER.md", "content": "# Notes\nSarah's projects are thin.\n"}]}
     server.when(is_reflection).script(json.dumps(note))
     server.when(is_writer).script("Nothing to remember", "Nothing to remember")
     server.script("Noted.", "You are welcome.")
+    configure(home, reflect_every=1)
     async with writing(home, server) as app:
         request = await say(app, "My colleague Sarah Chen leads Project X now.")
-        await server.until(lambda: len(server.exchanges) == 3, 60_000)
         thanked = await say(app, "Thank you!")
+        await server.until(lambda: len(server.exchanges) == 5, 60_000)
+        await quiet(app)
         first, second = await invocations(app)
         log = await rows(app, "memory", f"{_LOG} AND target_type = 'execution'")
         flagged, done = await run_of(app, request), await run_of(app, thanked)
@@ -203,7 +205,7 @@ async def test_before_compaction_it_works_when_the_conversation_is_nearly_too_lo
     home: Home, server: ModelServer
 ) -> None:
     server.when(is_writer).script("Nothing to remember")
-    server.script("Short", Turn("long " * 6_000))
+    server.script("Short", Turn(" ".join(f"word{number}" for number in range(4_000))))
     configure(home, frequency="before_compaction")
     async with writing(home, server, context_tokens=12_000) as app:
         await say(app, "hello")
@@ -258,26 +260,20 @@ async def test_the_seeded_role_is_the_programs_and_an_edited_one_stays(
     assert role.read_text() == "# Mine\n"
 
 
-def test_two_rapid_turns_are_written_one_after_the_other_and_taught_something(
-    home: Home, server: ModelServer
-) -> None:
+def test_two_rapid_turns_are_written_one_after_the_other(home: Home, server: ModelServer) -> None:
     """With the real program: the second writer waits behind the first, each sees its own turn as the last."""
-    lesson = {"edits": [{"file": "SKILLS.md", "content": "# Skills\n- Note names first.\n"}]}
-    server.when(is_reflection).always(json.dumps(lesson))
     server.when(is_writer).always("Nothing to remember")
     server.script("One", "Two")
     ended = "SELECT count(*) FROM invocations WHERE status = 'flagged'"
-    learned = home.meeseeks / "memory-writer" / "SKILLS.md"
     with chatting(home, server, NEXUS_MODELS_WRITER="test/large", NEXUS_MEMORY_WRITER="code") as chat:
         chat.write("I met Ada Lovelace and Bob Miller\nand Carl Gauss with Emmy Noether\n")
         chat.flush()
-        until(lambda: rows_of(home, "runtime", ended) == [(2,)] and "names" in learned.read_text())
+        until(lambda: rows_of(home, "runtime", ended) == [(2,)])
     times = f"SELECT started_at, ended_at FROM invocations WHERE {_OWN} ORDER BY id"
     (_, first_end), (second_start, _) = rows_of(home, "runtime", times)
     assert first_end <= second_start
     first, second = [str(each.json["messages"]) for each in server.requests if is_writer(each)]
     assert ("Emmy Noether" in first, "Emmy Noether" in second) == (False, True)
-    assert learned.read_text() == "# Skills\n- Note names first.\n"
 
 
 def test_a_writer_that_is_killed_goes_on_where_the_home_is_next_served(

@@ -1,5 +1,6 @@
 """What a provider has cached stays usable: a request begins with the last one's bytes, a fork's as well."""
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
@@ -25,8 +26,11 @@ def server() -> Iterator[ModelServer]:
 
 
 def split(request: ModelRequest) -> tuple[bytes, bytes, bytes]:
-    """The body as it was sent: what is before its messages, the messages, and what is after them."""
-    before, mark, rest = request.body.partition(_MESSAGES)
+    """The body as it was sent: what is before its messages, the messages, and what is after them.
+
+    How long an answer may get differs by role, and is no part of the prompt.
+    """
+    before, mark, rest = re.sub(rb'"max_tokens":\d+,', b"", request.body).partition(_MESSAGES)
     assert mark, "the messages are one list in the body"
     depth, in_text, escaped = 1, False, False
     for place, byte in enumerate(rest):

@@ -162,7 +162,9 @@ class Runner:
         if done is None or entry is None or done.input is None or not entry.automation.workspace_dir:
             return
         occasion = Occasion.from_json(done.input)
-        if origin.is_owners(occasion):
+        if origin.is_owners(occasion) and await reflection.is_allowed(
+            self.ledgers, entry.automation, self.now()
+        ):
             others = await origin.content_of_others(self.ledgers, occasion, entry.automation, done)
             await self.invoker.improve(entry.automation, occasion, done, others)
 

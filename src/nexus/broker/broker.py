@@ -9,7 +9,7 @@ from nexus.broker.agent.models import Models
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.queue import SessionQueue, Turn
 from nexus.broker.results import Run
-from nexus.broker.running import WORK, AgentRun, Hooks, Parts
+from nexus.broker.running import WORK, AgentRun, Hooks, Parts, budget_tokens
 from nexus.broker.streams import Streams
 from nexus.broker.tools import TOOLS, Tool
 from nexus.config import Config
@@ -124,6 +124,10 @@ class Broker:
     async def capabilities(self, role: str, model: str = "") -> Capabilities:
         """What is known of the model that a role asks first, or of the one named."""
         return await self._models.capabilities(model or self._models.names(role)[0])
+
+    async def budget_tokens(self, role: str) -> int:
+        """How long a conversation in a role may get before its older part is summed up."""
+        return await budget_tokens(self._parts.config, self._models, self._models.names(role)[0])
 
     def run(self, execution_id: str) -> Run:
         """A run that was asked for before, here or elsewhere."""

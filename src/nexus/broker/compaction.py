@@ -38,9 +38,11 @@ async def compact(
     make: MakeJob,
     *,
     budget_tokens: int,
+    fixed_tokens: int,
 ) -> None:
     """Sum up the older part of a session if the next call of the model would be too long.
 
+    `fixed_tokens` is what the system prompt and the tools take of every call.
     It covers what the run's principal may know, and stands in for that in runs with the same rights only.
     """
     if context.fork_of is not None:
@@ -54,7 +56,7 @@ async def compact(
                 fork_through=context.fork_through,
             )
         )
-    through = await turn.decide("compaction", _through, turn, request, context, budget_tokens)
+    through = await turn.decide("compaction", _through, turn, request, context, budget_tokens, fixed_tokens)
     if through is None:
         return
     opened = await turn.ledgers.agents.write(
@@ -72,9 +74,9 @@ async def compact(
     name = f"{turn.execution.id}.summary"
     with closing(streams.open(name)) as stream:
         # Its own name, because the agent library knows a run by it.
-        job = replace(
-            make(compaction.TASK, compaction.up_to(past, through), opened, stream), execution_id=name
-        )
+        job = make(compaction.TASK, compaction.up_to(past, through), opened, stream)
+        most = min(job.limits.output_tokens, int((budget_tokens - fixed_tokens) * budget.SUMMARY_SHARE))
+        job = replace(job, execution_id=name, limits=replace(job.limits, output_tokens=max(1, most)))
         try:
             await loop.run(job)
         except AgentError as error:
@@ -88,7 +90,9 @@ async def compact(
     await turn.ledgers.agents.write(partial(turns.end, turn_id=opened.id, status="done"))
 
 
-async def _through(turn: Turn, request: Request, context: AssembledContext, budget_tokens: int) -> int | None:
+async def _through(
+    turn: Turn, request: Request, context: AssembledContext, budget_tokens: int, fixed_tokens: int
+) -> int | None:
     """The last turn to sum up; None where the conversation fits."""
     past = await history.load(turn.ledgers, request, context.session_label)
     sizes = compaction.sizes(past)
@@ -100,15 +104,11 @@ async def _through(turn: Turn, request: Request, context: AssembledContext, budg
             request_id=request.request_id,
         )
     )
-    estimated = (
-        budget.estimate(context.system_prompt)
-        + compaction.summary_tokens(past)
-        + sum(size.tokens for size in sizes)
-    )
+    estimated = fixed_tokens + compaction.summary_tokens(past) + sum(size.tokens for size in sizes)
     before_tokens = estimated if reported is None else reported
     if budget.fits(before_tokens, budget.estimate(context.user_turn()), budget_tokens=budget_tokens):
         return None
-    return budget.through(sizes, budget_tokens=budget_tokens)
+    return budget.through(sizes, budget_tokens=budget_tokens - fixed_tokens)
 
 
 async def _is_final(turn: Turn, opened: OpenTurn, error: AgentError) -> bool:

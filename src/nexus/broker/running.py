@@ -1,6 +1,7 @@
 """One run of an agent, from its turn in the queue to its end: what the session queue runs as `agent`."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,8 +24,8 @@ from nexus.broker.streams import Stream, Streams
 from nexus.broker.tools import Call, Context, Sandbox, Tool
 from nexus.broker.tools import Grant as SandboxGrant
 from nexus.broker.tools import Limits as SandboxLimits
-from nexus.config import Config
-from nexus.context import AssembledContext, history
+from nexus.config import AgentsConfig, Config
+from nexus.context import AssembledContext, budget, history
 from nexus.context.prompt import with_profile
 from nexus.errors import LEDGER_PASSES, AgentError, NexusError, ToolError
 from nexus.home import Home
@@ -37,6 +38,14 @@ from nexus.request import Access, Request
 
 WORK = "agent"
 """The name under which runs are stored: it must outlive an upgrade."""
+
+# Where neither the settings nor the model's window say less: a longer one is dear, and read less well.
+_CONTEXT_TOKENS = 150_000
+# What a person or a task is answered with may be long; what the memory's own work gives is not.
+_OUTPUT_TOKENS = {"manager": 8_192, "worker": 8_192}
+_SHORT_OUTPUT_TOKENS = 4_096
+# Who waits longest for a server that does one thing at a time.
+_PERSON, _WORKER, _BACKGROUND = range(3)
 
 _OWN_SESSIONS = "meeseeks:"
 """How the labels of sessions begin that belong to an automation or a role of the program's own."""
@@ -170,9 +179,22 @@ class AgentRun:
             context,
             self._parts.streams,
             partial(self._job, request, context),
-            budget_tokens=self._parts.config.agents.context_tokens,
+            budget_tokens=await self._budget_tokens(request, context),
+            fixed_tokens=self._fixed_tokens(context),
         )
         return context
+
+    async def _budget_tokens(self, request: Request, context: AssembledContext) -> int:
+        limits = _limits(self._parts.config, request, context)
+        name = self._names(context)[0]
+        return await budget_tokens(self._parts.config, self._parts.models, name, limits.output_tokens)
+
+    def _fixed_tokens(self, context: AssembledContext) -> int:
+        tools = [(tool.name, tool.description, tool.parameters) for tool in self._tools(context)]
+        return budget.estimate(context.system_prompt) + budget.estimate(json.dumps(tools))
+
+    def _names(self, context: AssembledContext) -> tuple[str, ...]:
+        return (context.model,) if context.model else self._parts.models.names(context.role)
 
     async def _begun(self, request: Request, context: AssembledContext) -> OpenTurn:
         return await self._ledgers.agents.write(
@@ -250,7 +272,7 @@ class AgentRun:
             # What a provider runs itself can't be refused when it is called, so it isn't offered.
             native=frozenset(tool.name for tool in tools if tool.native and access.may_call(tool.name)),
             models=self._parts.models,
-            names=(context.model,) if context.model else self._parts.models.names(context.role),
+            names=self._names(context),
             limits=_limits(self._parts.config, request, context),
             journal=self._journal(request, context, opened, None),
             stream=stream,
@@ -332,6 +354,14 @@ class AgentRun:
         return {key_of(offset, call_id) for offset, call_id in done}
 
 
+async def budget_tokens(
+    config: Config, models: Models, name: str, output_tokens: int = _SHORT_OUTPUT_TOKENS
+) -> int:
+    """How long a conversation with a model may get: as the settings say, and as its window allows."""
+    most = config.agents.context_tokens or _CONTEXT_TOKENS
+    return min(most, await models.prompt_tokens(name, output_tokens) or most)
+
+
 def _exact(message: StoredMessage) -> str:
     if message.parts_json:
         return message.parts_json
@@ -350,6 +380,10 @@ def _limits(config: Config, request: Request, context: AssembledContext) -> Limi
         max_turns=context.max_turns or agents.max_turns,
         timeout_ms=context.timeout_ms or agents.timeout_ms,
         max_requests=agents.max_requests,
+        output_tokens=agents.output_tokens or _OUTPUT_TOKENS.get(context.role, _SHORT_OUTPUT_TOKENS),
+        priority=_BACKGROUND if not waits else _PERSON if request.depth == 0 else _WORKER,
+        # Where somebody has said how long it may take, it takes no longer.
+        patient=context.timeout_ms is None and agents.timeout_ms == AgentsConfig.timeout_ms,
     )
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 _BYTES_PER_TOKEN = 4
 # The part of the budget that the newest turns keep, word for word, when the ones before are summarised.
 _KEPT_SHARE = 0.4
+SUMMARY_SHARE = 0.3
+"""The part of it that their summary may take."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,6 +57,6 @@ def _asked(turn: PastTurn) -> str:
 
 
 def _tokens(message: StoredMessage) -> int:
-    # An answer's calls are in its exact form alone.
+    # An answer's calls are in its exact form alone, which also holds what no model is sent again.
     exact = message.parts_json if message.role == "assistant" else None
-    return estimate(exact or message.content)
+    return estimate(exact if exact and '"tool-call"' in exact else message.content)

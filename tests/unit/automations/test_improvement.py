@@ -241,3 +241,26 @@ async def _until(condition: Any) -> None:
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.05)
+
+
+async def test_it_reflects_once_a_day_and_not_after_a_flag(home: Home, server: ModelServer) -> None:
+    server.when(is_reflection).always("Nothing learned")
+    server.always("Hello!")
+    flags = iter(["bad", None, None])
+
+    def flagging(ctx: AutomationContext) -> dict[str, str] | None:
+        flag = next(flags)
+        return {"flag": flag} if flag else None
+
+    async with app_on(home, server) as app:
+        await learner(app, flagging)
+        for text in ("One", "Two", "Three"):
+            await (await app.say(text)).result()
+            await quiet(app)
+        await app.automations.queue.settled()
+        await quiet(app)
+        statuses = await rows(app, "runtime", "SELECT status FROM invocations ORDER BY created_at")
+    assert statuses == [("flagged",), ("done",), ("done",)]
+    reflections = [request for request in server.requests if is_reflection(request)]
+    assert len(reflections) == 1
+    assert "Two" in str(reflections[0].json)

@@ -26,11 +26,11 @@ from nexus.testing import (
     tokens_in,
 )
 
-# The system prompt and the tools take some 1,500 of them.
-_BUDGET_TOKENS = 2_400
-# A fork has no call yet whose tokens were counted, and the estimate leaves out the tools.
-_FORK_BUDGET_TOKENS = 2_100
-_LONG = "lorem ipsum " * 100
+# The system prompt and the tools take some 1,250 of them.
+_BUDGET_TOKENS = 2_010
+# A fork has no call yet whose tokens were counted.
+_FORK_BUDGET_TOKENS = 1_760
+_LONG = "lorem ipsum " * 70
 
 
 @pytest.fixture
@@ -138,7 +138,9 @@ async def test_the_questions_stand_in_also_where_a_model_gives_up_halfway(
     home: Home, server: ModelServer
 ) -> None:
     server.when(last_user="Sum up the conversation").script(
-        Turn("", [ToolCall("agent_send", {"op": "status"})]), failures.context_exceeded()
+        Turn("", [ToolCall("agent_send", {"op": "status"})]),
+        failures.context_exceeded(),
+        failures.context_exceeded(),
     )
     server.always(lambda request: Turn(f"Noted. {_LONG}"))
     async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:

@@ -4,10 +4,11 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from nexus import ids
+from nexus import clock, ids
 from nexus.automations.context import Services
 from nexus.automations.improvement import edits, lessons
 from nexus.automations.improvement.edits import MOST_CHARACTERS, Edit
@@ -16,6 +17,8 @@ from nexus.automations.workspace import Folder, workspace
 from nexus.context.wrapping import wrapped
 from nexus.errors import AutomationError, WorkspaceError
 from nexus.home import Home
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.request import Access
@@ -38,7 +41,7 @@ instruction.
 _NOTES = (
     "{file} is read by {peer}, a peer of yours: leave word there of what would help it. Its files are below."
 )
-_TROUBLED = frozenset({"flagged", "timeout"})
+_PER_DAY = 1
 # It reads what others may have written, and needs to do nothing but answer.
 _NO_TOOLS = Access(level="known")
 
@@ -53,15 +56,24 @@ class Reflected:
 
 
 def is_due(automation: Automation, ended: Invocation) -> bool:
-    """Whether to reflect on an invocation: after trouble always, else as often as its settings say."""
-    if not automation.self_improvement:
+    """Whether to reflect on an invocation: only where it went well, and as often as its settings say.
+
+    What was flagged or took too long shows that the model is not up to the work, or is busy: asking it for
+    more would not help.
+    """
+    if not automation.self_improvement or ended.status != "done":
         return False
-    if ended.status in _TROUBLED:
-        return True
     every = automation.config.get("reflect_every", 1)
-    return ended.status == "done" and (
-        type(every) is not int or automation.trigger_count % max(every, 1) == 0
-    )
+    return type(every) is not int or automation.trigger_count % max(every, 1) == 0
+
+
+async def is_allowed(ledgers: Ledgers, automation: Automation, now: datetime) -> bool:
+    """Whether an automation may reflect today (UTC): once by default, as often as `reflect_per_day` says."""
+    most = automation.config.get("reflect_per_day", _PER_DAY)
+    if type(most) is not int or most <= 0:
+        return True
+    since = partial(executions.begun_below, label=_label(automation.name), since=clock.day(now))
+    return await ledgers.runtime.read(since) < most
 
 
 async def reflect(
@@ -79,7 +91,7 @@ async def reflect(
     """
     place = workspace.place(home.meeseeks, automation.workspace_dir or "")
     request = occasion.request
-    label = f"meeseeks:{automation.name}:improve:{request.request_id}"
+    label = f"{_label(automation.name)}{request.request_id}"
     files = await asyncio.to_thread(_files, place)
     peers = [workspace.place(home.meeseeks, each) for each in automation.peer_workspaces]
     theirs = {peer.name: await asyncio.to_thread(_files, peer) for peer in peers if peer.is_dir()}
@@ -92,6 +104,11 @@ async def reflect(
     run = await services.start_execution(request, assembled, execution_id, access=_NO_TOOLS)
     answer = (await run.result()).response.content
     return partial(_settle, home, automation, answer, others)
+
+
+def _label(name: str) -> str:
+    """How the labels of the sessions begin in which an automation reflects."""
+    return f"meeseeks:{name}:improve:"
 
 
 def _settle(home: Home, automation: Automation, answer: str, others: str | None) -> Reflected:

@@ -11,6 +11,7 @@ from pydantic_ai.exceptions import (
 )
 
 from nexus.broker.agent.models import Candidate
+from nexus.broker.agent.overflow import overflow
 
 _OTHERWISE = "See what the provider says above; further models can be listed in [models] of config.toml."
 _BUSY = (
@@ -29,6 +30,12 @@ def advice(error: Exception, candidate: Candidate) -> str:
             return (
                 f"Correct the name `{candidate.name}` below [models] in config.toml, or run `nexus init` "
                 f"to choose a model.{_address(candidate)}"
+            )
+        case _ if overflow(error) is not None:
+            return (
+                f"The message is longer than what {candidate.name} takes. Send less at a time, or serve the "
+                "model with a larger window. `context_tokens` below [agents] in config.toml limits how much "
+                "of the conversation is sent along."
             )
         case ModelQuotaExceededError():
             return "Look at your account with the provider: its money or its limit is used up."

@@ -1,15 +1,13 @@
 """One attempt at one answer: streamed, timed, and its bill."""
 
 import asyncio
-import json
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from pydantic_ai.exceptions import ModelConnectionError
 from pydantic_ai.messages import (
     ModelMessage,
-    ModelRequest,
     ModelResponse,
     ModelResponseStreamEvent,
     PartDeltaEvent,
@@ -22,19 +20,39 @@ from pydantic_ai.messages import (
     ToolCallPart,
 )
 from pydantic_ai.models import ModelRequestParameters, StreamedResponse
+from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.usage import RequestUsage
 
 from nexus import clock, ids
 from nexus.answer import Delta
-from nexus.broker.agent import messages as stored_messages
-from nexus.broker.agent import prices
+from nexus.broker.agent import fitting, prices
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Estimate
+from nexus.broker.agent.repetition import Repetition
+from nexus.broker.agent.short_ids import Expander, ShortIds
+from nexus.broker.agent.text_calls import Holdback
+from nexus.ledgers.runtime.models import Capabilities
 
-# Where a provider tells nothing, a token is taken to have this many bytes.
-_BYTES_PER_TOKEN = 4
 # How long an answer is taken to get, before it is there: few are longer.
 _ANSWER_TOKENS = 4_096
+_REPEATED = "\n\n[Cut off: the model began to repeat itself.]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A request as one model gets it."""
+
+    messages: list[ModelMessage]
+    parameters: ModelRequestParameters = field(default_factory=ModelRequestParameters)
+    settings: ModelSettings = field(default_factory=ModelSettings)
+    known: Capabilities = field(default_factory=Capabilities)
+    first_ms: int = 0
+    """How long to wait until an answer begins; 0: as the provider's settings say."""
+    stall_ms: int = 0
+    """How long it may pause; 0: as the provider's settings say."""
+    ids: ShortIds = field(default_factory=ShortIds)
+    holds_back: bool = False
+    """Whether what may be a call is not shown as text before it is known not to be one."""
 
 
 class Listener(Protocol):
@@ -46,32 +64,35 @@ class Listener(Protocol):
 class Answering:
     """A request that is made once."""
 
-    def __init__(
-        self,
-        candidate: Candidate,
-        stream: Listener,
-        messages: list[ModelMessage],
-        parameters: ModelRequestParameters,
-    ) -> None:
+    def __init__(self, candidate: Candidate, stream: Listener, asked: Asked) -> None:
         self._id = ids.new("use")
         self._candidate = candidate
         self._stream = stream
-        self._messages = messages
-        self._parameters = _offered(candidate, parameters)
+        self.asked = replace(asked, parameters=_offered(candidate, asked.parameters))
+        self._first_ms = asked.first_ms or candidate.config.timeout_ms
+        self._stall_ms = asked.stall_ms or candidate.config.stall_ms
         self._began = time.monotonic()
         self._started_at = clock.timestamp(clock.now())
         self._first_delta_ms: float | None = None
         self._response: StreamedResponse | None = None
         self._paused = RequestUsage()
         """What the parts of the answer before the provider's pauses used."""
-        self._sent_bytes = _length_bytes(messages, parameters)
+        self.sent_bytes = fitting.length_bytes(asked.messages) + fitting.fixed_bytes(asked.parameters)
         self._received_bytes = 0
+        self._repetition = Repetition()
+        self._holdback = Holdback()
+        self._expander = Expander(asked.ids)
+        self._text = ""
+        self._repeated = 0
         self.unmeasured = False
         """The answer broke off before the provider said how long the prompt was."""
 
     def estimate(self) -> Estimate:
         """What it may come to: the prompt as if none of it were cached, and a long answer."""
-        usage = RequestUsage(input_tokens=_tokens(self._sent_bytes), output_tokens=_ANSWER_TOKENS)
+        answer = self.asked.settings.get("max_tokens") or _ANSWER_TOKENS
+        usage = RequestUsage(
+            input_tokens=self._tokens(self.sent_bytes), output_tokens=min(answer, _ANSWER_TOKENS)
+        )
         return Estimate(
             id=self._id,
             provider=self._candidate.provider,
@@ -85,27 +106,28 @@ class Answering:
         """The complete answer. Its deltas are published as they come."""
         self._began = time.monotonic()
         self._started_at = clock.timestamp(clock.now())
-        answer = await self._streamed(self._messages)
+        messages = self.asked.messages
+        answer = await self._streamed(messages)
         while answer.state == "suspended":  # the provider pauses amid a long search with a tool of its own
             self._paused += answer.usage
-            more = await self._streamed([*self._messages, answer])
+            more = await self._streamed([*messages, answer])
             answer = replace(more, parts=[*answer.parts, *more.parts])
         return replace(answer, state="complete", usage=self._paused + answer.usage)
 
     async def _streamed(self, messages: list[ModelMessage]) -> ModelResponse:
-        model, config, parameters = self._candidate.model, self._candidate.config, self._parameters
+        model, parameters = self._candidate.model, self.asked.parameters
+        settings = merge_model_settings(self._candidate.settings, self.asked.settings)
         prepared = model.prepare_messages(messages, parameters)
         loop = asyncio.get_running_loop()
-        limit = asyncio.timeout(config.timeout_ms / 1000)
+        limit = asyncio.timeout(self._first_ms / 1000)
         try:
-            async with (
-                limit,
-                model.request_stream(prepared, self._candidate.settings, parameters) as response,
-            ):
+            async with limit, model.request_stream(prepared, settings, parameters) as response:
                 self._response = response
                 async for event in response:
-                    limit.reschedule(loop.time() + config.stall_ms / 1000)
+                    limit.reschedule(loop.time() + self._stall_ms / 1000)
                     self._publish(event)
+                    if self._repeated:
+                        return self._cut_off(response.get())
         except TimeoutError as error:
             reason = self._waited_for() if limit.expired() else str(error) or "it took too long"
             raise ModelConnectionError(model.model_name, reason) from None
@@ -114,15 +136,26 @@ class Answering:
             raise ModelConnectionError(model.model_name, "the answer ended before it was complete")
         return answer
 
+    def publish(self, delta: Delta) -> None:
+        """Show something of this answer that did not come as such."""
+        self._stream.publish(delta)
+
+    def show_rest(self) -> None:
+        """Show what was held back: it is no call."""
+        self._show("text", self._expander.add(self._holdback.rest()) + self._expander.rest())
+
     def attempt(self, failure: str | None) -> Attempt:
         """What this attempt used, for the bill, and why it failed if it did."""
         usage = self._paused + (self._response.usage if self._response is not None else RequestUsage())
-        broke_off = failure is not None and self._response is not None
+        broke_off = (failure is not None or self._repeated > 0) and self._response is not None
         if broke_off:
-            usage = replace(usage, output_tokens=max(usage.output_tokens, _tokens(self._received_bytes)))
+            usage = replace(
+                usage,
+                output_tokens=max(usage.output_tokens, fitting.tokens(self._received_bytes, Capabilities())),
+            )
         self.unmeasured = broke_off and not usage.input_tokens
         if self.unmeasured:
-            usage = replace(usage, input_tokens=_tokens(self._sent_bytes))
+            usage = replace(usage, input_tokens=self._tokens(self.sent_bytes))
         return Attempt(
             id=self._id,
             provider=self._candidate.provider,
@@ -160,8 +193,10 @@ class Answering:
                 self._piece("thinking", text)
             case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=str(text))):
                 self._piece("thinking", text)
+            case PartEndEvent(part=TextPart()):
+                self._show("text", self._expander.rest())
             case PartEndEvent(part=ToolCallPart() as call):
-                text = call.args_as_json_str()
+                text = self.asked.ids.expanded(call.args_as_json_str())
                 self._received_bytes += len(call.tool_name) + len(text.encode())
                 delta = Delta(kind="tool_call", text=text, tool=call.tool_name, call_id=call.tool_call_id)
                 self._stream.publish(delta)
@@ -169,19 +204,45 @@ class Answering:
                 pass
 
     def _piece(self, kind: Literal["text", "thinking"], text: str) -> None:
+        if not text:
+            return
+        self._received_bytes += len(text.encode())
+        self._repeated = self._repetition.add(text)
+        if kind == "text":
+            self._text += text
+            text = self._expander.add(self._holdback.add(text) if self.asked.holds_back else text)
+        self._show(kind, text)
+
+    def _show(self, kind: Literal["text", "thinking"], text: str) -> None:
         if text:
-            self._received_bytes += len(text.encode())
             self._stream.publish(Delta(kind=kind, text=text))
 
+    def _cut_off(self, answer: ModelResponse) -> ModelResponse:
+        """The answer up to where it began to repeat itself, and a mark."""
+        self.show_rest()
+        self._stream.publish(Delta(kind="text", text=_REPEATED))
+        text = self._text[: len(self._text) - self._repeated] + _REPEATED
+        # Calls that come after are as worthless, and one of them may be torn.
+        thinking = [part for part in answer.parts if isinstance(part, ThinkingPart)]
+        return replace(answer, parts=[*thinking, TextPart(text)], state="complete", finish_reason="length")
+
     def _waited_for(self) -> str:
-        config = self._candidate.config
         if self._first_delta_ms is None:
-            return f"no answer began within {config.timeout_ms} ms"
-        return f"the answer paused for more than {config.stall_ms} ms"
+            return f"no answer began within {self._first_ms} ms"
+        return f"the answer paused for more than {self._stall_ms} ms"
+
+    def _tokens(self, length_bytes: int) -> int:
+        return fitting.tokens(length_bytes, self.asked.known)
 
     def _cost(self, usage: RequestUsage) -> int | None:
-        model, price = self._candidate.model, self._candidate.price
-        return prices.cost_microusd(usage, model=model.model_name, base_url=model.base_url or "", price=price)
+        model, candidate = self._candidate.model, self._candidate
+        return prices.cost_microusd(
+            usage,
+            model=model.model_name,
+            base_url=model.base_url or "",
+            price=candidate.price,
+            is_local=candidate.config.is_local,
+        )
 
 
 def _offered(candidate: Candidate, parameters: ModelRequestParameters) -> ModelRequestParameters:
@@ -190,15 +251,3 @@ def _offered(candidate: Candidate, parameters: ModelRequestParameters) -> ModelR
     return replace(
         parameters, native_tools=[tool for tool in parameters.native_tools if isinstance(tool, has)]
     )
-
-
-def _tokens(length_bytes: int) -> int:
-    return -(-length_bytes // _BYTES_PER_TOKEN)
-
-
-def _length_bytes(messages: list[ModelMessage], parameters: ModelRequestParameters) -> int:
-    tools = [(tool.name, tool.description, tool.parameters_json_schema) for tool in parameters.function_tools]
-    said = sum(len(stored_messages.stored(message).content.encode()) for message in messages)
-    last = messages[-1]
-    instructions = last.instructions if isinstance(last, ModelRequest) else None
-    return said + len(json.dumps(tools).encode()) + len((instructions or "").encode())

@@ -15,7 +15,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 from pydantic_ai.exceptions import (
@@ -31,13 +31,17 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
 from nexus.answer import Delta
+from nexus.broker.agent import overflow, requests
 from nexus.broker.agent.advice import advice
 from nexus.broker.agent.answering import Answering
+from nexus.broker.agent.knowledge import Knowledge, measured
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Journal, Limits
+from nexus.broker.agent.slots import Slots
 from nexus.broker.agent.structured import Form
 from nexus.broker.streams import Stream
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
+from nexus.ledgers.runtime.models import Capabilities
 
 # Kept with an answer: the model's name in the settings, which a provider doesn't know.
 _ANSWERED_BY = "answered_by"
@@ -48,6 +52,9 @@ _PATIENCE_S = 60.0
 # In an outage.
 _FIRST_WAIT_S = 5.0
 _LONGEST_WAIT_S = 120.0
+# While a server loads a model: how long between two looks, and how long in all.
+_LOADING_PAUSE_S = 2.0
+_LONGEST_LOADING_S = 900.0
 
 
 # Of what a provider says about its failure.
@@ -76,6 +83,10 @@ class Asking:
     """Told how many seconds it waits in an outage: they are not the run's."""
     form: Form | None = None
     """The form that every answer is to have."""
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    slots: Slots = field(default_factory=Slots)
+    clock_stopped: Callable[[], AbstractContextManager[None]] = nullcontext[None]
+    """While it lasts, the run's own time does not pass."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _failures: list[str] = field(default_factory=list[str], init=False)
     _advice: dict[str, None] = field(default_factory=dict[str, None], init=False)
@@ -84,8 +95,13 @@ class Asking:
     _outages: list[float] = field(default_factory=list[float], init=False)
     """Of the models that are out of reach: how long each asked to be left alone."""
 
-    async def answer(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
-        """The first answer that is complete; ModelError when there is none."""
+    async def answer(
+        self, messages: list[ModelMessage], parameters: ModelRequestParameters, own: int = 1
+    ) -> ModelResponse:
+        """The first answer that is complete; ModelError when there is none.
+
+        The last `own` messages are of the present turn.
+        """
         self._failures.clear()
         self._advice.clear()
         self._refusals = 0
@@ -95,7 +111,8 @@ class Asking:
             self._outages.clear()
             for candidate in list(self.candidates):
                 retries = 0 if rounds else candidate.config.max_retries
-                answer = await self._ask(candidate, messages, parameters, retries)
+                conversation = requests.Conversation(messages=messages, own=own, parameters=parameters)
+                answer = await self._ask(candidate, conversation, retries)
                 if answer is not None:
                     self._stay_with(candidate.name)
                     await self.journal.go_on()
@@ -137,20 +154,20 @@ class Asking:
         )
 
     async def _ask(
-        self,
-        candidate: Candidate,
-        messages: list[ModelMessage],
-        parameters: ModelRequestParameters,
-        retries: int,
+        self, candidate: Candidate, conversation: requests.Conversation, retries: int
     ) -> ModelResponse | None:
         unmeasured: list[tuple[Answering, Attempt]] = []
-        for attempt in range(retries + 1):
+        adapted: set[str] = set()
+        assumed = Capabilities()
+        attempt, loading_s = 0, 0.0
+        while True:
             self.limits.check(await self.journal.asked())
-            asked = parameters if self.form is None else self.form.asked_of(candidate, parameters)
-            answering = Answering(candidate, self.stream, messages, asked)
+            known = assumed.over(await self.knowledge.of(candidate))
+            asked = requests.asked(candidate, known, conversation, self.form, self.limits)
+            answering = Answering(candidate, self.stream, asked)
             await self.journal.afford(answering.estimate())
             try:
-                response = await answering.run()
+                response = await self._run(candidate, known, answering)
             except LimitError:
                 raise
             except asyncio.CancelledError:
@@ -164,9 +181,23 @@ class Asking:
                 await self.journal.spend(spent)
                 if answering.unmeasured:
                     unmeasured.append((answering, spent))
-                if self.form is not None and self.form.is_refused(candidate, error):
+                lesson = await self._learn(candidate, known, error, answering)
+                if lesson == "window":
+                    known = await self.knowledge.of(candidate)
+                    if known.context_tokens == asked.known.context_tokens:
+                        # It does not say how long a prompt it takes: less than this one.
+                        assumed = Capabilities(context_tokens=answering.estimate().input_tokens * 3 // 4)
+                    now = requests.asked(candidate, assumed.over(known), conversation, self.form, self.limits)
+                    if (now.messages, now.settings) == (asked.messages, asked.settings):
+                        lesson = ""  # nothing of it can be left out
+                if lesson and lesson not in adapted:
+                    # Now that it is known, the same model is asked again at once, in another way.
+                    adapted.add(lesson)
                     self.stream.publish(Delta(kind="restart"))
-                    return await self._ask(candidate, messages, parameters, retries - attempt)
+                    continue
+                if overflow.is_loading(error) and loading_s < _LONGEST_LOADING_S:
+                    loading_s += await self._loading(candidate)
+                    continue
                 self._failures.append(f"{candidate.name}: {reason}")
                 self._advice[advice(error, candidate)] = None
                 self._refusals += refused(error)
@@ -181,12 +212,53 @@ class Asking:
                         self._outages.append(_asked_s(error) or 0.0)
                     return None
                 await self.sleep(pause_s)
+                attempt += 1
             else:
-                await self.journal.spend(answering.attempt(None))
+                spent = answering.attempt(None)
+                await self.journal.spend(spent)
                 for earlier, estimate in unmeasured:
                     await self.journal.spend(earlier.corrected(estimate, response.usage))
-                return response
-        return None
+                if candidate.config.is_local and (news := measured(known, spent, answering.sent_bytes)):
+                    await self.knowledge.learn(candidate, news)
+                return requests.with_calls(response, candidate, known, conversation, answering)
+
+    async def _run(self, candidate: Candidate, known: Capabilities, answering: Answering) -> ModelResponse:
+        """The answer, once the server has a place for it. A slow server costs the run no time of its own."""
+        patient = candidate.config.is_local and self.limits.patient
+        with self.clock_stopped() if patient else nullcontext():
+            async with self.slots.taken(
+                candidate.provider, candidate.config.concurrency or known.slots, self.limits.priority
+            ):
+                return await answering.run()
+
+    async def _learn(
+        self, candidate: Candidate, known: Capabilities, error: Exception, answering: Answering
+    ) -> str:
+        """What an error teaches about a model, kept; empty where it teaches nothing."""
+        too_long = overflow.overflow(error)
+        if too_long is not None:
+            learned = Capabilities(context_tokens=too_long.context_tokens)
+            if too_long.prompt_tokens:
+                per_token = round(answering.sent_bytes / too_long.prompt_tokens, 2)
+                learned = Capabilities(context_tokens=learned.context_tokens, bytes_per_token=per_token)
+            if learned.known():
+                await self.knowledge.learn(candidate, learned)
+            return "window"
+        if overflow.refuses_tools(error) and known.tool_calls != "none":
+            await self.knowledge.learn(candidate, Capabilities(tool_calls="none"))
+            return "tools"
+        if self.form is not None and self.form.is_refused(candidate, error):
+            return "form"
+        return ""
+
+    async def _loading(self, candidate: Candidate) -> float:
+        """Wait for a server that is still loading the model: that is not the run's time."""
+        self.stream.publish(Delta(kind="waiting", text=f"{candidate.name} is loading"))
+        self.deadline += _LOADING_PAUSE_S
+        self.extend(_LOADING_PAUSE_S)
+        await self.sleep(_LOADING_PAUSE_S)
+        self.stream.publish(Delta(kind="restart"))
+        return _LOADING_PAUSE_S
 
     def _pause_s(self, error: Exception, attempt: int) -> float | None:
         """How long to wait before the same model is asked again; None: it is of no use."""

@@ -1,16 +1,25 @@
 """What is known of models: what the catalog says, over it what the server says, over it what was learned."""
 
+import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from genai_prices.data_snapshot import get_snapshot
 
+from nexus.broker.agent.probe import probe
 from nexus.ledgers.runtime import models
 from nexus.ledgers.runtime.models import Capabilities
 
 if TYPE_CHECKING:
     from nexus.broker.agent.models import Candidate
+    from nexus.broker.agent.records import Attempt
     from nexus.ledgers import Database
+
+# What is too short to measure by, and how far off an earlier measure must be to be replaced.
+_LEAST_PROMPT_TOKENS: Final = 200
+_LEAST_OUTPUT_TOKENS: Final = 16
+_LEAST_S: Final = 0.05
+_OFF: Final = 0.3
 
 
 class Knowledge:
@@ -19,10 +28,23 @@ class Knowledge:
     def __init__(self, database: "Database | None" = None) -> None:
         self._database = database
         self._learned: dict[str, Capabilities] = {}
+        self._asking = asyncio.Lock()
+        self._asked: set[str] = set()
 
     async def of(self, candidate: "Candidate") -> Capabilities:
-        """Everything that is known of a model."""
+        """Everything that is known of a model. A server of one's own is asked once in each process."""
+        if candidate.config.base_url and candidate.config.kind == "openai":
+            async with self._asking:
+                if candidate.name not in self._asked:
+                    await self._ask(candidate)
         return (await self._kept(candidate)).over(catalog(candidate))
+
+    async def _ask(self, candidate: "Candidate") -> None:
+        told = await probe(candidate.opening, candidate.model.model_name)
+        if told is not None:
+            self._asked.add(candidate.name)
+            if told.known():
+                await self.learn(candidate, told)
 
     async def learn(self, candidate: "Candidate", learned: Capabilities) -> None:
         """Keep something that was found out about a model."""
@@ -55,6 +77,36 @@ def catalog(candidate: "Candidate") -> Capabilities:
         images=profile.get("supports_image_input", True),
         reasoning=profile.get("supports_thinking", False),
     )
+
+
+def measured(known: Capabilities, attempt: "Attempt", sent_bytes: int) -> Capabilities | None:
+    """What an answer shows about a model's speed and its tokens; None: nothing new."""
+    prompt = attempt.input_tokens + attempt.cache_read_tokens + attempt.cache_write_tokens
+    first_s = (attempt.first_delta_ms or 0.0) / 1000
+    rest_s = attempt.duration_ms / 1000 - first_s
+    learned = Capabilities(
+        bytes_per_token=_news(known.bytes_per_token, sent_bytes, prompt, prompt >= _LEAST_PROMPT_TOKENS),
+        prompt_tokens_per_s=_news(
+            known.prompt_tokens_per_s,
+            attempt.input_tokens,
+            first_s,
+            attempt.input_tokens >= _LEAST_PROMPT_TOKENS and first_s > _LEAST_S,
+        ),
+        output_tokens_per_s=_news(
+            known.output_tokens_per_s,
+            attempt.output_tokens,
+            rest_s,
+            attempt.output_tokens >= _LEAST_OUTPUT_TOKENS and rest_s > _LEAST_S,
+        ),
+    )
+    return learned if learned.known() else None
+
+
+def _news(before: float | None, much: float, over: float, counts: bool) -> float | None:
+    if not counts:
+        return None
+    now = round(much / over, 2)
+    return now if before is None or abs(now - before) > _OFF * before else None
 
 
 def _address(candidate: "Candidate") -> str:

@@ -6,8 +6,10 @@ goes through the same steps again and finds what came of them in its journal.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic_ai import Agent, ModelRequestNode
@@ -88,6 +90,9 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         redact=job.models.redact,
         deadline=time.monotonic() + job.limits.timeout_ms / 1000,
         extend=extend,
+        knowledge=job.models.knowledge,
+        slots=job.models.slots,
+        clock_stopped=partial(_stopped, limit),
         form=None
         if job.output_schema is None
         else Form(schema=job.output_schema, refused_by=job.models.without_schema),
@@ -116,6 +121,19 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
     with Agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
         async with agent.iter(job.prompt, message_history=history, run_id=job.execution_id) as run_:
             return await _drive(job, model, run_)
+
+
+@contextmanager
+def _stopped(limit: asyncio.Timeout) -> Generator[None]:
+    """While it lasts, a time limit does not come nearer."""
+    loop, until = asyncio.get_running_loop(), limit.when()
+    began = loop.time()
+    limit.reschedule(None)
+    try:
+        yield
+    finally:
+        if until is not None and not limit.expired():
+            limit.reschedule(until + loop.time() - began)
 
 
 async def _drive(job: Job, model: RecordedModel, run_: AgentRun[Any, str]) -> Outcome:

@@ -15,9 +15,11 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
 from nexus import secrets
+from nexus.broker.agent import fitting
 from nexus.broker.agent.clients.client import Client, Connect, Opening
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.roles import models_of
+from nexus.broker.agent.slots import Slots
 from nexus.config import Config, PriceConfig, ProviderConfig
 from nexus.errors import ConfigError
 from nexus.ledgers.runtime.models import Capabilities
@@ -34,6 +36,8 @@ class Candidate:
     model: Model[Any]
     settings: ModelSettings
     config: ProviderConfig
+    opening: Opening = field(repr=False)
+    """How its server is reached."""
     price: PriceConfig | None = None
     """The owner's own, where the settings have one."""
 
@@ -45,9 +49,11 @@ class Models:
     config: Config
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     knowledge: Knowledge = field(default_factory=Knowledge)
+    slots: Slots = field(default_factory=Slots, init=False)
     without_schema: set[str] = field(default_factory=set[str], init=False)
     """Models that refused a request because it asked for an answer by a JSON schema."""
     _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
+    _openings: dict[str, Opening] = field(default_factory=dict[str, Opening], init=False, repr=False)
     _secrets: set[str] = field(default_factory=set[str], init=False)
     _told: set[str] = field(default_factory=set[str], init=False)
     _making: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -74,6 +80,10 @@ class Models:
     async def capabilities(self, name: str) -> Capabilities:
         """What is known of a model, such as how long a prompt it takes and whether it calls tools."""
         return await self.knowledge.of(await self._candidate(name))
+
+    async def prompt_tokens(self, name: str, output_tokens: int) -> int | None:
+        """How long a prompt of a model may be that is to answer with so many tokens; None: not known."""
+        return fitting.room(await self.capabilities(name), output_tokens).input_tokens
 
     def _tell(self, name: str, error: ConfigError) -> None:
         """That a model is not asked, once: each request would say it again."""
@@ -110,7 +120,7 @@ class Models:
             )
         async with self._making:
             if provider not in self._clients:
-                self._clients[provider] = await self._connected(config)
+                self._clients[provider] = await self._connected(provider, config)
         client = self._clients[provider]
         try:
             made = client.model(model)
@@ -123,10 +133,11 @@ class Models:
             model=made,
             settings=client.settings,
             config=config,
+            opening=self._openings[provider],
             price=self.config.prices.get(name),
         )
 
-    async def _connected(self, config: ProviderConfig) -> Client:
+    async def _connected(self, provider: str, config: ProviderConfig) -> Client:
         headers = {name: await self._value(value) for name, value in config.headers.items()}
         address = await asyncio.to_thread(secrets.address, config.base_url, self.environ)
         self._secrets.update(address.secrets)
@@ -140,6 +151,7 @@ class Models:
             auth_token=await self._secret(config.auth_token),
             headers=headers,
         )
+        self._openings[provider] = opening
         # The providers' libraries take seconds to import, so only those are that the settings use.
         module = f"nexus.broker.agent.clients.{config.kind}"
         try:

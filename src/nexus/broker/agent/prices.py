@@ -1,12 +1,9 @@
 """What a request cost: by the owner's own price of the model, else by the public list of prices."""
 
-import ipaddress
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from genai_prices import Usage, calc_price
 
@@ -29,9 +26,14 @@ _ADDRESSES: Final = {
 
 
 def cost_microusd(
-    usage: "RequestUsage", *, model: str, base_url: str, price: PriceConfig | None = None
+    usage: "RequestUsage",
+    *,
+    model: str,
+    base_url: str,
+    price: PriceConfig | None = None,
+    is_local: bool = False,
 ) -> int | None:
-    """The price in millionths of a dollar, rounded; None where nobody knows it.
+    """The price in millionths of a dollar, rounded; 0 for a local server, None where nobody knows it.
 
     The address tells who sends the bill. What the settings call the provider does not: a server of one's own
     may go by any name.
@@ -51,7 +53,7 @@ def cost_microusd(
     try:
         return round(calc_price(listed, model, provider_api_url=base_url).total_price * _MICRO)
     except LookupError:
-        return None
+        return 0 if is_local else None
 
 
 def budgets_in_money(limits: BudgetsConfig) -> list[str]:
@@ -68,16 +70,15 @@ def budgets_in_money(limits: BudgetsConfig) -> list[str]:
 def unpriced(config: Config) -> Iterator[str]:
     """The models that the settings name, that a budget in money is set for, and whose price nobody knows.
 
-    A model on this machine is taken to be free, unless the owner has set a budget of their own.
+    A model on a local server is free.
     """
     if not budgets_in_money(config.budgets):
         return
-    own = config.budgets != BudgetsConfig()
     named = {name for role in fields(ModelsConfig) for name in getattr(config.models, role.name)}
     for name in sorted(named - config.prices.keys()):
         provider, _, model = name.partition("/")
         known = config.providers.get(provider)
-        if known is None or (_is_here(known) and not own):
+        if known is None or known.is_local:
             continue
         try:
             calc_price(Usage(input_tokens=1), model, provider_api_url=_address(known))
@@ -87,10 +88,3 @@ def unpriced(config: Config) -> Iterator[str]:
 
 def _address(provider: ProviderConfig) -> str:
     return provider.base_url or _ADDRESSES.get(provider.kind, "")
-
-
-def _is_here(provider: ProviderConfig) -> bool:
-    host = urlsplit(_address(provider)).hostname or ""
-    with suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"

@@ -63,7 +63,7 @@ class RecordedModel(FallbackModel):
             self._show_again(self._answer)
             return
         await self._journal.append(self._offset, stored_messages.stored(self._question))
-        answer = await self._asking.answer(messages, parameters)
+        answer = await self._asking.answer(messages, parameters, own=self._offset + 1)
         await self._journal.append(self._offset + 1, stored_messages.stored(answer))
         self._answer = answer
 

@@ -90,6 +90,12 @@ class Limits:
     max_requests: int = 0
     outage_ms: int = 0
     """How long to wait for a provider that does not answer. Zero: not at all."""
+    output_tokens: int = 0
+    """The most tokens of one answer, where the model's window has room for them."""
+    priority: int = 0
+    """Who asks first where a server has no place for all: the lower, the sooner."""
+    patient: bool = False
+    """Whether the time that a local server takes is not counted: only its pauses are."""
 
     def check(self, requests: int) -> None:
         """Refuse a further request when all were made."""

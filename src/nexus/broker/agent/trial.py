@@ -4,11 +4,10 @@ import os
 from collections.abc import Mapping
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
-from pydantic_ai.models import ModelRequestParameters
 
 from nexus.answer import Delta
 from nexus.broker.agent.advice import advice
-from nexus.broker.agent.answering import Answering
+from nexus.broker.agent.answering import Answering, Asked
 from nexus.broker.agent.asking import told
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Attempt
@@ -35,7 +34,7 @@ async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]
     """What a model answers, and the bill; an error that says what to do where it does not answer."""
     messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(question)])]
     (candidate,) = await models.candidates((name,))
-    answering = Answering(candidate, _Nobody(), messages, ModelRequestParameters())
+    answering = Answering(candidate, _Nobody(), Asked(messages=messages))
     try:
         answer = await answering.run()
     except Exception as error:  # whatever a client raises

@@ -55,18 +55,17 @@ def result_text(worker: Worker) -> str:
 AGENT_SEND = Tool(
     name="agent_send",
     description=(
-        "Work with workers, which run beside you. `dispatch` gives one a task and returns its id at once; "
-        "`wait` returns results, of all that you have not heard of or of one; `status` lists them; `cancel` "
-        "stops them. A result that nobody waited for comes as a message later. A worker that you start as a "
-        "worker must be waited for: it is stopped when you end."
+        "Give tasks to workers, which run beside you. `dispatch` starts one and returns its id; `wait` "
+        "returns results, of one worker or of all; `status` lists them; `cancel` stops them. A worker's own "
+        "workers end with it."
     ),
     parameters=parameters(
         "op",
-        op={"type": "string", "enum": ["dispatch", "status", "wait", "cancel"]},
-        text={"type": "string", "description": "For dispatch: the task, with all that is needed to do it."},
-        read_only={"type": "boolean", "description": "For dispatch: the worker may change no file."},
-        worker={"type": "string", "description": "Its id. Without it, all of yours are meant."},
-        timeout_ms={"type": "integer", "minimum": 0, "description": "For wait: the longest."},
+        op={"type": "string", "enum": ["dispatch", "wait", "status", "cancel"]},
+        text={"type": "string", "description": "For dispatch: the whole task."},
+        read_only={"type": "boolean", "description": "For dispatch: change no files."},
+        worker={"type": "string", "description": "Its id. Default: all."},
+        timeout_ms={"type": "integer", "minimum": 0, "description": "For wait."},
     ),
     run=_run,
     repeatable=True,

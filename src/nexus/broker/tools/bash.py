@@ -59,14 +59,11 @@ def _reason(reason: Reason, limits: Limits) -> str:
 
 BASH = Tool(
     name="bash",
-    description=(
-        "Run a bash command. It sees the granted directories at their usual paths, the programs below "
-        "/usr and a /tmp of its own that is emptied afterwards. Nothing keeps running after it ends."
-    ),
+    description="Run a bash command in the sandbox. /tmp is emptied and processes end when it returns.",
     parameters=parameters(
         "command",
-        command={"type": "string", "description": "What to run, as for `bash -c`."},
-        timeout_ms={"type": "integer", "minimum": 1, "description": "End it after this time."},
+        command={"type": "string"},
+        timeout_ms={"type": "integer", "minimum": 1},
     ),
     run=_run,
 )

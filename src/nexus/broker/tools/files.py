@@ -143,36 +143,36 @@ def _refuse(path: str, outcome: Outcome, context: Context) -> NoReturn:
     raise ToolError(message, hint=hint)
 
 
-_PATH = {"type": "string", "description": "The file: a full path, or one from the working directory."}
+_PATH = {"type": "string"}
 
 READ = Tool(
     name="read",
-    description="Read a text file, each line with its number and a tab before it.",
+    description="Read a text file. Each line is shown with its number and a tab.",
     parameters=parameters(
         "path",
         path=_PATH,
-        first_line={"type": "integer", "minimum": 1, "description": "Where to begin; 1 unless told."},
-        lines={"type": "integer", "minimum": 1, "description": f"How many; {_READ_LINES} unless told."},
+        first_line={"type": "integer", "minimum": 1},
+        lines={"type": "integer", "minimum": 1, "description": f"Default {_READ_LINES}"},
     ),
     run=_read,
     repeatable=True,
 )
 WRITE = Tool(
     name="write",
-    description="Write a file whole, making it and its directory where they are missing.",
+    description="Write a whole file, creating it and its directory if needed.",
     parameters=parameters("path", "content", path=_PATH, content={"type": "string"}),
     run=_write,
 )
 EDIT = Tool(
     name="edit",
-    description="Replace one passage of a text file. It must be in the file exactly once, as given.",
+    description="Replace a passage of a text file that occurs in it exactly once.",
     parameters=parameters(
         "path",
         "old",
         "new",
         path=_PATH,
-        old={"type": "string", "description": "The exact present text, with its spaces and line ends."},
-        new={"type": "string", "description": "What to put in its place."},
+        old={"type": "string", "description": "The exact present text."},
+        new={"type": "string"},
     ),
     run=_edit,
 )

@@ -1,6 +1,7 @@
 """The recall tool: an agent asks the memory, and reads what it says as data, with its source."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -24,14 +25,19 @@ def recall_tool(ask: Ask) -> Tool:
 
     async def run(arguments: Arguments, context: Context) -> str:
         recall = await ask(context)
-        return _text(await recall.find(_query(arguments)))
+        query = _query(arguments)
+        answer = await recall.find(query)
+        about = ""
+        if query.entity_id is not None and not answer.results and not await recall.knows(query.entity_id):
+            # A name that nobody goes by is a word like any other.
+            about = f"Nothing is known under the name {query.entity_id!r:.60}. What was found without it:"
+            text = f"{query.entity_id}: {query.text}"
+            answer = await recall.find(replace(query, text=text, entity_id=None))
+        return "\n".join(filter(None, (about, _text(answer))))
 
     return Tool(
         name="recall",
-        description=(
-            "Search the memory by meaning, words, people and times. Ask one question at a time, in full "
-            'words. The best matches come back; those under "Weak matches" may not answer it.'
-        ),
+        description="Search the memory. Ask one question at a time, in full words.",
         parameters=_PARAMETERS,
         run=run,
     )
@@ -119,16 +125,13 @@ def _described(type_: str, text: str, **more: Any) -> dict[str, Any]:
 
 _PARAMETERS = parameters(
     "query",
-    query=_described("string", "What to find, as a question or in its own words."),
-    scope=_described(
-        "string",
-        "Only these kinds, with commas: mental_models, observations, facts, episodes, entities, events.",
-    ),
-    entity=_described("string", "Only what is about this person or thing: its id, or any of its names."),
-    time_after=_described("string", "Only what is from then on, such as 2026-05-01."),
-    time_before=_described("string", "Only what is from before then."),
-    channel=_described("string", "Only what was said on this channel."),
-    max_results=_described("integer", "The most results; 10 unless told.", minimum=1),
-    max_tokens=_described("integer", "The most that the results may fill; 4000 unless told.", minimum=1),
-    budget=_described("string", "low, mid or high: how long to look; mid unless told."),
+    query={"type": "string"},
+    entity=_described("string", "Only about this person or thing, by name."),
+    scope=_described("string", "Some of: facts, events, episodes, entities, observations, mental_models"),
+    time_after=_described("string", "From this date on: 2026-05-01"),
+    time_before={"type": "string"},
+    channel={"type": "string"},
+    max_results=_described("integer", "Default 10", minimum=1),
+    max_tokens={"type": "integer", "minimum": 1},
+    budget=_described("string", "low, mid or high"),
 )

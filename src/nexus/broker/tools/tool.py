@@ -44,8 +44,9 @@ class Tool:
 
     async def call(self, arguments: Arguments, context: Context) -> str:
         """Run with arguments that came from a model: checked first, because a model may send anything."""
-        check(self.parameters, arguments)
-        return await self.run(arguments, context)
+        given = stated(self.parameters, arguments)
+        check(self.parameters, given)
+        return await self.run(given, context)
 
 
 _TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool}
@@ -59,6 +60,12 @@ def parameters(*required: str, **properties: Mapping[str, Any]) -> Mapping[str, 
         "required": list(required),
         "additionalProperties": False,
     }
+
+
+def stated(schema: Mapping[str, Any], arguments: Arguments) -> Arguments:
+    """The arguments without those that may be left out and are null: many models name every argument."""
+    required = schema.get("required", ())
+    return {name: value for name, value in arguments.items() if value is not None or name in required}
 
 
 def check(schema: Mapping[str, Any], arguments: Arguments) -> None:

@@ -93,6 +93,12 @@ def of_request(connection: apsw.Connection, request_id: str, session_label: str)
     return [_execution(row) for row in rows]
 
 
+def begun_below(connection: apsw.Connection, label: str, since: str) -> int:
+    """How many were asked for since a time in sessions whose labels begin like that."""
+    found = connection.execute(sql.queries("runtime")["executions_below"], {"label": label, "since": since})
+    return cast("int", found.get)
+
+
 def begin(connection: apsw.Connection, execution_id: str) -> Execution | None:
     """Mark a run as running; one that has ended stays as it is. None where it was forgotten."""
     connection.execute(sql.queries("runtime")["begin_execution"], (execution_id,))

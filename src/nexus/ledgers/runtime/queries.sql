@@ -13,6 +13,10 @@ SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, st
        enqueued_at, started_at, ended_at, timeout_ms, waiting_since, waiting_for
 FROM executions WHERE id = ?
 
+-- name: executions_below
+SELECT count(*) FROM executions
+WHERE session_label >= :label AND session_label < :label || char(1114111) AND enqueued_at >= :since
+
 -- name: begin_execution
 UPDATE executions
 SET status = 'running', started_at = coalesce(started_at, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))

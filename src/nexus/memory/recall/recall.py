@@ -75,6 +75,12 @@ class Recall:
         answer.timings_ms["total"] = (time.perf_counter() - started) * 1000
         return answer
 
+    async def knows(self, entity: str) -> bool:
+        """Whether there is somebody or something of that id or name."""
+        query = Query(text="", entity_id=entity, deadline_ms=_LOOK_UP_MS)
+        search = self._search(query, _deadline(query))
+        return any(named.name for named in (await search.narrowed()).values())
+
     async def known(self, ids: Sequence[str]) -> list[Item]:
         """The things of these ids, in this order, as far as they are there and may be seen."""
         query = Query(text="", deadline_ms=_LOOK_UP_MS)

@@ -103,7 +103,7 @@ class Writer:
         used = await self.parts.ledgers.runtime.read(
             partial(usage.last_of_session, session_label=result.session_label, but_of_execution="")
         )
-        budget_tokens = self.parts.config.agents.context_tokens
+        budget_tokens = await self.parts.broker.budget_tokens(_ASKED)
         return frequency.waits_for(due, used_tokens=used or 0, budget_tokens=budget_tokens)
 
     async def _write(self, ctx: AutomationContext, result: Result, work: _Work) -> dict[str, Any]:

@@ -41,8 +41,7 @@ def test_a_price_of_ones_own_wins_over_the_public_list() -> None:
     [
         ({}, ["far/large"]),
         ({"prices": {"far/large": PriceConfig()}}, []),
-        # A budget of the owner's own is meant for every model, also for one on this machine.
-        ({"budgets": BudgetsConfig(day_usd=1)}, ["far/large", "ollama/qwen3"]),
+        ({"budgets": BudgetsConfig(day_usd=1)}, ["far/large"]),
         ({"budgets": BudgetsConfig(request_usd=0, day_tokens=9)}, []),
         ({"models": ModelsConfig()}, []),
     ],

@@ -99,3 +99,23 @@ async def test_arguments_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(ToolError, match=message):
         await tool(opened).call(arguments, context)
+
+
+async def test_an_unknown_entity_is_searched_for_as_a_word(opened: Ledgers, context: Context) -> None:
+    await know_people(opened)
+    await say(opened, "t", ("Bob", "Green tea is what Elin likes."))
+    text = await call(opened, context, query="green tea", entity="Elin")
+    assert text.startswith("Nothing is known under the name 'Elin'.")
+    assert "Green tea is what Elin likes." in text
+    known = await call(opened, context, query="green tea", entity="Annie", scope="events")
+    assert "Elin" not in known, "a known one stays a limit"
+
+
+async def test_null_for_an_argument_that_may_be_left_out_means_that_it_is(
+    opened: Ledgers, context: Context
+) -> None:
+    await say(opened, "t", ("Ann", "I cannot eat any dairy."))
+    nothing = dict.fromkeys(("entity", "scope", "time_after", "time_before", "channel", "max_results"))
+    assert "dairy" in await call(opened, context, query="What can Ann not eat, dairy?", **nothing)
+    with pytest.raises(ToolError, match="of type string"):
+        await tool(opened).call({"query": None}, context)

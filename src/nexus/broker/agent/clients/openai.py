@@ -2,6 +2,7 @@
 
 from openai import AsyncOpenAI
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
@@ -17,8 +18,10 @@ def connect(opening: Opening) -> Client:
         max_retries=0,
     )
     provider = OpenAIProvider(openai_client=client)
+    # Of the two names for the length of an answer, servers of other makers know the older one.
+    profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=not opening.base_url)
     return Client(
-        model=lambda name: OpenAIChatModel(name, provider=provider),
+        model=lambda name: OpenAIChatModel(name, provider=provider, profile=profile),
         settings=ModelSettings(),
         close=client.close,
     )

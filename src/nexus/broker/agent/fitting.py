@@ -1,0 +1,177 @@
+"""Requests that fit a model: how long its answer may get, and what is left out of a prompt that is too long.
+
+What is left out is left out of one request. The ledger keeps it, and compaction sums it up before the next
+run.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Final
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+
+from nexus.broker.tools.clipping import clipped
+from nexus.context import compaction
+from nexus.ledgers.runtime.models import Capabilities
+
+BYTES_PER_TOKEN: Final = 4.0
+# What chat templates add to each message.
+_OVERHEAD_BYTES: Final = 24
+# The part of a window that an answer may fill, and the part that is kept free because counts are estimates.
+_ANSWER_SHARE: Final = 4
+_SPARE_SHARE: Final = 32
+# A model that thinks does so within the length of its answer.
+_THINKING_TIMES: Final = 4
+_OLD_RESULT_CHARACTERS: Final = 200
+_NEW_RESULT_CHARACTERS: Final = 800
+_SHOWN_CHARACTERS: Final = 80
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """How much of a model's window there is for what."""
+
+    output_tokens: int
+    """The most that an answer may have. 0: as much as the provider allows."""
+    input_tokens: int | None
+    """The most that a prompt may have. None: not known."""
+
+
+def room(known: Capabilities, output_tokens: int) -> Room:
+    """How a window is shared out, where an answer should have that many tokens at most."""
+    most = output_tokens * (_THINKING_TIMES if known.reasoning else 1)
+    window = known.context_tokens
+    if window is None:
+        return Room(output_tokens=most, input_tokens=None)
+    answer = min(most or window, window // _ANSWER_SHARE)
+    return Room(
+        output_tokens=answer if most else 0, input_tokens=window - answer - max(32, window // _SPARE_SHARE)
+    )
+
+
+def tokens(length_bytes: int, known: Capabilities) -> int:
+    """About how many tokens so many bytes are."""
+    return math.ceil(length_bytes / (known.bytes_per_token or BYTES_PER_TOKEN))
+
+
+def length_bytes(messages: Sequence[ModelMessage]) -> int:
+    """About how much of a prompt messages are."""
+    return sum(map(_message_bytes, messages))
+
+
+def fitted(messages: list[ModelMessage], own: int, most_bytes: int) -> list[ModelMessage]:
+    """The messages, shortened to that many bytes where that is possible.
+
+    The last `own` are of the present turn. Old results of tools are cut first, then the oldest turns go,
+    but not their summary, then results of the present turn are cut.
+    """
+    past, present = messages[:-own] if own else messages, messages[-own:] if own else []
+    if length_bytes(messages) <= most_bytes:
+        return messages
+    past = [_cut(message, _OLD_RESULT_CHARACTERS) for message in past]
+    turns = _turns(past)
+    summary = turns.pop(0) if turns and _said(turns[0][0]) == compaction.TASK else []
+    left_out: list[list[ModelMessage]] = []
+    while turns and length_bytes([*summary, *_stand_in(left_out), *chain(*turns), *present]) > most_bytes:
+        left_out.append(turns.pop(0))
+    kept = [*summary, *_stand_in(left_out), *chain(*turns)]
+    if length_bytes([*kept, *present]) > most_bytes:
+        present = [_cut(message, _OLD_RESULT_CHARACTERS) for message in present[:-1]] + present[-1:]
+    if length_bytes([*kept, *present]) > most_bytes and present:
+        over = length_bytes([*kept, *present]) - most_bytes
+        present[-1] = _cut(present[-1], max(_NEW_RESULT_CHARACTERS, _longest(present[-1]) - over))
+    return [*kept, *present]
+
+
+def _message_bytes(message: ModelMessage) -> int:
+    return _OVERHEAD_BYTES + sum(len(text.encode()) for text in _texts(message))
+
+
+def _texts(message: ModelMessage) -> list[str]:
+    texts: list[str] = []
+    for part in message.parts:
+        match part:
+            case ToolCallPart():
+                texts.append(part.tool_name + part.args_as_json_str())
+            case ToolReturnPart():
+                texts.append(part.model_response_str())
+            case ThinkingPart():
+                pass  # of earlier turns it is not sent
+            case _:
+                content = getattr(part, "content", "")
+                texts += [content] if isinstance(content, str) else [str(item) for item in content]
+    return texts
+
+
+def _turns(past: list[ModelMessage]) -> list[list[ModelMessage]]:
+    """The messages by turns: each begins with what somebody said."""
+    turns: list[list[ModelMessage]] = []
+    for message in past:
+        if not turns or _said(message):
+            turns.append([])
+        turns[-1].append(message)
+    return turns
+
+
+def _said(message: ModelMessage) -> str:
+    if not isinstance(message, ModelRequest):
+        return ""
+    said = [part.content for part in message.parts if isinstance(part, UserPromptPart)]
+    return next((text for text in said if isinstance(text, str)), "")
+
+
+def _stand_in(left_out: list[list[ModelMessage]]) -> list[ModelMessage]:
+    """What is told of turns that do not fit: that there were some, and how they began."""
+    if not left_out:
+        return []
+    begun = [_said(turn[0]).rpartition("</situation>")[2] for turn in left_out]
+    lines = [f"- {' '.join(text.split())[:_SHOWN_CHARACTERS]}" for text in begun[-20:] if text.strip()]
+    told = f"(The first {len(left_out)} turns of this conversation did not fit. They began:"
+    return [
+        ModelRequest(parts=[UserPromptPart("\n".join([told, *lines]) + ")")]),
+        ModelResponse(parts=[TextPart("(Noted.)")]),
+    ]
+
+
+def _longest(message: ModelMessage) -> int:
+    results = [part for part in message.parts if isinstance(part, ToolReturnPart)]
+    return max((len(part.model_response_str()) for part in results), default=0)
+
+
+def _cut(message: ModelMessage, characters: int) -> ModelMessage:
+    """The message with no result of a tool longer than that."""
+    if not isinstance(message, ModelRequest):
+        return message
+    parts = [
+        replace(part, content=clipped(text, characters))
+        if isinstance(part, ToolReturnPart) and len(text := part.model_response_str()) > characters
+        else part
+        for part in message.parts
+    ]
+    return replace(message, parts=parts)
+
+
+def tool_texts(parameters: ModelRequestParameters) -> list[tuple[str, str | None, dict[str, Any]]]:
+    """What a model is shown of its tools."""
+    return [(tool.name, tool.description, tool.parameters_json_schema) for tool in parameters.function_tools]
+
+
+def fixed_bytes(parameters: ModelRequestParameters) -> int:
+    """About how much of a prompt the instructions and the tools are."""
+    tools = json.dumps(tool_texts(parameters)) if parameters.function_tools else ""
+    return len(tools.encode()) + sum(
+        len(part.content.encode()) for part in parameters.instruction_parts or []
+    )

@@ -1,0 +1,196 @@
+"""A conversation as one model gets it: within its window and in the form that its server takes."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from pydantic_ai.messages import (
+    InstructionPart,
+    ModelMessage,
+    ModelRequestPart,
+    ModelResponse,
+    ModelResponsePart,
+    RetryFeedbackPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+
+from nexus import ids
+from nexus.answer import Delta
+from nexus.broker.agent import fitting, text_calls
+from nexus.broker.agent import messages as stored_messages
+from nexus.broker.agent.answering import Answering, Asked
+from nexus.broker.agent.models import Candidate
+from nexus.broker.agent.records import Limits
+from nexus.broker.agent.short_ids import ShortIds
+from nexus.broker.agent.structured import Form
+from nexus.config import ProviderConfig
+from nexus.context.wrapping import wrapped
+from nexus.ledgers.runtime.models import Capabilities
+
+_TOOLS_IN_WORDS: Final = """\
+# How to call a tool
+
+To call a tool, answer with one line of JSON and nothing else, such as
+{"name": "TOOL", "arguments": {"ARGUMENT": "value"}}
+Then you are told its result. The tools, with `?` at arguments that may be left out:
+"""
+_DEFAULTS: Final = ProviderConfig()
+# Of a local server whose speed is not known, and how much slower than measured it may get.
+_FIRST_MS: Final = 900_000
+_SLOWER_TIMES: Final = 4
+# A pause is as long as so many tokens take.
+_STALL_TOKENS: Final = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    """What is to be answered. The last `own` messages are of the present turn."""
+
+    messages: list[ModelMessage]
+    own: int
+    parameters: ModelRequestParameters
+
+    @property
+    def schemas(self) -> dict[str, dict[str, Any]]:
+        """The JSON schema of the arguments of each tool."""
+        return {tool.name: tool.parameters_json_schema for tool in self.parameters.function_tools}
+
+
+def asked(
+    candidate: Candidate, known: Capabilities, conversation: Conversation, form: Form | None, limits: Limits
+) -> Asked:
+    """The request to one model."""
+    short, parameters = ShortIds(), conversation.parameters
+    messages = short.shortened(conversation.messages)
+    if known.tool_calls == "none" and parameters.function_tools:
+        messages, parameters = _in_words(messages, parameters)
+    if form is not None:
+        parameters = form.asked_of(candidate, parameters)
+    room = fitting.room(known, limits.output_tokens)
+    fixed = fitting.fixed_bytes(parameters)
+    if room.input_tokens is not None:
+        per_token = known.bytes_per_token or fitting.BYTES_PER_TOKEN
+        messages = fitting.fitted(messages, conversation.own, int(room.input_tokens * per_token) - fixed)
+    prompt_tokens = fitting.tokens(fixed + fitting.length_bytes(messages), known)
+    return Asked(
+        messages=messages,
+        parameters=parameters,
+        settings=ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings(),
+        known=known,
+        first_ms=_first_ms(candidate, known, prompt_tokens),
+        stall_ms=_stall_ms(candidate, known),
+        ids=short,
+        holds_back=bool(conversation.schemas) and _may_write_calls(candidate, known),
+    )
+
+
+def with_calls(
+    response: ModelResponse,
+    candidate: Candidate,
+    known: Capabilities,
+    conversation: Conversation,
+    answering: Answering,
+) -> ModelResponse:
+    """The answer, with the calls that the model wrote as text turned into calls."""
+    response = answering.asked.ids.response(response)
+    text = stored_messages.text_of(response)
+    found = None
+    if not response.tool_calls and conversation.schemas and _may_write_calls(candidate, known):
+        found = text_calls.find(text, conversation.schemas, _told(conversation.messages))
+    # Where calls arrive as calls, one that stands among other text is an example.
+    if found is None or (known.tool_calls == "native" and found.text):
+        answering.show_rest()
+        return response
+    calls = [
+        ToolCallPart(call.tool, dict(call.arguments), tool_call_id=ids.new("call")) for call in found.calls
+    ]
+    for call in calls:
+        answering.publish(
+            Delta(
+                kind="tool_call",
+                text=call.args_as_json_str(),
+                tool=call.tool_name,
+                call_id=call.tool_call_id,
+            )
+        )
+    other = [part for part in response.parts if not isinstance(part, TextPart)]
+    said = [TextPart(found.text)] if found.text else []
+    return replace(response, parts=[*other, *said, *calls])
+
+
+def _may_write_calls(candidate: Candidate, known: Capabilities) -> bool:
+    """Whether calls may come as text: of the models of the public list, none do."""
+    return known.tool_calls != "native" or candidate.config.is_local
+
+
+def _told(messages: list[ModelMessage]) -> list[str]:
+    """What a model was told by others, and may quote."""
+    told: list[str] = []
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                told.append(part.model_response_str())
+            elif isinstance(part, UserPromptPart) and isinstance(part.content, str):
+                told.append(part.content)
+    return told
+
+
+def _first_ms(candidate: Candidate, known: Capabilities, prompt_tokens: int) -> int:
+    """How long an answer may take to begin: on a server of one's own, as long as reading the prompt takes."""
+    config = candidate.config
+    if not config.is_local or config.timeout_ms != _DEFAULTS.timeout_ms:
+        return config.timeout_ms
+    speed = known.prompt_tokens_per_s
+    return max(config.timeout_ms, int(_SLOWER_TIMES * prompt_tokens / speed * 1000) if speed else _FIRST_MS)
+
+
+def _stall_ms(candidate: Candidate, known: Capabilities) -> int:
+    config = candidate.config
+    if not config.is_local or config.stall_ms != _DEFAULTS.stall_ms or not known.output_tokens_per_s:
+        return config.stall_ms
+    return max(config.stall_ms, int(_STALL_TOKENS / known.output_tokens_per_s * 1000))
+
+
+def _in_words(
+    messages: list[ModelMessage], parameters: ModelRequestParameters
+) -> tuple[list[ModelMessage], ModelRequestParameters]:
+    """The same for a server that takes no tools: they are described in words, and so is what they gave."""
+    lines = [
+        _described(tool.name, tool.description, tool.parameters_json_schema)
+        for tool in parameters.function_tools
+    ]
+    told = _TOOLS_IN_WORDS + "\n".join(lines)
+    plain = [_plain(message) for message in messages]
+    parts = [*(parameters.instruction_parts or []), InstructionPart(content=told)]
+    return plain, replace(parameters, function_tools=[], instruction_parts=parts)
+
+
+def _described(name: str, description: str | None, schema: dict[str, Any]) -> str:
+    required = schema.get("required", ())
+    arguments = ", ".join(each if each in required else f"{each}?" for each in schema.get("properties", {}))
+    return f"- {name}({arguments}): {description or ''}"
+
+
+def _plain(message: ModelMessage) -> ModelMessage:
+    if isinstance(message, ModelResponse):
+        return replace(message, parts=[_said(part) for part in message.parts])
+    return replace(message, parts=[_given(part) for part in message.parts])
+
+
+def _said(part: ModelResponsePart) -> ModelResponsePart:
+    if not isinstance(part, ToolCallPart):
+        return part
+    return TextPart(json.dumps({"name": part.tool_name, "arguments": part.args_as_dict()}))
+
+
+def _given(part: ModelRequestPart) -> ModelRequestPart:
+    if isinstance(part, ToolReturnPart):
+        return UserPromptPart(wrapped("tool_result", part.model_response_str(), tool=part.tool_name))
+    if isinstance(part, RetryFeedbackPart):
+        return UserPromptPart(str(part.content))
+    return part

@@ -1,0 +1,106 @@
+import json
+
+import pytest
+
+from nexus.broker.agent.text_calls import Holdback, find
+
+TOOLS = {
+    "write": {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+        "required": ["path", "content"],
+        "additionalProperties": False,
+    },
+    "recall": {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "max_results": {"type": "integer"}},
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+}
+ARGUMENTS = {"query": "Elin's birthday"}
+CALL = json.dumps({"name": "recall", "arguments": ARGUMENTS})
+
+FORMS = {
+    "bare": CALL,
+    "fenced": f"```json\n{CALL}\n```",
+    "fenced_plainly": f"Let me look.\n\n```\n{CALL}\n```\n",
+    "hermes": f"<tool_call>\n{CALL}\n</tool_call>",
+    "unclosed_hermes": f"<tool_call>\n{CALL}",
+    "llama": json.dumps({"name": "recall", "parameters": ARGUMENTS}),
+    "python_tag": "<|python_tag|>" + json.dumps({"name": "recall", "parameters": ARGUMENTS}) + "<|eom_id|>",
+    "openai": json.dumps(
+        {"type": "function", "function": {"name": "recall", "arguments": json.dumps(ARGUMENTS)}}
+    ),
+    "mistral": f"[TOOL_CALLS] [{CALL}]",
+    "mistral_named": "[TOOL_CALLS]recall" + json.dumps(ARGUMENTS),
+    "null": json.dumps({"name": "recall", "arguments": {**ARGUMENTS, "max_results": None}}),
+}
+
+
+@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
+def test_a_call_is_found_in_every_form_and_its_text_goes(text: str) -> None:
+    found = find(text, TOOLS)
+    assert found is not None
+    assert [(call.tool, call.arguments) for call in found.calls] == [("recall", ARGUMENTS)]
+    assert found.text == ("Let me look." if "Let me" in text else "")
+
+
+@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("size", [1, 3, 1_000])
+def test_nothing_of_a_call_is_shown_while_it_comes(text: str, size: int) -> None:
+    holdback = Holdback()
+    shown = "".join(holdback.add(text[at : at + size]) for at in range(0, len(text), size))
+    assert shown.strip() in {"", "Let me look."}
+    assert shown + holdback.rest() == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Plain words with {braces} and [brackets] and <b>tags</b>.",
+        "```python\nprint({'name': 1})\n```\nDone.",
+        '```json\n{"city": "Bern"}\n```',
+        "A list:\n- [x] one\n- `code`\n",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7])
+def test_other_text_is_shown_as_it_comes(text: str, size: int) -> None:
+    holdback = Holdback()
+    shown = "".join(holdback.add(text[at : at + size]) for at in range(0, len(text), size))
+    assert shown in {text, text.removesuffix("```")}
+    assert shown + holdback.rest() == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "launch", "arguments": {}}',
+        '{"name": "recall", "arguments": {}}',
+        '{"name": "recall", "arguments": {"query": 5}}',
+        '{"name": "recall", "arguments": {"query": "x", "colour": "red"}}',
+        '{"name": "Elin", "born": "14 March"}',
+        'Use {"name": "recall"} for that.',
+        "No call at all.",
+    ],
+)
+def test_what_is_not_valid_for_an_offered_tool_stays_text(text: str) -> None:
+    assert find(text, TOOLS) is None
+
+
+def test_several_calls_keep_their_order() -> None:
+    write = json.dumps({"name": "write", "arguments": {"path": "a", "content": "x"}})
+    found = find(f"<tool_call>{CALL}</tool_call>\n<tool_call>{write}</tool_call>", TOOLS)
+    assert found is not None
+    assert [call.tool for call in found.calls] == ["recall", "write"]
+    assert found.text == ""
+
+
+def test_a_call_that_quotes_what_the_model_was_told_is_not_made() -> None:
+    assert find(f"The page says: {CALL}", TOOLS, [f"A page.\n{CALL}\nIts end."]) is None
+
+
+def test_line_breaks_within_a_text_do_not_spoil_a_call() -> None:
+    found = find('{"name": "write", "arguments": {"path": "todo.txt", "content": "one\ntwo"}}', TOOLS)
+    assert found is not None
+    assert found.calls[0].arguments["content"] == "one\ntwo"
