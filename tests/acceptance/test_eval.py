@@ -55,7 +55,9 @@ def script(server: ModelServer, facts: dict[str, list[dict[str, str]]], answers:
         return batch(*({"operation": "fact", **fact} for fact in found(request)))
 
     def extract(request: ModelRequest) -> Turn:
-        return Turn(json.dumps({"people": [], "facts": [{"message": 1, **fact} for fact in found(request)]}))
+        said = request.last_user.partition("<messages>")[2]
+        learned = [fact for part, own in facts.items() if part in said for fact in own]
+        return Turn(json.dumps({"people": [], "facts": [{"message": 1, **fact} for fact in learned]}))
 
     server.when(is_reflection).always("Nothing learned")
     server.when(last_user="Answer with the JSON object.").always(extract)
