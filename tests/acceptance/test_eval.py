@@ -134,6 +134,8 @@ def test_a_killed_run_goes_on_and_plays_nothing_twice(home: Home, server: ModelS
     played = Home(life.parent / "out" / "ada" / "home")
     (counts,) = rows(played, "events", "SELECT count(*), count(DISTINCT content) FROM events")
     assert counts == (8, 7), "two messages are acknowledged alike"
+    back = "SELECT count(*) FROM executions AS a JOIN executions AS b ON a.rowid < b.rowid"
+    assert rows(played, "runtime", f"{back} WHERE b.enqueued_at < a.enqueued_at") == [(0,)]
     asked = len(server.exchanges)
     again = finish(home, env(server), *command(life))
     assert "4 of 4" in again.stdout

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -116,8 +117,10 @@ def make_home(folder: Path) -> Home:
 async def play(life: Life, session: str, home: Home, config: Config, known: Sequence[Played]) -> Played:
     """Play one session. What was played of it before, and then interrupted, isn't played twice."""
     rows = life.sessions[session]
-    # Where a slow model took longer than the pause between two sessions, the clock doesn't go back.
-    began = max([clock.parse(rows[0]["time"]), *(clock.parse(played.ended_at) for played in known)])
+    # Where a slow model took longer than the pause between two sessions, or an interruption cut one short,
+    # the clock doesn't go back.
+    latest = [clock.parse(played.ended_at) for played in known] + await _moments(home, config)
+    began = max([clock.parse(rows[0]["time"]), *latest])
     started, turns = time.monotonic(), 0
     with clock.starting_at(began) as reach:
         async with _opened(home, config) as (app, recorded):
@@ -261,6 +264,13 @@ async def _conclude(app: App) -> None:
         vectors = await app.embedding.vectors()
         await embed_new(app.ledgers, vectors)
         await succession.derive(app.ledgers, vectors)
+
+
+async def _moments(home: Home, config: Config) -> list[datetime]:
+    """When things last happened in a home."""
+    async with Ledgers(home, config.ledgers) as opened:
+        found = await _read(opened, "runtime", "latest")
+    return [clock.parse(moment) for moment in found[0] if moment]
 
 
 async def _runs(app: App) -> list[tuple[Any, ...]]:

@@ -34,3 +34,6 @@ WHERE automations.name = 'memory-writer' ORDER BY invocations.created_at, invoca
 SELECT coalesce(role, ''), count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
        sum(output_tokens), coalesce(sum(cost_microusd), 0), sum(cost_microusd IS NULL)
 FROM usage WHERE provider <> 'transcript' GROUP BY role ORDER BY role
+
+-- name: latest
+SELECT max(enqueued_at), max(started_at), max(ended_at) FROM executions
