@@ -202,3 +202,24 @@ async def test_a_typical_turn_costs_one_call_of_at_most_twelve_hundred_tokens(
         )
     ((tokens,),) = used
     assert tokens <= 1_200
+
+
+async def test_what_was_said_of_a_person_is_recalled_and_put_before_who_asks(
+    home: Home, server: ModelServer
+) -> None:
+    said = "My sister Hana, we call her Hani, has her birthday on 4 May. Her mail is hana@example.org."
+    found = extracted(
+        ("Hana", "Hana's birthday is 4 May"),
+        ("Hana", "Hana's mail is hana@example.org"),
+        people={"Hana": "Hani"},
+    )
+    async with extracting(home, server) as app:
+        await talk(app, server, (said, "Noted.", found))
+        hard = await rows(app, "identity", "SELECT fact_type, value FROM person_facts")
+        server.script("On 4 May.", "Done.")
+        await say(app, "When is Hana's birthday?", "new")
+        await say(app, "Write a mail to Hani: dinner at eight", "newer")
+        asked = [request.last_user for request in server.requests if not is_extractor(request)]
+    assert hard == [("birthday", "--05-04")]
+    assert "Hana's birthday is 4 May" in asked[-2]
+    assert "hana@example.org" in asked[-1]

@@ -11,15 +11,6 @@ from nexus.errors import UnusableAnswerError
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "people": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "also_called": {"type": "string"}},
-                "required": ["name", "also_called"],
-                "additionalProperties": False,
-            },
-        },
         "facts": {
             "type": "array",
             "items": {
@@ -33,11 +24,20 @@ SCHEMA: Final[dict[str, Any]] = {
                 "additionalProperties": False,
             },
         },
+        "people": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "also_called": {"type": "string"}},
+                "required": ["name", "also_called"],
+                "additionalProperties": False,
+            },
+        },
     },
-    "required": ["people", "facts"],
+    "required": ["facts", "people"],
     "additionalProperties": False,
 }
-"""Flat, so that a small model can fill it in: who is named, and one sentence for each fact."""
+"""Flat, so that a small model can fill it in: one sentence for each fact, and who is named."""
 
 _MOST_FACTS: Final = 60
 _LONGEST: Final = 600
