@@ -32,6 +32,9 @@ _OTHERS: Final = re.compile(
     r"(?:and |und |y |et |e )?"
     r"(?:he|she|they|er|sie|él|ella|ellos|ellas|il|elle|ils|elles|ele|ela|eles|elas|lui|lei)\b"
 )
+_MEANT: Final = re.compile(
+    r"\b(?:he|she|they|him|her|them|his|their|er|ihn|ihm|ihr|seine?|él|ella|ellos|lui|elle|ele|ela|dele|dela)\b|彼"
+)
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _NO_JOKE: Final = re.compile(
@@ -141,6 +144,13 @@ def speaks_of_others(text: str, spoken: Iterable[str]) -> bool:
     """Whether a clause begins with "she" or "they", and its speaker has no part in it."""
     plain = folded(text)
     return _OTHERS.match(plain) is not None and not speaks_of_self(text, spoken)
+
+
+def names_nobody(text: str) -> bool:
+    """Whether a text speaks of "her" or "them" without saying who that is."""
+    return _MEANT.search(folded(text)) is not None and not re.search(
+        r"(?<=[\w,] )[A-ZÄÖÜÉÁ][a-zäöüéá]+", text
+    )
 
 
 def opens_with_self(text: str, spoken: Iterable[str]) -> bool:

@@ -54,7 +54,12 @@ def chunks(due: Sequence[Heard], before: Sequence[Heard]) -> tuple[list[Chunk], 
             found.append([])
         found[-1].append(source)
     kept, left = found[:_MOST_CHUNKS], found[_MOST_CHUNKS:]
-    reference = tuple(_clipped(f"{_who(each)}: {each.text}") for each in before[-1:])
+    # Small models write down again what they are shown: of people only what a pronoun may mean.
+    reference = tuple(
+        _clipped(f"{_who(each)}: {each.text}")
+        for each in before[-1:]
+        if due and speech.names_nobody(due[0].text)
+    )
     made = [Chunk(sources=tuple(each), before=reference) for each in kept if each]
     return made, sum(len(source.text) for chunk in left for source in chunk)
 
