@@ -18,6 +18,7 @@ from nexus.engine.errors import (
     EngineUnreachableError,
 )
 from nexus.engine.failures import translated
+from nexus.engine.schedules import Schedule, Schedules
 
 
 @pytest.fixture
@@ -101,6 +102,18 @@ async def test_a_full_disk_is_told_and_keeps_nothing_of_it(tmp_path: Path) -> No
     with pytest.raises(EngineError, match="no execution exe_1"):
         await engine.show("exe_1")
     assert (await engine.start("w", "x", key="k", lane="chat")).id
+    await engine.close()
+
+
+async def test_a_schedule_that_finds_no_room_is_told_in_our_words(tmp_path: Path) -> None:
+    engine = Engine(Settings(database=tmp_path / "engine.db"))
+    await engine.open(serve=False)
+    with engine.database.read() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    _limit(engine, pages)
+    schedule = Schedule(name="s", cron="* * * * *", work="w", payload={"text": "x" * 1_000_000})
+    with pytest.raises(EngineFullError, match="disk is full"):
+        await Schedules(engine.database, "1").put(schedule)
     await engine.close()
 
 

@@ -28,7 +28,7 @@ class Database:
     """Connections to the engine's database, and how its statements are spelled there."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self.settings = settings
         self.is_postgres = settings.is_postgres
         self.path = None if self.is_postgres else Path(settings.database)
         self.url = _postgres_url(str(settings.database)) if self.is_postgres else f"sqlite:///{self.path}"
@@ -78,7 +78,7 @@ class Database:
     def _postgres_options(self) -> dict[str, str | int]:
         return {
             # A frozen process must not keep row locks for longer than it keeps its work.
-            "idle_in_transaction_session_timeout": self._settings.lease_ms,
+            "idle_in_transaction_session_timeout": self.settings.lease_ms,
             # Compiling a plan costs more than any statement of ours.
             "jit": "off",
             # DBOS's indexes are for certain states only: a plan for any state cannot use them.
@@ -97,7 +97,7 @@ class Database:
             )
         assert self.path is not None  # noqa: S101 - an invariant, for the reader and the type checker
         engine = sa.create_engine(self.url, pool_size=connections, max_overflow=0, pool_timeout=60)
-        synchronous = self._settings.synchronous
+        synchronous = self.settings.synchronous
 
         def prepare(connection: Any, _record: Any) -> None:
             connection.isolation_level = "IMMEDIATE"

@@ -17,6 +17,7 @@ from nexus import clock
 from nexus.engine import serializer, tables
 from nexus.engine.database import Database, moment
 from nexus.engine.enqueue import CHANNEL
+from nexus.engine.failures import translated
 from nexus.errors import ConfigError
 
 Missed = Literal["skip", "once", "all"]
@@ -60,14 +61,17 @@ class Schedules:
 
     async def put(self, schedule: Schedule, *, after: datetime | None = None) -> None:
         """Make or change a schedule. An unchanged one keeps its next moment, so nothing is missed."""
-        await asyncio.to_thread(self._put, schedule, after or clock.now())
+        with translated(self._database.settings):
+            await asyncio.to_thread(self._put, schedule, after or clock.now())
 
     async def remove(self, name: str) -> None:
-        await asyncio.to_thread(self._remove, name)
+        with translated(self._database.settings):
+            await asyncio.to_thread(self._remove, name)
 
     async def pause(self, name: str, *, paused: bool) -> None:
         """A paused schedule starts nothing; what fell into the pause was missed."""
-        await asyncio.to_thread(self._pause, name, paused)
+        with translated(self._database.settings):
+            await asyncio.to_thread(self._pause, name, paused)
 
     def start_due(self, now_ms: int | None = None) -> int:
         """Start what is due; returns how many executions that were. Blocking."""

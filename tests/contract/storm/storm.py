@@ -99,7 +99,12 @@ class _Storm:
         self._loud = loud
         self._chance = random.Random(weather.seed)
         self._talk = Talk(
-            place, weather.seed, sessions=weather.sessions, messages=weather.messages, gap_s=weather.gap_s
+            place,
+            weather.seed,
+            sessions=weather.sessions,
+            messages=weather.messages,
+            gap_s=weather.gap_s,
+            hear=self._say,
         )
 
     def pass_over(self) -> None:
@@ -117,6 +122,9 @@ class _Storm:
                 self._place.await_service()
                 self._report.struck[name] += 1
                 self._judge(f"fault {number + 1} ({name})", verdict.settled(self._place))
+        except BaseException:
+            self._talk.stop()
+            raise
         finally:
             self._talk.join()
             self._report.accepted = len(self._talk.accepted)
@@ -130,11 +138,13 @@ class _Storm:
 
     def _judge(self, after: str, problems: list[str]) -> None:
         self._report.problems += [f"after {after}: {problem}" for problem in problems]
+        self._say(f"{after}: {len(self._talk.accepted)} accepted, {len(problems)} problems")
+        for problem in problems:
+            self._say(f"    {problem}")
+
+    def _say(self, text: str) -> None:
         if self._loud:
-            said = f"{len(self._talk.accepted)} accepted, {len(problems)} problems"
-            print(f"{time.strftime('%H:%M:%S')} {after}: {said}", file=sys.stderr, flush=True)  # noqa: T201
-            for problem in problems:
-                print(f"    {problem}", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)  # noqa: T201
 
     def _faults(self) -> dict[str, Callable[[], None]]:
         faults: dict[str, Callable[[], None]] = {"kill": self._kill, "freeze": self._freeze}

@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,9 +54,12 @@ class Talk:
     accepted: list[Sent] = field(default_factory=list[Sent])
     refused: Counter[str] = field(default_factory=Counter[str])
     problems: list[str] = field(default_factory=list[str])
+    hear: Callable[[str], None] = lambda _: None
+    """Called with each problem when it comes up."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self._stopped = threading.Event()
         self._threads = [
             threading.Thread(target=self._person, args=(number,), name=f"person-{number}")
             for number in range(self.sessions)
@@ -66,9 +69,9 @@ class Talk:
         for thread in self._threads:
             thread.start()
 
-    @property
-    def is_over(self) -> bool:
-        return not any(thread.is_alive() for thread in self._threads)
+    def stop(self) -> None:
+        """Say nothing more: the storm cannot go on."""
+        self._stopped.set()
 
     def join(self) -> None:
         for thread in self._threads:
@@ -80,6 +83,8 @@ class Talk:
             client.headers["Authorization"] = f"Bearer {self.place.token}"
             count = self.messages // self.sessions + (number < self.messages % self.sessions)
             for place in range(count):
+                if self._stopped.is_set():
+                    return
                 name = f"S{number:02}M{place:03}"
                 kind, mode = chance.choice(KINDS), chance.choice(MODES)
                 try:
@@ -107,7 +112,7 @@ class Talk:
     ) -> dict[str, Any]:
         body = {"text": f"MSG[{name}|{kind}] Please see to it.", "session": session, "mode": mode}
         deadline = time.monotonic() + _GIVE_UP_S
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self._stopped.is_set():
             try:
                 answer = client.post("/api/messages", json=body, headers={"Idempotency-Key": name})
             except httpx.HTTPError as error:
@@ -128,6 +133,7 @@ class Talk:
     def _problem(self, text: str) -> None:
         with self._lock:
             self.problems.append(text)
+        self.hear(text)
 
 
 def script(server: ModelServer, effects: str, seed: int) -> None:
