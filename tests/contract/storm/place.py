@@ -20,7 +20,7 @@ from nexus.engine import Settings, health
 from nexus.home import Home
 from nexus.testing import ModelServer
 
-LEASE_MS = 2_000
+LEASE_MS = 3_000
 _NEXUS = Path(sys.executable).with_name("nexus")
 _FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 _SECOND = Path(__file__).with_name("second.py")
@@ -238,6 +238,8 @@ class Place:
             "NEXUS_MODELS_WORKER": "test/worker",
             "NEXUS_MODELS_WRITER": "test/writer",
             "NEXUS_MEMORY_CONSOLIDATION": "false",
+            # Loading the embedding model would take most of each start; the memory is asked by words alone.
+            "NEXUS_MEMORY_EMBEDDING_MODEL_PATH": str(self.folder / "no-model"),
             "NEXUS_PROVIDERS_TEST_KIND": "anthropic",
             "NEXUS_PROVIDERS_TEST_BASE_URL": server.url,
             "NEXUS_TOOLS_DIRECTORIES": f"{self.effects}:rw",

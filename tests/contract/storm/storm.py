@@ -16,8 +16,9 @@ from . import verdict
 from .place import LEASE_MS, Place
 from .talk import Talk, script
 
-# So long does a fault take on a machine that is not busy, with what is before and after it.
-_FAULT_S = 6.0
+_MESSAGES_IN_A_SECOND = 4
+# When people can't get through for so long, the next fault strikes all the same.
+_STANDSTILL_S = 120.0
 _CLOCKS = ("+2h", "+40d", "-1h")
 
 
@@ -39,8 +40,8 @@ class Weather:
 
     @property
     def gap_s(self) -> float:
-        """How long people wait between two messages, so that they speak for as long as faults strike."""
-        return _FAULT_S * self.faults * self.sessions / self.messages
+        """How long people wait between two messages, so that all of them together say some in a second."""
+        return self.sessions / _MESSAGES_IN_A_SECOND
 
 
 @dataclass
@@ -117,7 +118,8 @@ class _Storm:
         self._talk.start()
         try:
             for number, name in enumerate(order[: self._weather.faults]):
-                time.sleep(self._chance.uniform(0.3, 3.0))
+                self._await_messages(self._weather.messages * (number + 1) // (self._weather.faults + 1))
+                time.sleep(self._chance.uniform(0.0, 2.0))
                 faults[name]()
                 self._place.await_service()
                 self._report.struck[name] += 1
@@ -135,6 +137,12 @@ class _Storm:
         errors = [each["message"] for each in told["findings"] if each["level"] == "error"]
         self._judge("nexus doctor --deep", errors)
         self._place.stop()
+
+    def _await_messages(self, count: int) -> None:
+        """Spread the faults over the messages, on a fast machine as on a slow one."""
+        deadline = time.monotonic() + _STANDSTILL_S
+        while len(self._talk.accepted) < count and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def _judge(self, after: str, problems: list[str]) -> None:
         self._report.problems += [f"after {after}: {problem}" for problem in problems]

@@ -79,7 +79,7 @@ class Talk:
 
     def _person(self, number: int) -> None:
         chance = random.Random(f"{self.seed}/{number}")
-        with httpx.Client(base_url=self.place.url, timeout=20) as client:
+        with httpx.Client(base_url=self.place.url, timeout=60) as client:
             client.headers["Authorization"] = f"Bearer {self.place.token}"
             count = self.messages // self.sessions + (number < self.messages % self.sessions)
             for place in range(count):
