@@ -21,7 +21,6 @@ from nexus.ledgers import invariants
 from nexus.ledgers.invariants import LISTED, Violation
 
 _INVOCATION = "automations.invocation"
-_ENDED = frozenset({"done", "failed", "timeout", "cancelled", "flagged", "skipped"})
 # How long a message may take from coming in to its recorded run.
 _LONGEST_INTAKE = timedelta(minutes=10)
 _END_OF_TIME = "9999"
@@ -64,7 +63,7 @@ def _look(home: Home, settings: Settings, *, strict: bool) -> tuple[list[Violati
         found = list(ledgers.violations(before=before, strict=strict))
         if engine is not None:
             found += islice(_not_in_engine(ledgers, engine), LISTED)
-            found += islice(_not_in_ledgers(ledgers, engine, is_served=is_served), LISTED)
+            found += islice(_not_in_ledgers(ledgers, engine), LISTED)
             found += _standing_still(engine) if is_served else ()
         return found, is_served
 
@@ -93,11 +92,8 @@ def _not_in_ledgers(ledgers: invariants.Look, engine: health.Look, *, is_served:
     while page := list(islice(waiting, _TOGETHER)):
         recorded = ledgers.recorded([each.id for each in page if each.work in {WORK, _INVOCATION}])
         for each in page:
-            status = recorded.get(each.id)
-            if each.work in {WORK, _INVOCATION} and status is None:
+            if each.work in {WORK, _INVOCATION} and each.id not in recorded:
                 problem = f"is {each.state} in the engine, but not recorded in the home"
-            elif status in _ENDED and is_served:
-                problem = f"is {each.state} in the engine, but ended as {status}"
             elif each.state == "running" and not each.is_owned:
                 problem = "is running, but its process has no lease"
             else:
