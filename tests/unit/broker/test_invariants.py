@@ -13,7 +13,7 @@ import pytest
 
 from apps import app_on, send, settings
 from contents import execute
-from nexus import ledgers
+from nexus import ids, ledgers
 from nexus.app import App
 from nexus.broker import invariants
 from nexus.broker.invariants import check
@@ -162,6 +162,22 @@ def test_a_turn_that_the_writer_never_heard_of(home: Home) -> None:
 def test_a_result_that_reached_no_run(home: Home, change: str) -> None:
     execute(home, "runtime", f"UPDATE dispatches SET {change}")
     assert found(home) == {"dispatches"}
+
+
+async def test_a_result_whose_message_a_crash_cut_off_is_sent_when_the_home_opens(home: Home) -> None:
+    lost = ids.new("exe")
+    execute(
+        home,
+        "runtime",
+        "UPDATE executions SET status = 'cancelled' WHERE id = (SELECT delivered_to FROM dispatches)",
+    )
+    execute(home, "runtime", "UPDATE dispatches SET delivered_to = ?, delivered_call_id = NULL", (lost,))
+    async with ModelServer() as server:
+        server.always("I have heard of it.")
+        async with app_on(home, server) as app:
+            await _quiet(app)
+            assert (await app.queue.handle(lost).state()).status == "done"
+    assert found(home) == set()
 
 
 def test_an_answer_that_was_not_delivered(home: Home) -> None:

@@ -475,7 +475,17 @@ FROM dispatches WHERE root_request_id = ? ORDER BY created_at, id
 SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
        worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
        delivered_call_id, created_at, ended_at
-FROM dispatches WHERE delivered_to IS NULL ORDER BY created_at, id
+FROM dispatches WHERE delivered_to IS NULL
+UNION ALL
+-- A crash came between the decision to send a message and its run. It is looked for among the newest.
+SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
+       worker_request_id, worker_session_label, execution_id, task, status, delivered_to,
+       delivered_call_id, created_at, ended_at
+FROM dispatches
+WHERE rowid > (SELECT max(rowid) FROM dispatches) - 10000 AND delivered_to IS NOT NULL
+  AND delivered_call_id IS NULL
+  AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.id = dispatches.delivered_to)
+ORDER BY created_at, id
 
 -- name: dispatch_of_call
 SELECT id, parent_request_id, root_request_id, parent_session_label, parent_execution_id, call_id,
