@@ -86,8 +86,11 @@ def _not_in_engine(ledgers: invariants.Look, engine: health.Look) -> Iterator[Vi
                 yield Violation(invariant=invariant, subject=each.id, problem=problem)
 
 
-def _not_in_ledgers(ledgers: invariants.Look, engine: health.Look, *, is_served: bool) -> Iterator[Violation]:
-    """What waits in the engine, and belongs to nothing or to nobody."""
+def _not_in_ledgers(ledgers: invariants.Look, engine: health.Look) -> Iterator[Violation]:
+    """What waits in the engine, and belongs to nothing or to nobody.
+
+    One that was cancelled while it waited may still be there: it ends when its turn comes.
+    """
     waiting = engine.waiting()
     while page := list(islice(waiting, _TOGETHER)):
         recorded = ledgers.recorded([each.id for each in page if each.work in {WORK, _INVOCATION}])
