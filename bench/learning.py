@@ -31,7 +31,8 @@ from report import progress
 from setting import embedder_for
 
 from nexus.memory.embedding import Embedder, Vectors
-from nexus.memory.recall import Query, Recall, features
+from nexus.memory.recall import Item, Query, Recall, features
+from nexus.memory.recall import need as needed
 from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.order import Found
 from nexus.memory.recall.ranker import LIKE
@@ -65,8 +66,8 @@ _STRENGTH: dict[str, tuple[str, ...]] = {
     ),
 }
 _STRENGTH["reranked"] = (*_STRENGTH["meaning"], "fit")
-# What tells that a task needs something, or a question to an agent: for injection.
-_NEED = (
+# What tells that a task needs something, beside what need.py adds: for injection.
+_LIKENESS = (
     "cosine",
     "gist",
     "cosine_gap",
@@ -82,14 +83,19 @@ _NEED = (
     "reaches",
     "q_terms",
     "q_first_person",
+    "has_time",
+    "has_number",
+    "length",
+    "in_window",
     "score_gap",
 )
-_MOST_NOISE = 0.45
-_SILENT = 0.93
+_MOST_NOISE = 0.44
+_SILENT = 0.95
 _MOST_TOLD = 6
-_TASK_WEIGHT = 3.0
 _MOST_NEAR, _MOST_FAR = 0.25, 0.03
 _MOST_MEETINGS = 25
+# In the place of a subject: an entity is a name, which injection never tells.
+_NAME_ALONE = "a name alone"
 
 
 @dataclass(slots=True)
@@ -107,6 +113,7 @@ class Example:
     question: str
     language: str
     answerable: bool
+    subjects: list[str | None]
     fine: NDArray[np.bool_] | None = None  # of a task: what may be shown
     fits: Floats | None = None
 
@@ -132,6 +139,7 @@ def _example(
         row["text"],
         found.question.language,
         bool(evidence),
+        [_NAME_ALONE if item.kind == "entity" else item.subject_id for item in items],
     )
 
 
@@ -350,77 +358,90 @@ def threshold(
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What injection would look at for a task or a question: the best forty."""
+    """What injection would look at for a task: the best, with the features of likeness and of use."""
 
     example: Example
     best: NDArray[np.int64]
+    names: list[str]
     rows: Floats
 
 
 def offered(example: Example, scores: Floats) -> Offered:
-    best = np.argsort(-scores, kind="stable")[:40]
-    columns = [example.names.index(name) for name in _NEED if name != "score_gap"]
-    gap = (scores[best] - scores.max())[:, None]
-    known = example.matrix[best][:, columns].astype(np.float64)
-    return Offered(example, best, np.hstack([known, gap]))
+    best = np.argsort(-scores, kind="stable")[: needed.CONSIDERED]
+    best = np.array([row for row in best if example.subjects[row] != _NAME_ALONE], np.int64)
+    values = {name: example.matrix[best, at].astype(np.float64) for at, name in enumerate(example.names)}
+    values["score_gap"] = scores[best] - scores.max(initial=-np.inf)
+    items = [
+        Item(kind="fact", id=str(row), text=example.texts[row], at="", subject_id=example.subjects[row])
+        for row in best
+    ]
+    use = needed.columns(example.question, items, values)
+    columns = {name: values[name] for name in _LIKENESS} | use
+    return Offered(example, best, list(columns), np.stack(list(columns.values()), axis=1))
 
 
-def need(examples: Sequence[Example], scores: Sequence[Floats]) -> tuple[dict[str, Any], float]:
-    """How likely a task or a question to an agent needs something, and from which probability it is told.
+def need(tasks: Sequence[Example], scores: Sequence[Floats]) -> tuple[dict[str, Any], float, float]:
+    """How likely a task needs something; from which probability it is told, and what is told beside it.
 
-    Tasks count more than questions; what may be shown for a task is neither right nor wrong.
+    The thresholds are chosen on lives that were left out. What may be shown is neither right nor wrong.
     """
+    looked_at = [offered(example, own) for example, own in zip(tasks, scores, strict=True)]
+    chances: dict[int, Floats] = {}
+    for life in dict.fromkeys(each.example.group for each in looked_at):
+        model = _needs([each for each in looked_at if each.example.group != life])
+        for at, each in enumerate(looked_at):
+            if each.example.group == life:
+                chances[at] = _probability(each, model)
+    tried = {
+        (told, beside): injected(looked_at, chances, told, beside)
+        for told in (0.15, 0.18, 0.2, 0.25, 0.3)
+        for beside in (0.05, 0.06, 0.08, 0.1, 0.15)
+    }
+    quiet = [at for at, (_, noise, silent) in tried.items() if noise <= _MOST_NOISE and silent >= _SILENT]
+    best = max(quiet, key=lambda at: tried[at][0])
+    covered, noise, silent = tried[best]
+    progress(f"need from {best}, left out: covered {covered:.2f}, noise {noise:.2f}, silent {silent:.2f}")
+    return _needs(looked_at), *best
+
+
+def _needs(looked_at: Sequence[Offered]) -> dict[str, Any]:
     from sklearn.linear_model import LogisticRegression
 
-    looked_at = [offered(example, own) for example, own in zip(examples, scores, strict=True)]
-    rows, right, weights = list[Floats](), list[NDArray[np.bool_]](), list[Floats]()
+    rows, right = list[Floats](), list[NDArray[np.bool_]]()
     for each in looked_at:
         relevant = each.example.relevant[each.best]
-        fine = relevant if each.example.fine is None else each.example.fine[each.best]
-        counts = relevant | ~fine
+        counts = relevant | ~cast("NDArray[np.bool_]", each.example.fine)[each.best]
         rows.append(each.rows[counts])
         right.append(relevant[counts])
-        task = each.example.kind.startswith("task")
-        weights.append(np.full(int(counts.sum()), _TASK_WEIGHT if task else 1.0))
     library: Any = LogisticRegression
-    model = library(C=1.0, max_iter=3000)
-    model.fit(np.concatenate(rows), np.concatenate(right), np.concatenate(weights))
-    found = {name: round(float(w), 4) for name, w in zip(_NEED, model.coef_[0], strict=True)}
-    learned = {"weights": found, "bias": round(float(model.intercept_[0]), 4)}
-    limits = [round(0.02 + at / 50, 2) for at in range(44)]
-    tried = {limit: injected(looked_at, learned, limit) for limit in limits}
-    quiet = [at for at, (_, noise, silent, _) in tried.items() if noise <= _MOST_NOISE and silent >= _SILENT]
-    limit = min(quiet, default=limits[-1])
-    for at, (covered, noise, silent, in_context) in tried.items():
-        if at in (0.1, 0.2, 0.3, 0.4, limit):
-            told = (
-                f"covered {covered:.2f}, noise {noise:.2f}, silent {silent:.2f}, in context {in_context:.2f}"
-            )
-            progress(f"need from {at:.2f}: {told}")
-    return learned, limit
+    model = library(C=1.0, max_iter=5000).fit(np.concatenate(rows), np.concatenate(right))
+    names = looked_at[0].names
+    found = {name: round(float(w), 4) for name, w in zip(names, model.coef_[0], strict=True)}
+    return {"weights": found, "bias": round(float(model.intercept_[0]), 4)}
+
+
+def _probability(each: Offered, learned: dict[str, Any]) -> Floats:
+    weights = np.array(list(learned["weights"].values()))
+    return 1 / (1 + np.exp(-(each.rows @ weights + learned["bias"])))
 
 
 def injected(
-    looked_at: Sequence[Offered], learned: dict[str, Any], limit: float
-) -> tuple[float, float, float, float]:
-    """What the local rule of injection would do: of tasks and of questions."""
-    weights = np.array(list(learned["weights"].values()))
-    covered, silent, context = list[float](), list[bool](), list[bool]()
+    looked_at: Sequence[Offered], chances: dict[int, Floats], told: float, beside: float
+) -> tuple[float, float, float]:
+    """What the local rule of injection would do: of what tasks need, the noise, and silence where due."""
+    covered, silent = list[float](), list[bool]()
     shown = noise = 0
-    for each in looked_at:
-        chances = 1 / (1 + np.exp(-(each.rows @ weights + learned["bias"])))
-        order = np.argsort(-chances, kind="stable")[:_MOST_TOLD]
-        told = each.best[order[chances[order] >= limit]]
-        example = each.example
+    for at, each in enumerate(looked_at):
+        order = np.argsort(-chances[at], kind="stable")[:_MOST_TOLD]
+        order = order[chances[at][order] >= (beside if chances[at].max(initial=0.0) >= told else 2.0)]
+        rows, example = each.best[order], each.example
         if example.kind == "task none":
-            silent.append(not len(told))
-        elif example.fine is not None:
-            covered.append(float(example.relevant[told].sum()) / max(1, example.evidence))
-            shown, noise = shown + len(told), noise + int((~example.fine[told]).sum())
-        elif example.answerable:
-            context.append(bool(example.relevant[told].any()))
-    share = noise / max(1, shown)
-    return float(np.mean(covered)), share, float(np.mean(silent)), float(np.mean(context))
+            silent.append(not len(rows))
+            continue
+        fine = cast("NDArray[np.bool_]", example.fine)
+        covered.append(float(example.relevant[rows].sum()) / max(1, example.evidence))
+        shown, noise = shown + len(rows), noise + int((~fine[rows]).sum())
+    return float(np.mean(covered)), noise / max(1, shown), float(np.mean(silent))
 
 
 def _chance(example: Example, row: int, given: str, weights: Floats, bias: float) -> float:
@@ -480,6 +501,7 @@ def trimmed(example: Example) -> Example:
         like=[example.like[row] for row in rows],
         relevant=example.relevant[rows],
         texts=[example.texts[row] for row in rows],
+        subjects=[example.subjects[row] for row in rows],
         fine=None if example.fine is None else example.fine[rows],
     )
 
@@ -508,10 +530,7 @@ def learn(examples: Sequence[Example], tasks: Sequence[Example]) -> dict[str, An
         "strength": {},
         "strong": {},
     }
-    # A third of the questions were asked of homes with facts alone, as tasks are.
-    asked = [e for e in examples if "event" not in e.like and e.kind != "far"]
-    both = [*tasks, *asked]
-    data["need"], data["told"] = need(both, [order.scores(example) for example in both])
+    data["need"], data["told"], data["beside"] = need(tasks, [order.scores(task) for task in tasks])
     for given in _STRENGTH:
         if given == "reranked" and all(e.fits is None for e in judged):
             continue

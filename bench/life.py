@@ -166,7 +166,7 @@ async def _injection(recall: Recall, filled: life_data.Filled, life: life_data.L
     """What injection would put before an agent: for tasks, and for questions put to the manager."""
 
     async def shown(text: str) -> list[frozenset[str]]:
-        verdicts = triage.judge(await offer.find(recall, text, deadline_ms=_DEADLINE_MS))
+        verdicts = triage.judge(await offer.find(recall, text, deadline_ms=_DEADLINE_MS), task=text)
         return [filled.keys(verdict.result.item.id) for verdict in verdicts if verdict.chosen]
 
     needs = [task for task in life.tasks if task["kind"] == "needs"]

@@ -43,6 +43,10 @@ def _told(report: dict[str, Any]) -> str:
         f"{counted(report['facts'], 'fact')}: {counted(report['added'], 'new observation')}, "
         f"{report['revised']} revised, {report['confirmed']} still hold."
     ]
+    if report.get("refused"):
+        lines.append(
+            f"{counted(report['refused'], 'observation')} refused: not supported by the facts it cites."
+        )
     if report["set_aside"]:
         lines.append(f"{counted(report['set_aside'], 'fact')} set aside: `--dry-run` shows why.")
     if report["stopped"]:

@@ -501,25 +501,20 @@ BEGIN
   DELETE FROM summaries WHERE id = OLD.id;
 END;
 
--- What is concluded about an entity is stale from the moment at which something newer is known about it,
--- and what rests on a stale conclusion is stale too, whoever writes.
+-- What is concluded from a fact is stale from the moment at which another fact is known to replace it, and what
+-- rests on a stale conclusion is stale too, whoever writes. Other news about its subject doesn't make it wrong.
 CREATE INDEX mental_models_subject ON mental_models (subject_entity_id) WHERE subject_entity_id IS NOT NULL;
 
-CREATE TRIGGER facts_make_stale AFTER INSERT ON facts
-WHEN NEW.source_entity_id IS NOT NULL OR NEW.target_entity_id IS NOT NULL
+CREATE TRIGGER successions_make_stale AFTER INSERT ON fact_successions
 BEGIN
-  UPDATE analysis_runs SET stale_at = NEW.created_at, stale_reason = 'newer: ' || NEW.id
-  WHERE subject_entity_id IN (NEW.source_entity_id, NEW.target_entity_id) AND stale_at IS NULL;
-  UPDATE mental_models SET stale_at = NEW.created_at, stale_reason = 'newer: ' || NEW.id
-  WHERE subject_entity_id IN (NEW.source_entity_id, NEW.target_entity_id) AND stale_at IS NULL;
-END;
-
-CREATE TRIGGER fact_entities_make_stale AFTER INSERT ON fact_entities
-BEGIN
-  UPDATE analysis_runs SET stale_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), stale_reason = 'newer: ' || NEW.fact_id
-  WHERE subject_entity_id = NEW.entity_id AND stale_at IS NULL;
-  UPDATE mental_models SET stale_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), stale_reason = 'newer: ' || NEW.fact_id
-  WHERE subject_entity_id = NEW.entity_id AND stale_at IS NULL;
+  UPDATE analysis_runs SET stale_at = NEW.derived_at, stale_reason = 'newer: ' || NEW.new_fact_id
+  WHERE id IN (SELECT observation_id FROM observation_facts WHERE fact_id = NEW.old_fact_id)
+    AND id NOT IN (SELECT observation_id FROM observation_facts WHERE fact_id = NEW.new_fact_id)
+    AND stale_at IS NULL;
+  UPDATE mental_models SET stale_at = NEW.derived_at, stale_reason = 'newer: ' || NEW.new_fact_id
+  WHERE id IN (SELECT model_id FROM mental_model_sources WHERE source_id = NEW.old_fact_id)
+    AND id NOT IN (SELECT model_id FROM mental_model_sources WHERE source_id = NEW.new_fact_id)
+    AND stale_at IS NULL;
 END;
 
 CREATE TRIGGER analysis_runs_make_stale AFTER UPDATE OF stale_at ON analysis_runs

@@ -28,6 +28,7 @@ _BYTES_PER_TOKEN: Final = 4
 _LINE_TOKENS: Final = 16
 _SHOWN_OBSERVATIONS: Final = 20
 _EVIDENCE_EACH: Final = 5
+_LABEL_CHARACTERS: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +59,14 @@ class Batch:
     def shown_ids(self) -> tuple[str, ...]:
         """Every fact that is shown; the first one is number 1."""
         return (*self.fact_ids, *self.known_ids)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Short names of the facts that are shown, which stay the same in whatever batch: `F7Q2K`."""
+        length = _LABEL_CHARACTERS
+        while len({id_[-length:] for id_ in self.shown_ids}) < len(set(self.shown_ids)):
+            length += 1
+        return {id_: f"F{id_[-length:]}" for id_ in self.shown_ids}
 
     @property
     def shown(self) -> list[tuple[Kind, str]]:

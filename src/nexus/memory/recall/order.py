@@ -10,6 +10,7 @@ from nexus.memory.recall import (
     causality,
     factors,
     features,
+    need,
     pool,
     ranker,
     selection,
@@ -143,7 +144,7 @@ def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats]) -> li
     values["fit"] = np.array([entry.fit or 0.0 for entry in entries])
     values["score_gap"] = np.array([entry.score for entry in entries])
     values["score_gap"] -= values["score_gap"].max(initial=-np.inf)
-    need = learned.need.probability(values)
+    needed = _needed(entries[: need.CONSIDERED], found, values)
     chances = {given: learned.strength[given].probability(values) for given in (by_meaning, "reranked")}
     ranked: list[selection.Ranked] = []
     for at, entry in enumerate(entries):
@@ -155,11 +156,18 @@ def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats]) -> li
                 score=entry.score,
                 probability=probability,
                 strong=probability >= learned.strong[given],
-                need=float(need[at]),
+                need=float(needed[at]) if at < len(needed) else 0.0,
                 factors=entry.factors,
             )
         )
     return ranked
+
+
+def _needed(entries: list[_Entry], found: Found, values: dict[str, Floats]) -> Floats:
+    """How likely a task needs each of the best."""
+    items = [found.pool.items[entry.row] for entry in entries]
+    best = {name: column[: len(entries)] for name, column in values.items()}
+    return ranker.load().need.probability({**best, **need.columns(found.question.text, items, best)})
 
 
 def _rest(found: Found, rows: Whole, scores: Floats, placed: set[int]) -> list[selection.Ranked]:

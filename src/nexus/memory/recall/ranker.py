@@ -54,8 +54,9 @@ class Ranker:
     order: dict[str, Sum]  # by kind
     strength: dict[str, Sum]  # by what there is to go by: reranked, meaning, words
     strong: dict[str, float]  # from which probability a result is strong, likewise
-    need: Sum  # that a task, or a question to an agent, needs it
-    told: float  # from which such probability injection tells it
+    need: Sum  # that a task needs it
+    told: float  # from which such probability something is worth telling
+    beside: float  # and from which other things are told beside it
     scales: dict[str, tuple[float, float]]  # mean and spread of each known model's cosines
     threads: dict[str, float]
     factors: dict[str, float]
@@ -102,6 +103,7 @@ def load(path: Path = _WEIGHTS) -> Ranker:
         strong=data["strong"],
         need=Sum(**data["need"]),
         told=data["told"],
+        beside=data["beside"],
         scales={model: _pair(given) for model, given in data["scales"].items()},
         threads=data["threads"],
         factors=data["factors"],

@@ -1,20 +1,39 @@
-"""Reading what the model concluded: only what cites facts that it was shown is taken."""
+"""Reading what the model concluded: only what cites facts that were shown and support it is taken."""
 
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from nexus.errors import UnusableAnswerError
+from nexus.memory.conclusions import support
 from nexus.memory.conclusions.batches import Batch
 from nexus.memory.conclusions.observations import Conclusions, Draft
+
+if TYPE_CHECKING:
+    from nexus.roles.consolidation.prompt import Shown
 
 _LONGEST: Final = 2_000
 _OBSERVATION: Final = re.compile(r"O([1-9][0-9]*)")
 
 
-def read(text: str, batch: Batch) -> Conclusions:
-    """The conclusions of an answer, which is used in whole or not at all: an error says what is wrong."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """The conclusions of an answer, and what of it was refused or put right."""
+
+    conclusions: Conclusions
+    refused: tuple[str, ...] = ()
+    """Why each observation was refused that was. Its facts are kept as they are."""
+    repaired: int = 0
+
+
+def read(text: str, batch: Batch, shown: "Shown | None" = None) -> Reading:
+    """The conclusions of an answer: an error says what is wrong with one that cannot be used at all.
+
+    With what the batch showed, each name and number must stand in what is cited. A citation that is off is
+    put right if exactly one fact fits; otherwise the observation is refused, and the rest is used.
+    """
     answer = _object(text)
     given = answer.get("observations", [])
     if not isinstance(given, list):
@@ -23,12 +42,33 @@ def read(text: str, batch: Batch) -> Conclusions:
     revised = [draft.revises for draft in drafts if draft.revises]
     if len(set(revised)) < len(revised):
         raise UnusableAnswerError("One observation is revised twice")
-    cited = {id_ for draft in drafts for id_ in draft.fact_ids}
+    named = {id_ for draft in drafts for id_ in draft.fact_ids}
     nothing = _facts(answer.get("nothing_new", []), batch)
-    skipped = tuple(id_ for id_ in nothing if id_ in batch.fact_ids and id_ not in cited)
-    if not cited.intersection(batch.fact_ids) and not skipped:
+    if not {*named, *nothing}.intersection(batch.fact_ids):
         raise UnusableAnswerError("The answer names none of the new facts")
-    return Conclusions(drafts=drafts, skipped=skipped)
+    checked = [(draft, draft if shown is None else _supported(draft, shown)) for draft in drafts]
+    taken = tuple(draft for _, draft in checked if draft is not None)
+    cited = {id_ for draft in taken for id_ in draft.fact_ids}
+    skipped = tuple(id_ for id_ in batch.fact_ids if id_ in {*named, *nothing} and id_ not in cited)
+    return Reading(
+        conclusions=Conclusions(drafts=taken, skipped=skipped),
+        refused=tuple(_refusal(draft, shown) for draft, kept in checked if kept is None and shown),
+        repaired=sum(kept is not None and kept.fact_ids != draft.fact_ids for draft, kept in checked),
+    )
+
+
+def _supported(draft: Draft, shown: "Shown") -> Draft | None:
+    """The draft with citations that support it; None for one that says what nothing shown says."""
+    if support.copies_placeholder(draft.text):
+        return None
+    beside = [shown.observations[draft.revises]] if draft.revises in shown.observations else []
+    right = support.repaired(draft.text, draft.fact_ids, shown.facts, beside)
+    return None if right is None else replace(draft, fact_ids=right.fact_ids)
+
+
+def _refusal(draft: Draft, shown: "Shown") -> str:
+    missing = support.unsupported(draft.text, (shown.facts.get(id_, "") for id_ in draft.fact_ids))
+    return f"{', '.join(sorted(missing)) or 'a placeholder'} not in what is cited"
 
 
 def _object(text: str) -> Mapping[str, Any]:
@@ -58,13 +98,20 @@ def _draft(given: object, batch: Batch) -> Draft:
     return Draft(text=" ".join(text.split()), fact_ids=facts, revises=_revised(fields.get("revises"), batch))
 
 
-def _facts(numbers: object, batch: Batch) -> tuple[str, ...]:
+def _facts(names: object, batch: Batch) -> tuple[str, ...]:
+    """The facts of short names. A number, which older prompts gave them, is a place in the list, from 1."""
     shown = batch.shown_ids
-    listed = cast("list[object]", numbers) if isinstance(numbers, list) else [None]
-    for number in listed:
-        if type(number) is not int or not 1 <= number <= len(shown):
-            raise UnusableAnswerError(f"{number!r:.40} is not the number of a fact that was shown")
-    return tuple(dict.fromkeys(shown[cast("int", number) - 1] for number in listed))
+    named = {label.upper(): id_ for id_, label in batch.labels.items()}
+    listed = cast("list[object]", names) if isinstance(names, list) else [None]
+    found: list[str] = []
+    for name in listed:
+        if isinstance(name, str) and name.strip(" []").upper() in named:
+            found.append(named[name.strip(" []").upper()])
+        elif type(name) is int and 1 <= name <= len(shown):
+            found.append(shown[name - 1])
+        else:
+            raise UnusableAnswerError(f"{name!r:.40} is not the name of a fact that was shown")
+    return tuple(dict.fromkeys(found))
 
 
 def _revised(name: object, batch: Batch) -> str | None:

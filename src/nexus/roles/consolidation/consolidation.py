@@ -5,6 +5,7 @@ that is killed after the model has answered finds the answer again, and one that
 recorded records nothing twice.
 """
 
+import logging
 from collections import deque
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -35,6 +36,7 @@ _TURNS: Final = 2
 _TIMEOUT_MS: Final = 180_000
 # So often no model answers before it is taken for an outage, in which nothing is the batch's fault.
 _OUTAGE: Final = 3
+_LOG: Final = logging.getLogger(__name__)
 
 
 Part = tuple[str | None, list[str]]
@@ -51,6 +53,8 @@ class Report:
     revised: int = 0
     confirmed: int = 0
     set_aside: int = 0
+    refused: int = 0
+    """Observations that said what the facts that they cite do not say."""
     stopped: str = ""
     """Why it ended before everything was done; empty where all was."""
 
@@ -167,10 +171,13 @@ class Consolidating:
 
     async def _answered(self, batch: Batch, request: Request, execution_id: str, text: str) -> None:
         try:
-            found = answer.read(text, batch)
+            reading = answer.read(text, batch, await prompt.texts(self.parts.ledgers, batch))
         except UnusableAnswerError as error:
             await self._split(batch, request, error.message)
             return
+        found = reading.conclusions
+        for reason in reading.refused:
+            _LOG.warning("an observation was refused: %s", reason)
         recorded = await observations.record(
             self.parts.ledgers,
             batch,
@@ -186,6 +193,7 @@ class Consolidating:
         rest = [id_ for id_ in batch.fact_ids if id_ not in named]
         if rest:
             self._queue.append((batch.root_request_id, rest))
+        self.report.refused += len(reading.refused)
         self.report.facts += len(batch.fact_ids) - len(rest)
         self.report.added += len(recorded.added)
         self.report.revised += len(recorded.revised)

@@ -1,7 +1,8 @@
-"""What the model is shown of a batch: facts by number, and what was concluded before."""
+"""What the model is shown of a batch: facts by their short names, and what was concluded before."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nexus import clock
@@ -15,11 +16,10 @@ from nexus.memory.writing import rows
 
 async def task(ledgers: Ledgers, batch: Batch, now: clock.Clock = clock.now) -> str:
     """The message of a batch. What was forgotten since it was chosen has no line."""
-    facts = await _facts(ledgers, batch.shown_ids)
-    numbers = {id_: number for number, id_ in enumerate(batch.shown_ids, start=1)}
-    new = [f"{numbers[id_]}. {facts[id_]}" for id_ in batch.fact_ids if id_ in facts]
-    known = [f"{numbers[id_]}. {facts[id_]}" for id_ in batch.known_ids if id_ in facts]
-    concluded = await _observations(ledgers, batch, numbers)
+    shown, labels = await texts(ledgers, batch), batch.labels
+    new = [f"{labels[id_]}. {shown.facts[id_]}" for id_ in batch.fact_ids if id_ in shown.facts]
+    known = [f"{labels[id_]}. {shown.facts[id_]}" for id_ in batch.known_ids if id_ in shown.facts]
+    concluded = list(shown.observations.values())
     parts = [
         wrapped("new_facts", "\n".join(new)),
         wrapped("known_facts", "\n".join(known)) if known else "",
@@ -27,6 +27,19 @@ async def task(ledgers: Ledgers, batch: Batch, now: clock.Clock = clock.now) -> 
         f"Today is {now():%Y-%m-%d}. Answer with the JSON object.",
     ]
     return "\n\n".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The lines of a batch by the ids of facts and observations."""
+
+    facts: dict[str, str]
+    observations: dict[str, str]
+
+
+async def texts(ledgers: Ledgers, batch: Batch) -> Shown:
+    """What a batch shows, as far as it was not forgotten."""
+    return Shown(await _facts(ledgers, batch.shown_ids), await _observations(ledgers, batch))
 
 
 async def _facts(ledgers: Ledgers, ids: Sequence[str]) -> dict[str, str]:
@@ -44,16 +57,16 @@ def _line(row: tuple[Any, ...], about: str, speaker: str | None) -> str:
     return f"[{at[:10]}] {_one_line(fact)} ({', '.join(notes)})"
 
 
-async def _observations(ledgers: Ledgers, batch: Batch, numbers: dict[str, int]) -> list[str]:
-    wanted = (json.dumps(batch.observation_ids),)
+async def _observations(ledgers: Ledgers, batch: Batch) -> dict[str, str]:
+    wanted, labels = (json.dumps(batch.observation_ids),), batch.labels
     found = {row[0]: row for row in await ledgers.memory.read(lambda c: rows(c, SQL["observations"], wanted))}
-    lines: list[str] = []
+    lines: dict[str, str] = {}
     for place, id_ in enumerate(batch.observation_ids, start=1):
         if id_ in found:
             _, content, made_at, _, evidence = found[id_]
-            shown = sorted(numbers[fact] for fact in json.loads(evidence) if fact in numbers)
-            rests = f"; rests on {', '.join(map(str, shown))}" if shown else ""
-            lines.append(f"O{place}. {_one_line(content)} (concluded {made_at[:10]}{rests})")
+            shown = sorted(labels[fact] for fact in json.loads(evidence) if fact in labels)
+            rests = f"; rests on {', '.join(shown)}" if shown else ""
+            lines[id_] = f"O{place}. {_one_line(content)} (concluded {made_at[:10]}{rests})"
     return lines
 
 

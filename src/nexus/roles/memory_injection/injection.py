@@ -126,7 +126,7 @@ class Injection:
         allowed = [
             item
             for item in further
-            if item.stale_since is None
+            if not triage.is_over(item)
             and not about.is_new(item)
             and triage.is_evidence(item, about.task)
             and not known.holds(item)

@@ -1,18 +1,19 @@
-"""The local triage: which of what recall found is worth putting before a task. No language model is asked.
+"""The local triage: which of what recall found is worth putting before a message. No language model is asked.
 
-Recall estimates for each result how likely a task needs it: what it is about, who takes part, and whether it
-constrains them (an allergy, a preference) or says how to reach them. What is likely enough is told. So is
-what little is known of somebody or something that the task names. What was replaced or has expired is never
-told, nor are questions and the agent's own answers: they are no evidence. bench/learning.py learned the
-estimate and its threshold from authored lives; how many are told is a choice of ours.
+A question gets the best of recall, if it speaks of somebody or something that the memory knows. A task gets
+what it needs: recall estimates that from who takes part, what kind of work it is, and whether a fact
+matters for such work. If something is needed at all, what is likely enough is told beside it, and what little
+is known of somebody or something that the task names. What was replaced or has expired is never told, nor are
+questions, requests and the agent's own answers: they are no evidence. bench/learning.py learned the estimate
+and its thresholds from authored lives; how many are told is a choice of ours.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from nexus.memory.languages import cues
+from nexus.memory.languages import cues, detect
 from nexus.memory.recall import Answer, Item, Kind, Result, ranker
 from nexus.memory.recall.selection import token_count
 from nexus.memory.recall.words import counted
@@ -23,8 +24,12 @@ from nexus.roles.memory_injection.visible import NOTHING_KNOWN, Context
 class Limits:
     """Where the lines are drawn."""
 
-    need: float | None = None  # how likely the task must need it; None: what was learned
+    need: float | None = None  # how likely a task must need something; None: what was learned
+    beside: float | None = None  # and what is told beside it; None: as `need`, or what was learned
+    answers: float = 0.11  # how likely something must answer a question that names nobody
+    answers_about: float = 0.05  # and one that names somebody, or the owner
     few: int = 3  # of a named thing so much is told without further question
+    most_for_question: int = 7
     most: int = 6  # at most so many, unless the task names more things than that
     most_named: int = 8
     most_tokens: int = 1_000
@@ -55,22 +60,45 @@ def judge(
 
     `known` is what the agent can see already.
     """
-    named = _named(answer.results)
-    need = ranker.load().told if limits.need is None else limits.need
-    verdicts = [_passed_over(result, task, known) for result in answer.results]
-    judged = [
-        verdict or _verdict(result, named, limits, need)
-        for result, verdict in zip(answer.results, verdicts, strict=True)
+    passed_over = {each.item.id: _passed_over(each, task, known) for each in answer.results}
+    rest = [each for each in answer.results if passed_over[each.item.id] is None]
+    is_question = cues.asks(task) and not cues.orders(task)
+    judged = _for_question(answer, rest, task, limits) if is_question else _for_task(answer, rest, limits)
+    if is_question:
+        limits = replace(limits, most=limits.most_for_question)
+    verdicts = {verdict.result.item.id: verdict for verdict in judged}
+    return within([passed_over[each.item.id] or verdicts[each.item.id] for each in answer.results], limits)
+
+
+def _for_question(answer: Answer, rest: Sequence[Result], task: str, limits: Limits) -> list[Verdict]:
+    """The best, unless nothing is likely to answer: small talk and general knowledge need no memory."""
+    is_personal = bool(answer.named) or cues.first_person(task, detect(task))
+    enough = limits.answers_about if is_personal else limits.answers
+    if answer.answerable < enough:
+        return [Verdict(result=each, chosen=False, why="it hardly answers") for each in rest]
+    return [
+        Verdict(result=each, chosen=True, why="among the best for the question")
+        if place < limits.most_for_question
+        else Verdict(result=each, chosen=False, why="others come before it")
+        for place, each in enumerate(rest)
     ]
-    return within(judged, limits)
+
+
+def _for_task(answer: Answer, rest: Sequence[Result], limits: Limits) -> list[Verdict]:
+    """What is needed, if anything is, and what little is known of what the task names."""
+    learned, named = ranker.load(), _named(answer.results)
+    need = learned.told if limits.need is None else limits.need
+    beside = limits.beside or (learned.beside if limits.need is None else limits.need)
+    enough = beside if any(each.need >= need for each in rest) else float("inf")
+    return [_verdict(each, named, limits, enough) for each in rest]
 
 
 def _passed_over(result: Result, task: str, known: Context) -> Verdict | None:
     """The verdict about what is never told, whatever the task; None for anything else."""
     item = result.item
     why = ""
-    if item.stale_since is not None:
-        why = f"stale since {item.stale_since[:10]}"
+    if is_over(item) and not (item.kind == "fact" and cues.asks_past(task, detect(task))):
+        why = f"stale since {(item.stale_since or '')[:10]}"
     elif item.kind == "entity":
         why = "a name alone"
     elif not is_evidence(item, task):
@@ -78,6 +106,11 @@ def _passed_over(result: Result, task: str, known: Context) -> Verdict | None:
     elif known.holds(item):
         why = "already in the conversation"
     return Verdict(result=result, chosen=False, why=why, is_final=True) if why else None
+
+
+def is_over(item: Item) -> bool:
+    """Whether something was replaced or has expired. A conclusion is told as out of date instead."""
+    return item.stale_since is not None and item.kind not in ("observation", "mental_model")
 
 
 def is_evidence(item: Item, task: str) -> bool:

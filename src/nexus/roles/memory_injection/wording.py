@@ -15,7 +15,7 @@ _LEARNED = {"inferred": "inferred", "observed": "observed"}
 def line(item: Item, speaker: str | None) -> str:
     """One memory as it is put before a task."""
     text = " ".join(_TAG.sub("&lt;", item.text).split())
-    return f"- {text} ({', '.join(filter(None, (item.at[:10], _source(item, speaker), item.id)))})"
+    return f"- {text} ({', '.join(filter(None, (_date(item), _source(item, speaker), item.id)))})"
 
 
 def block(items: Iterable[Item], speakers: Mapping[str, str]) -> str:
@@ -29,13 +29,21 @@ def told(block: str) -> dict[str, str]:
     return {match[2]: match[1] for match in found if match}
 
 
+def _date(item: Item) -> str:
+    """When it was said; of a conclusion, when the newest of what it rests on was said."""
+    return f"evidence from {item.at[:10]}" if _learned(item) == _CONCLUSION else item.at[:10]
+
+
 def _source(item: Item, speaker: str | None) -> str:
     # A name is somebody's own choice, and must not end the brackets that it stands in.
     who = re.sub(r"[(),\s<>]+", " ", speaker or "").strip()
     said = f"said by {who}" if who else ""
     learned = _learned(item)
     notes = [f"{learned} from what was {said}" if learned and said else learned or said]
-    notes += [f"stale since {item.stale_since[:10]}"] if learned == _CONCLUSION and item.stale_since else []
+    if learned == _CONCLUSION and item.stale_since:
+        notes.append(f"out of date: something newer is known since {item.stale_since[:10]}")
+    elif item.stale_since:
+        notes.append(f"no longer true since {item.stale_since[:10]}")
     notes += [f"confidence {item.confidence:.1f}"] if item.confidence < 1 else []
     return ", ".join(filter(None, notes))
 

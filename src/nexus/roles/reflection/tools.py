@@ -25,7 +25,7 @@ NAMES: Final = tuple(_LEVELS)
 _RESULTS: Final = 12
 _TOKENS: Final = 4_000
 _DEADLINE_MS: Final = 5_000
-_RETRIEVED: Final = re.compile(r"^- \[([^\]\s]+)\]", re.MULTILINE)
+_RETRIEVED: Final = re.compile(r"^- \[([^\]\s]+)\](.*)$", re.MULTILINE)
 
 Run = Callable[[Arguments, Context], Awaitable[str]]
 
@@ -49,9 +49,9 @@ def searches(parts: "Parts") -> list[Tool]:
     ]
 
 
-def retrieved(results: Iterable[str]) -> set[str]:
-    """The ids of everything that some searches returned: what stands at the beginning of a line."""
-    return {id_ for result in results for id_ in _RETRIEVED.findall(result)}
+def retrieved(results: Iterable[str]) -> dict[str, str]:
+    """Everything that some searches returned: what stands behind each id at the beginning of a line."""
+    return {id_: line for result in results for id_, line in _RETRIEVED.findall(result)}
 
 
 def _search(parts: "Parts", kind: Level) -> Run:

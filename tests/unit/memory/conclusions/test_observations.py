@@ -66,31 +66,31 @@ async def test_an_episode_is_indexed_once_it_has_a_summary(opened: Ledgers) -> N
     assert await matching(opened, "kettle tea") == ["epi_1"]
 
 
-async def test_a_newer_fact_makes_stale_what_it_touches_and_what_rests_on_that(opened: Ledgers) -> None:
-    about_tyler = await conclude(opened, "Tyler sings.", await learn(opened, "a"), "exe_1")
-    about_sarah = await conclude(
-        opened, "Sarah paints.", await learn(opened, "b", about="ent_sarah"), "exe_2"
-    )
+async def test_a_replaced_fact_makes_stale_what_rests_on_it_and_nothing_else(opened: Ledgers) -> None:
+    old, other = await learn(opened, "Tyler sings on Mondays", "Tyler paints")
+    singing = await conclude(opened, "Tyler sings on Mondays.", [old], "exe_1")
+    await conclude(opened, "Tyler paints.", [other], "exe_2")
 
     def model(connection: apsw.Connection) -> None:
         connection.execute("INSERT INTO mental_models (id, name, content) VALUES ('mod_1', 'n', 'c')")
-        connection.execute(
-            "INSERT INTO mental_model_sources VALUES ('mod_1', 'observation', ?)", (about_tyler,)
-        )
+        connection.execute("INSERT INTO mental_model_sources VALUES ('mod_1', 'observation', ?)", (singing,))
 
     await opened.memory.write(model)
-    (newer,) = await learn(opened, "Ada met Tyler", about="ent_ada", target="ent_tyler")
-    stale = await ask(opened, "SELECT id, stale_reason FROM observations WHERE stale_at IS NOT NULL")
-    assert stale == [(about_tyler, f"newer: {newer}")]
-    assert await ask(opened, "SELECT stale_reason FROM mental_models") == [(f"stale: {about_tyler}",)]
+    news, _ = await learn(opened, "Tyler sings on Tuesdays now", "Ada met Tyler")
+    assert await ask(opened, "SELECT id FROM observations WHERE stale_at IS NOT NULL") == []
     await opened.memory.write(
         lambda c: (
-            c.execute("INSERT INTO fact_entities (fact_id, entity_id) VALUES (?, 'ent_sarah')", (newer,))
+            c.execute(
+                "INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis) "
+                "VALUES (?, ?, 0.9, 'judged')",
+                (old, news),
+            )
             and None
         )
     )
-    stale = await ask(opened, "SELECT id FROM observations WHERE stale_at IS NOT NULL ORDER BY id")
-    assert stale == [(id_,) for id_ in sorted([about_sarah, about_tyler])]
+    stale = await ask(opened, "SELECT id, stale_reason FROM observations WHERE stale_at IS NOT NULL")
+    assert stale == [(singing, f"newer: {news}")]
+    assert await ask(opened, "SELECT stale_reason FROM mental_models") == [(f"stale: {singing}",)]
 
 
 async def test_recording_the_same_again_changes_nothing(opened: Ledgers) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nexus.memory.recall import features, pool, ranker
+from nexus.memory.recall import features, need, pool, ranker
 from nexus.memory.recall.item import Item
 from nexus.memory.recall.question import understand
 from nexus.memory.recall.surroundings import Stretch
@@ -25,6 +25,7 @@ def written(tmp_path: Path) -> Path:
         "strong": {"words": 0.5, "meaning": 0.5, "reranked": 0.5},
         "need": {"weights": {"a": 1.0}, "bias": 0.0},
         "told": 0.5,
+        "beside": 0.5,
         "scales": {"known": [0.1, 0.2]},
         "threads": {"best": 1.0},
         "factors": {"recency": 0.1},
@@ -67,5 +68,5 @@ def test_the_weights_name_features_that_exist() -> None:
     known = features.table(asked, pool.build(asked, [Stretch([item], [True])], {}, {}))
     for weighted in (*learned.order.values(), *learned.strength.values()):
         assert set(weighted.weights) <= {*known, "fit"}
-    assert set(learned.need.weights) <= {*known, "score_gap"}
+    assert set(learned.need.weights) <= {*known, "score_gap", *need.columns(asked.text, [item], known)}
     assert set(learned.strong) == set(learned.strength) == {"words", "meaning", "reranked"}

@@ -72,7 +72,7 @@ def numbered(request: ModelRequest) -> dict[int, str]:
     """The new facts that a request shows."""
     shown = re.search(r"<new_facts>\n(.*?)\n</new_facts>", request.last_user, re.DOTALL)
     assert shown is not None
-    return {int(number): text for number, text in re.findall(r"^(\d+)\. (.*)$", shown[1], re.MULTILINE)}
+    return dict(enumerate(re.findall(r"^F\w+\. (.*)$", shown[1], re.MULTILINE), start=1))
 
 
 def concluded(request: ModelRequest) -> dict[str, str]:
@@ -88,7 +88,7 @@ def says(*observations: dict[str, Any], nothing_new: list[int] | None = None) ->
 def one_for_all(request: ModelRequest) -> Turn:
     """One observation about all new facts, which revises the first that there is."""
     facts = numbered(request)
-    made: dict[str, Any] = {"text": f"All of {len(facts)}: {'; '.join(facts.values())}", "facts": list(facts)}
+    made: dict[str, Any] = {"text": f"All of it: {'; '.join(facts.values())}", "facts": list(facts)}
     if concluded(request):
         made["revises"] = "O1"
     return says(made)

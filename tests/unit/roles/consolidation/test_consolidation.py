@@ -59,6 +59,7 @@ async def test_a_contradiction_becomes_a_version_that_keeps_both_sides(
         server.script(one_for_all)
         await consolidated(app)
         new = await learn(app, ANTHROPIC)
+        await app.memory.run("causal-link", {"cause": old[0], "effect": new[0], "relation": "replaced"})
         assert await memory_rows(app, "SELECT count(*) FROM observations WHERE stale_at IS NOT NULL") == [
             (1,)
         ]
@@ -122,7 +123,7 @@ async def test_an_answer_that_cannot_be_used_is_tried_in_halves_and_then_set_asi
         )
         aside = [(row[0], row[2]) for row in log if row[1] == "failed"]
         assert aside[0][0] == facts[0]
-        assert aside[0][1] == "99 is not the number of a fact that was shown"
+        assert aside[0][1] == "99 is not the name of a fact that was shown"
         assert "POISON" not in " ".join(await texts(app))
         before = len(server.exchanges)
         assert (await consolidated(app))["batches"] == 0

@@ -29,8 +29,8 @@ def _result(
     return Result(item=item, score=need, probability=0.1, tokens=5, reasons=reasons, need=need)
 
 
-def _chosen(*results: Result) -> list[str]:
-    verdicts = judge(Answer(results=results), Limits(need=NEEDED))
+def _chosen(*results: Result, task: str = "") -> list[str]:
+    verdicts = judge(Answer(results=results, answerable=0.1), Limits(need=NEEDED), task=task)
     return [verdict.result.item.id for verdict in verdicts if verdict.chosen]
 
 
@@ -61,8 +61,12 @@ def test_questions_and_the_agents_own_answers_are_no_evidence() -> None:
     assert _chosen(asked, answered, _result("said", kind="event", text="It leaves at nine.")) == ["said"]
 
 
-def test_what_is_stale_is_never_told() -> None:
+def test_what_was_replaced_is_never_told() -> None:
     assert _chosen(_result("old", about="Tyler", stale=True), _result("new", about="Tyler")) == ["new"]
+
+
+def test_a_conclusion_that_is_out_of_date_may_be_told() -> None:
+    assert _chosen(_result("obs", kind="observation", stale=True)) == ["obs"]
 
 
 def test_a_name_alone_is_not_worth_a_line() -> None:
@@ -88,3 +92,45 @@ def test_what_is_too_long_is_passed_over() -> None:
 def test_every_result_has_a_verdict_with_its_reason() -> None:
     verdicts = judge(Answer(results=(_result("a"), _result("b", 0.0))), Limits(need=NEEDED))
     assert [verdict.why for verdict in verdicts] == ["needed", "the task hardly needs it"]
+
+
+def test_what_is_less_likely_is_told_beside_what_is_needed_and_never_alone() -> None:
+    limits = Limits(need=0.5, beside=0.1)
+    needed, likely, not_likely = _result("a", 0.6), _result("b", 0.2), _result("c", 0.05)
+    verdicts = judge(Answer(results=(needed, likely, not_likely)), limits)
+    assert [verdict.chosen for verdict in verdicts] == [True, True, False]
+    assert not any(verdict.chosen for verdict in judge(Answer(results=(likely, not_likely)), limits))
+
+
+def test_a_question_gets_the_best_in_the_order_of_recall() -> None:
+    many = [_result(f"f{n}", 0.0) for n in range(LIMITS.most_for_question + 2)]
+    asked = "When does my train leave?"
+    assert _chosen(*many, task=asked) == [f"f{n}" for n in range(LIMITS.most_for_question)]
+    assert _chosen(*many, task="Can you book my train?") == []
+
+
+def test_a_question_about_nobody_gets_something_only_if_it_probably_answers() -> None:
+    results = (_result("a", 0.0),)
+    for text, answerable, told in (
+        ("How long does an egg boil?", 0.1, False),
+        ("How long does an egg boil?", 0.2, True),
+        ("How do I like my egg?", 0.1, True),
+        ("How do I like my egg?", 0.01, False),
+    ):
+        verdicts = judge(Answer(results=results, answerable=answerable), task=text)
+        assert [verdict.chosen for verdict in verdicts] == [told], text
+
+
+def test_a_question_about_the_past_is_told_what_was_replaced() -> None:
+    old = _result("old", stale=True)
+    assert _chosen(old, task="Where did I live before?") == ["old"]
+    assert _chosen(old, task="Where do I live now?") == []
+
+
+def test_a_request_an_echo_and_small_talk_are_no_evidence() -> None:
+    said = [
+        _result("order", kind="event", text="Plan a dinner with Tyler."),
+        _result("echo", kind="event", text="my train leaves at what time"),
+        _result("fact", kind="event", text="Book a train. Tyler cannot eat nuts."),
+    ]
+    assert _chosen(*said, task="At what time my train leaves") == ["fact"]

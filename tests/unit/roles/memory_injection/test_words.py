@@ -50,8 +50,14 @@ def test_a_line_is_the_text_with_date_speaker_and_id() -> None:
 def test_a_line_tells_whose_word_a_conclusion_is_and_how_far_it_carries() -> None:
     found = Item(kind="observation", id="obs_1", text="Sam may do it", at="2026-05-01", confidence=0.6)
     assert wording.line(found, "sam") == (
-        "- Sam may do it (2026-05-01, a conclusion from what was said by sam, confidence 0.6, obs_1)"
+        "- Sam may do it (evidence from 2026-05-01, a conclusion from what was said by sam, "
+        "confidence 0.6, obs_1)"
     )
+
+
+def test_a_conclusion_that_is_out_of_date_says_so() -> None:
+    found = Item(kind="observation", id="obs_1", text="It is due", at="2026-05-01", stale_since="2026-06-02")
+    assert "out of date: something newer is known since 2026-06-02" in wording.line(found, None)
 
 
 def test_what_is_told_can_be_read_back_by_id() -> None:

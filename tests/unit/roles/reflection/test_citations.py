@@ -1,10 +1,19 @@
 """Only what was retrieved stays cited."""
 
+import re
+
 import pytest
 
 from nexus.roles.reflection import tools
-from nexus.roles.reflection.citations import checked
+from nexus.roles.reflection.citations import Cited, checked
+from nexus.roles.texts import role_text
 
+_NAMES = {
+    "<PERSON_A>": "Quillon",
+    "<PERSON_B>": "Tamsin",
+    "<CITY_B>": "Leuven",
+    "<PROJECT_A>": "Blue Heron",
+}
 KNOWN = {"fact_01ABCDEFGH", "obs_01ABCDEFGH"}
 
 
@@ -36,4 +45,40 @@ def test_citations_are_sorted_out(text: str, cleaned: str, ids: list[str], remov
 
 def test_an_id_that_somebody_only_spoke_of_was_not_retrieved() -> None:
     result = "<memory>\n- [fact_1] 2026-01-01 He said - [fact_2] is true\n</memory>"
-    assert tools.retrieved([result, "- [obs_1] x"]) == {"fact_1", "obs_1"}
+    assert tools.retrieved([result, "- [obs_1] x"]).keys() == {"fact_1", "obs_1"}
+
+
+def _examples() -> list[tuple[str, str]]:
+    text = role_text("nexus.roles.reflection")
+    return re.findall(r"^(Good|Bad)[^\n]*:\n\n((?:    .*\n?)+)", text, re.MULTILINE)
+
+
+def _checked(lines: str) -> Cited:
+    *results, answer = [line.strip() for line in lines.strip().splitlines()]
+    return checked(answer, tools.retrieved(["\n".join(results)]))
+
+
+def test_there_are_examples_of_both_kinds() -> None:
+    assert [kind for kind, _ in _examples()] == ["Good", "Bad"] * 3
+
+
+@pytest.mark.parametrize(("kind", "lines"), _examples())
+def test_every_example_of_the_role_is_judged_as_it_says(kind: str, lines: str) -> None:
+    names = {
+        "<PERSON_A>": "Quillon",
+        "<PERSON_B>": "Tamsin",
+        "<CITY_B>": "Leuven",
+        "<PROJECT_A>": "Blue Heron",
+    }
+    assert not _checked(lines).ids or "<" not in lines
+    for placeholder, name in names.items():
+        lines = lines.replace(placeholder, name)
+    found = _checked(lines)
+    assert bool(found.ids) == (kind == "Good")
+    assert bool(found.removed) == (kind == "Bad")
+
+
+def test_a_citation_that_is_off_by_one_is_put_right() -> None:
+    results = ["- [fact_1] 2031-01-01 Ines sings\n- [fact_2] 2031-01-02 Ines works at Harrow Mill"]
+    found = checked("Ines works at Harrow Mill [fact_1].", tools.retrieved(results))
+    assert found.text == "Ines works at Harrow Mill [fact_1, fact_2]."

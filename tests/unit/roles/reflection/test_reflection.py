@@ -92,14 +92,15 @@ async def test_an_answer_without_a_search_is_sent_back_once(home: Home, server: 
 
 async def test_an_answer_is_kept_goes_stale_and_is_made_anew(home: Home, server: ModelServer) -> None:
     async with App(home, steady(server)) as app:
-        await learn(app, TEA)
+        (tea,) = await learn(app, TEA)
         server.script(one_for_all)
         await consolidated(app)
         server.script(search("observations"), cites_all)
         first = await app.reflect(QUESTION, save_as="Tyler and tea")
         assert await memory_rows(app, "SELECT stale_at FROM mental_models") == [(None,)]
         assert [source.kind for source in first.sources] == ["observation"]
-        await learn(app, "Tyler drinks coffee since March")
+        (coffee,) = await learn(app, "Tyler drinks coffee since March")
+        await app.memory.run("causal-link", {"cause": tea, "effect": coffee, "relation": "replaced"})
         (stale,) = await memory_rows(app, "SELECT stale_reason FROM mental_models")
         assert str(stale[0]).startswith(("newer: fact_", "stale: obs_"))
 
@@ -150,7 +151,7 @@ async def test_on_behalf_of_a_request_it_sees_what_that_may_and_its_root_pays(
 
 async def test_stale_mental_models_are_made_anew_by_the_clock(home: Home, server: ModelServer) -> None:
     async with App(home, steady(server)) as app:
-        await learn(app, TEA)
+        (tea,) = await learn(app, TEA)
         server.script(search(), cites_all)
         await app.reflect(QUESTION, save_as="Tyler and tea")
 
@@ -160,7 +161,8 @@ async def test_stale_mental_models_are_made_anew_by_the_clock(home: Home, server
             )
             return cast("dict[str, Any]", await handle.result())
 
-        await learn(app, "Tyler drinks coffee")
+        (coffee,) = await learn(app, "Tyler drinks coffee")
+        await app.memory.run("causal-link", {"cause": tea, "effect": coffee, "relation": "replaced"})
         assert await by_clock() == {"refreshed": 0, "failed": 0, "stopped": ""}  # it is of today
 
         def yesterday(connection: apsw.Connection) -> None:

@@ -1,0 +1,134 @@
+"""Whether facts support a sentence: every name and number in it must stand in one of them.
+
+This does not prove that a sentence is right. It finds what a model made up, copied from an example, or cited
+by the wrong id.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from nexus.memory.languages import DEFAULT, detect, fold, lexicon, stem
+
+_WORD: Final = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_][\w'\u2019-]*")
+_SENTENCE: Final = re.compile(r"(?<=[.!?;:])\s+")
+# Languages that write every noun with a capital: there only two in a row are taken for a name.
+_CAPITALIZES_NOUNS: Final = frozenset({"de"})
+# "Currently", "récemment", "actualmente", "beispielsweise": no names, even at the beginning.
+_ADVERB: Final = re.compile(r"(?:ly|ment|mente|weise)$")
+_VERB: Final = re.compile(
+    r"(?:s|ed)$|^(?:will|can|had|ist|war|hat|tiene|vive|era|est|était|habite|é|foi|tem)$"
+)
+_PLACEHOLDER: Final = re.compile(r"<[A-Z][A-Z0-9_]*>|\{[A-Z][A-Z0-9_]*\}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Repair:
+    """The facts that a sentence rests on after wrong citations were put right."""
+
+    fact_ids: tuple[str, ...]
+    repaired: bool = False
+
+
+def claims(text: str) -> frozenset[str]:
+    """The names and numbers in a text, as they are compared."""
+    return frozenset(claim for sentence in _SENTENCE.split(text) for claim in _claims(sentence))
+
+
+def unsupported(text: str, support: Iterable[str]) -> frozenset[str]:
+    """The names and numbers of a text that none of the supporting texts holds."""
+    held = _held(support)
+    return frozenset(claim for claim in claims(text) if not _is_held(claim, held))
+
+
+def copies_placeholder(text: str) -> bool:
+    """Whether a text has a placeholder of an example in it."""
+    return _PLACEHOLDER.search(text) is not None
+
+
+def repaired(
+    text: str, cited: Iterable[str], shown: Mapping[str, str], beside: Iterable[str] = ()
+) -> Repair | None:
+    """The citations of a text, put right if exactly one other fact holds what is missing; None otherwise.
+
+    `shown` has the text of every fact that could be cited; `beside`, what supports it without being a fact.
+    """
+    given, beside = tuple(dict.fromkeys(cited)), list(beside)
+    missing = unsupported(text, [*(shown.get(id_, "") for id_ in given), *beside])
+    if not missing:
+        return Repair(fact_ids=given)
+    able = [id_ for id_, fact in shown.items() if id_ not in given and not unsupported_of(missing, fact)]
+    if len(able) != 1:
+        return None
+    # What supports nothing of the text was cited by mistake.
+    wanted = claims(text)
+    kept = [id_ for id_ in given if unsupported_of(wanted - missing, shown.get(id_, "")) != wanted - missing]
+    return Repair(fact_ids=(*kept, able[0]), repaired=True)
+
+
+def unsupported_of(missing: Iterable[str], fact: str) -> frozenset[str]:
+    """Those of some names and numbers that a fact does not hold."""
+    held = _held([fact])
+    return frozenset(claim for claim in missing if not _is_held(claim, held))
+
+
+def _claims(sentence: str) -> Iterable[str]:
+    language = detect(sentence)
+    words = _WORD.findall(sentence)
+    for place, word in enumerate(words):
+        if word[0].isdigit():
+            yield word.strip(".,:")
+        elif word[0].isupper() and _is_name(words, place, language):
+            yield _same(word)
+
+
+def _is_name(words: list[str], place: int, language: str) -> bool:
+    word = _bare(words[place])
+    if len(word) < 2 or word.lower() in _ordinary(language):
+        return False
+    before = _bare(words[place - 1]) if place else ""
+    after = words[place + 1] if place + 1 < len(words) else ""
+    leads = after[:1].isupper()
+    if language in _CAPITALIZES_NOUNS:
+        return leads or (before[:1].isupper() and before.lower() not in _ordinary(language))
+    # The first word of a sentence is capitalized in any case: who does something is named there.
+    names_doer = (leads or bool(_VERB.search(after))) and not _ADVERB.search(word.lower())
+    return place > 0 or names_doer
+
+
+def _ordinary(language: str) -> frozenset[str]:
+    """Words that are no names though they may be capitalized: function words, months and weekdays."""
+    known, default = lexicon(language), lexicon(DEFAULT)
+    return known.function_words | known.time_words | known.number_words | default.time_words
+
+
+def _bare(word: str) -> str:
+    return re.sub(r"['\u2019]s?$", "", word)
+
+
+def _same(word: str) -> str:
+    return fold(_bare(word).lower())
+
+
+def _held(support: Iterable[str]) -> frozenset[str]:
+    found: set[str] = set()
+    for text in support:
+        language = detect(text)
+        for word in _WORD.findall(text):
+            if word[0].isdigit():
+                found |= {word.strip(".,:"), word.strip(".,:").lstrip("0"), *re.split(r"[.,:]", word)}
+            else:
+                found |= {_same(word), stem(_bare(word).lower(), language)}
+    return frozenset(found)
+
+
+def _is_held(claim: str, held: frozenset[str]) -> bool:
+    if claim in held or claim.lstrip("0") in held:
+        return True
+    if claim[0].isdigit():
+        return False
+    # A genitive, or another inflection of the same word.
+    return (
+        claim.rstrip("s") in held or stem(claim, DEFAULT) in held or any(f"{claim}s" == each for each in held)
+    )
