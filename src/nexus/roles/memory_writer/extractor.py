@@ -115,6 +115,7 @@ class Extractor:
         )
         # Its instructions are the same for every turn, so they are what a provider keeps in its cache.
         assembled.system_prompt = f"{workspace.role.strip()}\n\n{structured_text()}"
+        assembled.knows_owner = False
         assembled.tools = ()
         assembled.situation = ""
         if self.gate.is_owners:
