@@ -8,6 +8,8 @@ import tomllib
 from functools import cache, lru_cache
 from importlib.resources import files
 
+_LONGEST_WHOLE = 4
+_NONE: frozenset[str] = frozenset()
 _WORD = re.compile(r"[^\W\d_][\w'-]*|[£€$]")
 
 
@@ -24,20 +26,29 @@ def of_fact(text: str) -> frozenset[str]:
 
 
 def _found(text: str, side: str) -> frozenset[str]:
-    words = {word.lower() for word in _WORD.findall(text)}
-    return frozenset(topic for topic, stems in _topics(side).items() if any(map(stems.fullmatch, words)))
+    whole, beginnings = _topics(side)
+    found: set[str] = set()
+    for word in {word.lower() for word in _WORD.findall(text)}:
+        found |= whole.get(word, _NONE)
+        for length in range(_LONGEST_WHOLE + 1, len(word) + 1):
+            found |= beginnings.get(word[:length], _NONE)
+    return frozenset(found)
 
 
 @cache
-def _topics(side: str) -> dict[str, re.Pattern[str]]:
+def _topics(side: str) -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
+    """The kinds of work by whole words and by beginnings.
+
+    Short words stand for themselves and their plural; longer ones also for what begins with them.
+    """
     read = tomllib.loads(files("nexus.memory.languages").joinpath("topics.toml").read_text("utf-8"))
-    return {topic: _pattern(words[side].split()) for topic, words in read.items()}
-
-
-def _pattern(stems: list[str]) -> re.Pattern[str]:
-    """Short words stand for themselves and their plural; longer ones also for what begins with them."""
-    said = [re.escape(stem) + (r"\w*" if len(stem) > _LONGEST_WHOLE else r"(?:e?[sn])?") for stem in stems]
-    return re.compile("|".join(said))
-
-
-_LONGEST_WHOLE = 4
+    whole: dict[str, frozenset[str]] = {}
+    beginnings: dict[str, frozenset[str]] = {}
+    for topic, words in read.items():
+        for stem in words[side].split():
+            if len(stem) > _LONGEST_WHOLE:
+                beginnings[stem] = beginnings.get(stem, _NONE) | {topic}
+                continue
+            for form in (stem, *(stem + ending for ending in ("s", "n", "es", "en"))):
+                whole[form] = whole.get(form, _NONE) | {topic}
+    return whole, beginnings
