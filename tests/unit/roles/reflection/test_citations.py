@@ -54,6 +54,7 @@ def _examples() -> list[tuple[str, str]]:
 
 
 def _checked(lines: str) -> Cited:
+    lines = re.sub(r"<FACT_(\w+)>", r"fact_\1", lines)
     *results, answer = [line.strip() for line in lines.strip().splitlines()]
     return checked(answer, tools.retrieved(["\n".join(results)]))
 
