@@ -14,17 +14,17 @@ FACTS = {
 @pytest.mark.parametrize(
     ("text", "missing"),
     [
-        ("Ines works at Harrow Mill since February 2031.", set()),
-        ("Ines's job is at Harrow Mill.", set()),
-        ("Mira works at Harrow Mill.", {"mira"}),
-        ("Ines works at Harrow Mill with Sarah Chen.", {"sarah", "chen"}),
-        ("Ines works 32 hours at Harrow Mill.", {"32"}),
-        ("Currently, Ines works there.", set()),
-        ("Both facts agree about Ines.", set()),
+        ("Ines works at Harrow Mill since February 2031.", ""),
+        ("Ines's job is at Harrow Mill.", ""),
+        ("Mira works at Harrow Mill.", "mira"),
+        ("Ines works at Harrow Mill with Sarah Chen.", "sarah chen"),
+        ("Ines works 32 hours at Harrow Mill.", "32"),
+        ("Currently, Ines works there.", ""),
+        ("Both facts agree about Ines.", ""),
     ],
 )
-def test_what_no_fact_holds_is_found(text: str, missing: set[str]) -> None:
-    assert support.unsupported(text, [FACTS["fact_1"]]) == missing
+def test_what_no_fact_holds_is_found(text: str, missing: str) -> None:
+    assert support.unsupported(text, [FACTS["fact_1"]]) == set(missing.split())
 
 
 def test_german_nouns_are_no_names_but_a_full_name_is() -> None:
