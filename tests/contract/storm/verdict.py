@@ -125,7 +125,7 @@ def _failures(home: Home) -> Iterable[str]:
     for status, error, count in rows(
         home,
         "runtime",
-        "SELECT status, error, count(*) FROM executions WHERE status NOT IN ('done', 'cancelled')"
+        "SELECT status, error, count(*) FROM executions WHERE status IN ('failed', 'timeout')"
         " GROUP BY status, error",
     ):
         yield f"{count} runs ended as {status}: {error}"
