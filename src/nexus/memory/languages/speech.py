@@ -33,7 +33,7 @@ _OTHERS: Final = re.compile(
     r"(?:he|she|they|er|sie|él|ella|ellos|ellas|il|elle|ils|elles|ele|ela|eles|elas|lui|lei)\b"
 )
 _MEANT: Final = re.compile(
-    r"\b(?:he|she|they|him|her|them|his|their|er|ihn|ihm|ihr|seine?|él|ella|ellos|lui|elle|ele|ela|dele|dela)\b|彼"
+    r"(?:he|she|they|her|his|their|er|sie|ihre?|seine?|él|ella|ellos|il|elle|ele|ela)\b|彼"
 )
 _NUMBER: Final = re.compile(r"\d+(?:[.,:]\d+)*")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
@@ -147,10 +147,8 @@ def speaks_of_others(text: str, spoken: Iterable[str]) -> bool:
 
 
 def names_nobody(text: str) -> bool:
-    """Whether a text speaks of "her" or "them" without saying who that is."""
-    return _MEANT.search(folded(text)) is not None and not re.search(
-        r"(?<=[\w,] )[A-ZÄÖÜÉÁ][a-zäöüéá]+", text
-    )
+    """Whether a text begins to speak of "her" or "them" without saying who that is."""
+    return any(_MEANT.match(folded(sentence)) for sentence in sentences(text))
 
 
 def opens_with_self(text: str, spoken: Iterable[str]) -> bool:

@@ -41,6 +41,7 @@ SCHEMA: Final[dict[str, Any]] = {
 
 _MOST_FACTS: Final = 60
 _LONGEST: Final = 600
+_BEGUN: Final = re.compile(r'"(?:facts|people)"\s*:')
 _OBJECT: Final = re.compile(r"\{[^{}]*\}")
 # What models call the fields when they are not made to use our names.
 _FACT_KEYS: Final = ("fact", "statement", "text", "content", "value")
@@ -97,6 +98,8 @@ def _json(text: str) -> object:
         try:
             value, _ = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
+            if text[start] == "{" and _BEGUN.search(text, start):
+                break  # the answer breaks off
             continue
         if isinstance(value, Mapping) and not cast("Mapping[str, Any]", value).keys() & {
             "facts",
@@ -106,12 +109,11 @@ def _json(text: str) -> object:
             break  # an object inside one that breaks off, or no answer at all
         return cast("object", value)
     pieces = [piece for match in _OBJECT.finditer(text) if (piece := _piece(match[0]))]
-    if not pieces:
+    people = [piece for piece in pieces if "name" in piece]
+    facts = [piece for piece in pieces if _first(piece, _FACT_KEYS) and "name" not in piece]
+    if not people and not facts:
         raise UnusableAnswerError("The answer is not JSON")
-    return {
-        "people": [piece for piece in pieces if "name" in piece],
-        "facts": [piece for piece in pieces if _first(piece, _FACT_KEYS) and "name" not in piece],
-    }
+    return {"people": people, "facts": facts}
 
 
 def _piece(text: str) -> dict[str, Any] | None:
