@@ -29,19 +29,13 @@ _ADAPTER: TypeAdapter[ModelMessage] = TypeAdapter(ModelMessage)
 
 def stored(message: ModelMessage) -> Message:
     """A message for the ledger."""
-    content = readable(message)
     if isinstance(message, ModelResponse):
         return Message(
-            role="assistant", content=content, parts_json=_dumped(message), model=message.model_name
+            role="assistant", content=text_of(message), parts_json=_dumped(message), model=message.model_name
         )
     bare = replace(message, instructions=None)
     results = any(isinstance(part, ToolReturnPart) for part in message.parts)
-    return Message(role="tool" if results else "user", content=content, parts_json=_dumped(bare))
-
-
-def readable(message: ModelMessage) -> str:
-    """The text of a message."""
-    return text_of(message) if isinstance(message, ModelResponse) else _asked(message)
+    return Message(role="tool" if results else "user", content=_asked(message), parts_json=_dumped(bare))
 
 
 def loaded(parts_json: str) -> ModelMessage:
