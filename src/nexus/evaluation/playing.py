@@ -124,7 +124,6 @@ async def play(life: Life, session: str, home: Home, config: Config, known: Sequ
     started, turns = time.monotonic(), 0
     with clock.starting_at(began) as reach:
         async with _opened(home, config) as (app, recorded):
-            before = await _runs(app)
             await _introduce(app, life)
             for message, reply in exchanges(rows):
                 reach(clock.parse(message["time"]))
@@ -136,7 +135,8 @@ async def play(life: Life, session: str, home: Home, config: Config, known: Sequ
             await _conclude(app)
             seen = {memory.id for played in known for memory in played.memories}
             memories = [memory for memory in await stored(app.ledgers) if memory.id not in seen]
-            runs, refused = _told((await _runs(app))[len(before) :])
+            # What an interrupted attempt at this session left counts as well.
+            runs, refused = _told((await _runs(app))[sum(sum(each.runs.values()) for each in known) :])
         ended_at = clock.timestamp(clock.now())
     duration_ms = (time.monotonic() - started) * 1000
     return Played(
