@@ -129,11 +129,15 @@ class ProviderConfig:
     """A place where models are served.
 
     Known without a section: anthropic, openai, google, mistral, groq, openrouter, azure, bedrock, and on this
-    machine ollama, lmstudio, llamacpp and vllm.
+    machine ollama, lmstudio, llamacpp and vllm. `builtin` runs a small model itself.
     """
 
-    kind: Literal["anthropic", "openai", "google", "mistral", "groq", "openrouter", "azure", "bedrock"] = (
-        _setting("openai", "What it speaks. Ollama, llama.cpp, vLLM and many others speak `openai`.")
+    kind: Literal[
+        "anthropic", "openai", "google", "mistral", "groq", "openrouter", "azure", "bedrock", "builtin"
+    ] = _setting(
+        "openai",
+        "What it speaks. Ollama, llama.cpp, vLLM and many others speak `openai`; `builtin` is a model that "
+        "Nexus runs itself.",
     )
     base_url: str = _setting("", "Where it is. Empty: the provider's own address.", held=True)
     api_key: str = _setting(
@@ -342,6 +346,8 @@ def _providers() -> dict[str, ProviderConfig]:
         "openrouter": ProviderConfig(kind="openrouter", api_key="env:OPENROUTER_API_KEY"),
         "azure": ProviderConfig(kind="azure", api_key="env:AZURE_OPENAI_API_KEY"),
         "bedrock": ProviderConfig(kind="bedrock"),
+        # No such host: what is sent there goes to the server that is started for it.
+        "builtin": ProviderConfig(kind="builtin", base_url="http://builtin.localhost/v1"),
         "ollama": ProviderConfig(base_url="http://localhost:11434/v1"),
         "lmstudio": ProviderConfig(base_url="http://localhost:1234/v1"),
         "llamacpp": ProviderConfig(base_url="http://localhost:8080/v1"),

@@ -122,7 +122,7 @@ def test_a_key_that_is_refused_can_be_typed_again_and_is_never_shown(
         terminal.wait_for("none to type:")
 
     with closing(Terminal(new_home, env, "init", "--no-start")) as terminal:
-        answer_until_the_key(terminal, 5)
+        answer_until_the_key(terminal, 15)
         terminal.type("sk-mistyped\r")
         for _ in range(4):
             terminal.wait_for("]:")
@@ -159,7 +159,7 @@ def test_whoever_answers_wrongly_is_told_why_and_keeps_the_other_answers(
 ) -> None:
     roles = (("[same]:", ""), ("[same]:", ""), ("nobody) [qwen3]:", ""))
     with closing(Terminal(new_home, env, "init")) as terminal:
-        _answer(terminal, ("Choose [14]:", "foo"), ("Type a number from 1 to 14.\r\nChoose [14]:", "4"))
+        _answer(terminal, ("Choose [15]:", "foo"), ("Type a number from 1 to 15.\r\nChoose [15]:", "4"))
         _answer(terminal, ("8080/v1:", "127.0.0.1:9/v1"))
         terminal.wait_for("It must begin with http:// or https://.")
         _answer(terminal, ("[http://127.0.0.1:9/v1]:", ""), ("none to type:", ""), ("or none [none]:", ""))

@@ -1,5 +1,6 @@
 """Which model a home gets: asked for, tried with a live call, and only then written down."""
 
+import os
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +15,7 @@ from nexus.cli.init_roles import Questions
 from nexus.cli.init_trial import Failure, tried
 from nexus.cli.terminal import printable
 from nexus.config import Config, ProviderConfig
-from nexus.errors import ModelError, UsageError
+from nexus.errors import ModelError, ModelFileError, UsageError
 from nexus.settings import refuse_credentials
 
 _SERVER: Final = "server"
@@ -46,6 +47,8 @@ def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | 
     if provider.name == "none":
         return None
     name, config = _section(settings, provider, wishes, asking, earlier)
+    if provider.name == "builtin" and not _downloaded(asking):
+        return None
     key = earlier.key(name) if earlier else EarlierKey()
     config, typed = keyed(provider, config, wishes.key, asking, key)
     served = _on_server(config, typed) if provider.is_local and not wishes.manager else []
@@ -60,6 +63,23 @@ def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | 
         writer_follows=provider.is_local and (asking.is_person or not wishes.manager),
     )
     return Choice(name=name, provider=config, typed_key=typed, models=questions.models(wishes.models))
+
+
+def _downloaded(asking: Asking) -> bool:
+    """Whether the model that Nexus runs itself is on this machine, by now."""
+    # Imported here, because it takes longer than the questions before may.
+    from nexus.broker.agent import builtin
+    from nexus.cli.models import download
+
+    model = builtin.DEFAULT
+    try:
+        builtin.weights(model.name)
+    except ModelFileError:
+        size = f"{model.build.size_bytes / 1e9:.1f} GB, {model.licence}"
+        if not asking.yes(f"Download {model.name} ({size})?", default=True):
+            return False
+        download(model, os.environ.get("HF_ENDPOINT"))
+    return True
 
 
 def _provider(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | None) -> str:

@@ -36,6 +36,9 @@ class Found:
     is_usable: bool = True
 
 
+_SMALL = "qwen2.5-1.5b-instruct"
+
+
 def _three(large: str, small: str) -> dict[str, str]:
     """Proposals: a large model to talk with, a small one for small decisions and the memory."""
     return {"manager": large, "fast": small, "writer": small}
@@ -76,6 +79,12 @@ PROVIDERS: Final[dict[str, Provider]] = {
         Provider(name="lmstudio", title="LM Studio, on this machine", is_local=True, needs_key=False),
         Provider(name="llamacpp", title="llama.cpp, on this machine", is_local=True, needs_key=False),
         Provider(name="vllm", title="vLLM, on this machine", is_local=True, needs_key=False),
+        Provider(
+            name="builtin",
+            title="No key: a small model that Nexus runs itself (1.1 GB to download)",
+            models={"manager": _SMALL, "writer": _SMALL},
+            needs_key=False,
+        ),
         Provider(name="none", title="None yet"),
     )
 }

@@ -6,7 +6,7 @@ from dataclasses import fields
 from nexus import secrets
 from nexus.broker.agent.roles import models_of
 from nexus.config import Config, ModelsConfig
-from nexus.errors import ConfigError
+from nexus.errors import ConfigError, ModelFileError
 
 
 def problems(config: Config) -> Iterator[ConfigError]:
@@ -18,6 +18,8 @@ def problems(config: Config) -> Iterator[ConfigError]:
         if not slash or not model or known is None:
             yield ConfigError(f"`{name}` does not name a model", hint="Write `provider/model`.")
             continue
+        if known.kind == "builtin":
+            yield from _builtin(name, model)
         for source in filter(None, (known.api_key, known.auth_token)):
             try:
                 secrets.read(source)
@@ -29,6 +31,16 @@ def problems(config: Config) -> Iterator[ConfigError]:
             yield ConfigError(
                 f"[prices.{name}] names no model", hint='Write `[prices."provider/model"]`, with the quotes.'
             )
+
+
+def _builtin(name: str, model: str) -> Iterator[ConfigError]:
+    # Imported here, because it takes longer than a command that names no such model may.
+    from nexus.broker.agent.builtin import weights
+
+    try:
+        weights(model)
+    except (ConfigError, ModelFileError) as error:
+        yield ConfigError(f"{name}: {error.message}", hint=error.hint)
 
 
 def unlimited(config: Config) -> Iterator[ConfigError]:

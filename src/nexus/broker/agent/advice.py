@@ -12,6 +12,7 @@ from pydantic_ai.exceptions import (
 
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.overflow import overflow
+from nexus.errors import NexusError
 
 _OTHERWISE = "See what the provider says above; further models can be listed in [models] of config.toml."
 _BUSY = (
@@ -21,8 +22,18 @@ _BUSY = (
 )
 
 
+def own_error(error: BaseException) -> NexusError | None:
+    """Our own error beneath a client's: why a model that Nexus runs itself could not be started."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, NexusError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
 def advice(error: Exception, candidate: Candidate) -> str:
     """What to do next, in a sentence or two."""
+    if own := own_error(error):
+        return own.hint
     match error:
         case ModelAuthenticationError():
             return _refused_key(candidate)

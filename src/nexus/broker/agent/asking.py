@@ -32,7 +32,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from nexus.answer import Delta
 from nexus.broker.agent import overflow, requests
-from nexus.broker.agent.advice import advice
+from nexus.broker.agent.advice import advice, own_error
 from nexus.broker.agent.answering import Answering
 from nexus.broker.agent.knowledge import Knowledge, measured
 from nexus.broker.agent.models import Candidate
@@ -277,7 +277,7 @@ def _counted(failures: list[str]) -> Iterator[str]:
 
 def worth_repeating(error: Exception) -> bool:
     """Whether the same request may succeed later: not when the provider refused it, or has no money."""
-    if isinstance(error, ModelQuotaExceededError | ModelRequestRejectedError):
+    if isinstance(error, ModelQuotaExceededError | ModelRequestRejectedError) or own_error(error):
         return False
     if isinstance(error, ModelHTTPError) and error.provider_retry_hint is not None:
         return error.provider_retry_hint
@@ -307,6 +307,8 @@ def refused(error: Exception) -> bool:
 
 def told(error: Exception, redact: Callable[[str], str]) -> str:
     """What happened, in a line, without secrets. Of a page that a proxy sent, the beginning of its text."""
+    if own := own_error(error):
+        return redact(own.message)
     status = getattr(error, "status_code", None)
     body = getattr(error, "body", None)
     if status is not None:

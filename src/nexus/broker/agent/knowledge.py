@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from genai_prices.data_snapshot import get_snapshot
 
+from nexus.broker.agent.builtin.server import CONTEXT_TOKENS
 from nexus.broker.agent.probe import probe
 from nexus.ledgers.runtime import models
 from nexus.ledgers.runtime.models import Capabilities
@@ -65,6 +66,8 @@ class Knowledge:
 def catalog(candidate: "Candidate") -> Capabilities:
     """What the public list of models says. A server of one's own may give a model any name: it has none."""
     model = candidate.model
+    if candidate.config.kind == "builtin":
+        return Capabilities(context_tokens=CONTEXT_TOKENS, slots=1)
     try:
         _, found = get_snapshot().find_provider_model(model.model_name, None, None, _address(candidate))
     except LookupError:

