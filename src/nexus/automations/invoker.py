@@ -96,7 +96,7 @@ class Invoker:
                 entry.automation, point, occasion, invocation_id, ready.workspace, services, self._now
             )
             if entry.handler is not None:
-                ended = await _in_process(entry.handler, context, timeout_ms)
+                ended = await in_process(entry.handler, context, timeout_ms)
             else:
                 ended = await self._in_script(ready, context, timeout_ms)
             if ended.status == "done":
@@ -224,7 +224,8 @@ def _context(
     )
 
 
-async def _in_process(handler: Handler, context: AutomationContext, timeout_ms: float) -> Ended:
+async def in_process(handler: Handler, context: AutomationContext, timeout_ms: float) -> Ended:
+    """Run a handler in this process without blocking the event loop; whatever it raises comes out."""
     limit = asyncio.timeout(timeout_ms / 1000)
     try:
         async with limit:

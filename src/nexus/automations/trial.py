@@ -19,6 +19,7 @@ from nexus import clock, ids
 from nexus.automations import hook_points, returned
 from nexus.automations.context import AutomationContext, NoServices, Run, Services
 from nexus.automations.hook_points import HookPoint
+from nexus.automations.invoker import in_process
 from nexus.automations.occasion import Occasion
 from nexus.automations.registry import Entry
 from nexus.automations.scripts import checked, child, sandbox, script
@@ -143,15 +144,10 @@ async def _awaited(value: Any) -> Any:
 async def _here(entry: Entry, context: AutomationContext, timeout_ms: int) -> Trial:
     assert entry.handler is not None  # noqa: S101 - an invariant, for the reader and the type checker
     try:
-        value = entry.handler(context)
-        if inspect.isawaitable(value):
-            async with asyncio.timeout(timeout_ms / 1000):
-                value = await value
-    except TimeoutError:
-        return Trial(status="timeout", error=f"not done after {timeout_ms} ms")
+        ended = await in_process(entry.handler, context, timeout_ms)
     except Exception as error:  # whatever it raises is what it would have done
         return Trial(status="failed", error=f"{type(error).__name__}: {error}")
-    return Trial(status="done", value=value)
+    return Trial(status=ended.status, value=ended.value, error=ended.error)
 
 
 async def _shut_in(code: Script, context: AutomationContext, folder: Path, timeout_ms: int) -> Trial:
