@@ -288,16 +288,21 @@ def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json:
 @automations.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "everything", is_flag=True, help="Retry every failed invocation.")
+@click.option("--dismiss", is_flag=True, help="Don't retry: delete the input and take it off the list.")
 @_limit
 @_json
 @click.pass_context
-def retry(ctx: click.Context, ids: tuple[str, ...], everything: bool, limit: int, as_json: bool) -> None:
+def retry(
+    ctx: click.Context, ids: tuple[str, ...], everything: bool, dismiss: bool, limit: int, as_json: bool
+) -> None:
     """Retry async invocations that failed at every attempt. Without an ID, list them.
 
     A running Nexus picks them up within 30 seconds; otherwise they run when it next starts.
     """
     with opened(ctx) as place:
         if not ids and not everything:
+            if dismiss:
+                raise UsageError("--dismiss needs an ID or --all")
             read = partial(invocations.dead, limit=limit)
             _print_dead(cast("list[tuple[str, Invocation]]", place.write(read)), as_json=as_json)
             return
@@ -306,7 +311,8 @@ def retry(ctx: click.Context, ids: tuple[str, ...], everything: bool, limit: int
             found = cast("list[tuple[str, Invocation]]", place.write(read))
             ids = tuple(each.id for _, each in reversed(found))
         for id_ in ids:
-            if not place.write(partial(invocations.retry, invocation_id=id_)):
+            change = invocations.dismiss if dismiss else invocations.retry
+            if not place.write(partial(change, invocation_id=id_)):
                 raise AutomationError(
                     f"{id_} is not a failed async invocation",
                     hint="List them with `nexus automations retry`.",
@@ -314,7 +320,7 @@ def retry(ctx: click.Context, ids: tuple[str, ...], everything: bool, limit: int
     if as_json:
         click.echo(json.dumps(list(ids), indent=2))
     else:
-        click.echo(f"Retrying {counted(len(ids), 'invocation')}.")
+        click.echo(f"{'Dismissed' if dismiss else 'Retrying'} {counted(len(ids), 'invocation')}.")
 
 
 def _print_dead(found: list[tuple[str, Invocation]], *, as_json: bool) -> None:
@@ -326,7 +332,7 @@ def _print_dead(found: list[tuple[str, Invocation]], *, as_json: bool) -> None:
         click.echo(name)
         print_invocation(each)
     if found:
-        click.echo("Retry with `nexus automations retry ID` or `--all`.")
+        click.echo("Retry with `nexus automations retry ID` or `--all`; add `--dismiss` to give up on them.")
     else:
         click.echo("No failed invocations.")
 

@@ -179,7 +179,7 @@ def _failed_invocations(home: Home) -> Iterator[Finding]:
             check="automations",
             level="warning",
             message=f"{counted(dead, 'async invocation')} failed at every attempt",
-            remedy="List them with `nexus automations retry`; `nexus automations retry --all` retries them.",
+            remedy="List them with `nexus automations retry`; add `--all` to retry, or `--all --dismiss`.",
         )
 
 

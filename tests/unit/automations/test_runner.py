@@ -1,6 +1,7 @@
 """What happens at a hook point: order, time, failure, circuit, and async automations."""
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from click.testing import CliRunner, Result
 
 from nexus import clock
 from nexus.automations.context import AutomationContext, NoServices
 from nexus.automations.occasion import Occasion
+from nexus.cli import checks, program
 from nexus.context import AssembledContext
 from nexus.errors import UnknownHookPointError
 from nexus.ledgers import Ledgers
@@ -461,6 +464,48 @@ async def test_without_retries_a_failed_async_one_is_a_dead_letter_at_once(
         await stage.fire()
         assert (await _until(stage, "writer", "failed")).attempts == 0
         assert await opened.runtime.read(invocations.count_dead) == 1
+
+
+async def test_a_dead_letter_is_dismissed_and_the_doctor_is_content(opened: Ledgers, tmp_path: Path) -> None:
+    def nexus(*arguments: str) -> Result:
+        return CliRunner().invoke(program, ["--home", str(opened.home.root), "automations", *arguments])
+
+    def reported() -> list[str]:
+        return [
+            each.message
+            for each in checks.examine(opened.home, thorough=False)
+            if each.check == "automations"
+        ]
+
+    async with staged(opened, tmp_path, engine=True) as stage:
+        await stage.code("writer", lambda ctx: 1 / 0, blocking=False)
+        await stage.fire()
+        dead = await _until(stage, "writer", "failed")
+        await stage.fire()
+        async with asyncio.timeout(60):
+            while await opened.runtime.read(invocations.count_dead) < 2:
+                await asyncio.sleep(0.02)
+        assert await asyncio.to_thread(reported) == ["2 async invocations failed at every attempt"]
+        listed = await asyncio.to_thread(nexus, "retry", "--json")
+        assert dead.id in [each["id"] for each in json.loads(listed.stdout)]
+
+        done = await asyncio.to_thread(nexus, "retry", "--dismiss", dead.id)
+        assert done.output == "Dismissed 1 invocation.\n"
+        again = await asyncio.to_thread(nexus, "retry", dead.id)
+        assert "is not a failed async invocation" in str(again.exception)
+        retried = await asyncio.to_thread(nexus, "retry", "--all")
+        assert retried.output == "Retrying 1 invocation.\n"
+        assert await asyncio.to_thread(reported) == []
+        assert stage.queue is not None
+        assert await stage.queue.recover(opened) == 1
+        async with asyncio.timeout(60):
+            while await opened.runtime.read(invocations.count_dead) < 1:
+                await asyncio.sleep(0.02)
+        done = await asyncio.to_thread(nexus, "retry", "--dismiss", "--all")
+        assert done.output == "Dismissed 1 invocation.\n"
+        assert (await asyncio.to_thread(nexus, "retry")).output == "No failed invocations.\n"
+    assert await asyncio.to_thread(reported) == []
+    assert [each.status for each in await stage.rows("writer")] == ["failed", "failed"], "the history stays"
 
 
 async def test_runs_of_a_further_attempt_are_not_those_of_the_one_that_failed(

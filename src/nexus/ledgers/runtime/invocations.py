@@ -106,6 +106,12 @@ def retry(connection: apsw.Connection, invocation_id: str) -> bool:
     return connection.changes() > 0
 
 
+def dismiss(connection: apsw.Connection, invocation_id: str) -> bool:
+    """Give one that failed for good up: its input is deleted; False where it is not one."""
+    connection.execute(sql.queries("runtime")["dismiss_invocation"], (invocation_id,))
+    return connection.changes() > 0
+
+
 def get(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
     """One invocation, whole."""
     row = connection.execute(sql.queries("runtime")["invocation"], (invocation_id,)).fetchone()

@@ -701,6 +701,10 @@ SET status = 'queued', attempts = attempts + 1, retry_at = NULL, ended_at = NULL
     retries_left = (SELECT retries FROM automations WHERE id = invocations.automation_id)
 WHERE id = ? AND blocking = 0 AND status IN ('failed', 'timeout') AND input_json IS NOT NULL
 
+-- name: dismiss_invocation
+UPDATE invocations SET input_json = NULL
+WHERE id = ? AND blocking = 0 AND status IN ('failed', 'timeout') AND input_json IS NOT NULL
+
 -- name: lose_invocation
 UPDATE invocations SET status = 'failed', error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE id = :id AND status IN ('queued', 'running')
