@@ -23,7 +23,7 @@ from nexus.engine import (
     versions,
 )
 from nexus.engine import letters as dead_letters
-from nexus.engine.errors import WorkFailedError
+from nexus.engine.errors import EngineStateError, WorkFailedError
 
 LANES = (Lane(name="chat", limit=8, priority=0), Lane(name="background", limit=8))
 QUICK = Retry(attempts=3, first_ms=20, factor=1)
@@ -75,15 +75,16 @@ async def test_a_job_asked_for_many_times_while_it_waits_runs_once(engine: Engin
     counted = Counted()
     jobs = Jobs(engine)
     jobs.register("embed", counted.work)
+    # Every slot of the lane is taken, so that nothing of what follows starts before it was asked for twice.
+    slots = [f"slot {n}" for n in range(engine.settings.lane("background").limit)]
     counted.gate.clear()
-    blocker = await jobs.add("embed", "same", "blocker")
-    await until(lambda: bool(counted.runs))
+    await jobs.add_many("embed", [(slot, slot) for slot in slots])
+    await until(lambda: len(counted.runs) == len(slots))
     first = await jobs.add_many("embed", [(str(n), str(n)) for n in range(50)])
     second = await jobs.add_many("embed", [(str(n), str(n)) for n in range(50)])
     counted.gate.set()
     await until(idle(engine))
-    assert blocker
-    assert sorted(counted.runs[1:]) == sorted(str(n) for n in range(50))
+    assert sorted(counted.runs) == sorted([*slots, *(str(n) for n in range(50))])
     assert set(first) == set(second)
 
 
@@ -185,6 +186,21 @@ async def test_ended_work_is_run_again_on_request(engine: Engine) -> None:
         await handle.result()
     again = await asyncio.to_thread(dead_letters.retry, engine.database, handle.id)
     assert await engine.handle(again).result() == "hello"
+
+
+async def test_work_that_waits_or_runs_cannot_be_retried(engine: Engine) -> None:
+    counted = Counted()
+    counted.gate.clear()
+    engine.register("turn", counted.work)
+    runs = await engine.start("turn", "first", key="s", lane="chat")
+    await until(lambda: counted.runs == ["first"])
+    waits = await engine.start("turn", "second", key="s", lane="chat")
+    for handle, state in ((runs, "running"), (waits, "queued")):
+        with pytest.raises(EngineStateError, match=f"is {state}; only what has ended"):
+            await asyncio.to_thread(dead_letters.retry, engine.database, handle.id)
+    counted.gate.set()
+    await until(idle(engine))
+    assert counted.runs == ["first", "second"]
 
 
 def _moment(text: str) -> int:

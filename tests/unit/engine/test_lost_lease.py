@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nexus.engine import Context, Engine, Settings
+from nexus.engine.claims import Claimed, Claims
 
 
 @pytest.fixture
@@ -45,6 +46,62 @@ async def test_a_body_does_not_begin_under_a_lease_that_was_lost(
         async with asyncio.timeout(30):
             await handle.result()
         assert names == [engine._parts.leases.executor_id]
+
+
+async def test_nothing_is_claimed_while_the_lease_is_not_valid(tmp_path: Path) -> None:
+    async def note(context: Context, payload: Any) -> str:
+        return "done"
+
+    # Renewed every two minutes: the lease is what this test makes it.
+    engine = Engine(Settings(database=tmp_path / "engine.db", lease_ms=600_000, poll_ms=20))
+    engine.register("note", note)
+    async with engine:
+        assert engine._parts is not None
+        leases, sweeper = engine._parts.leases, engine._parts.sweeper
+        until, leases._valid_until_s = leases._valid_until_s, 0.0
+        handle = await engine.start("note", None, key="k", lane="chat")
+        sweeps, also, swept = iter(range(3)), sweeper.also, asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def counted() -> None:
+            also()
+            if next(sweeps, None) is None:
+                loop.call_soon_threadsafe(swept.set)
+
+        sweeper.also = counted
+        await swept.wait()
+        assert (await engine.show(handle.id)).state == "queued"
+        leases._valid_until_s = until
+        assert await handle.result() == "done"
+
+
+async def test_what_was_claimed_while_the_lease_was_lost_is_not_begun(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def note(context: Context, payload: Any) -> str:
+        return context.executor_id
+
+    engine.register("note", note)
+    async with engine:
+        assert engine._parts is not None
+        leases, interior = engine._parts.leases, engine._parts.interior
+        take, run, lost, begun = Claims.take, interior.run, [leases.executor_id], list[str]()
+
+        def late(self: Claims, executor_id: str, room: int) -> Claimed:
+            claimed = take(self, executor_id, room)
+            if claimed.ids and leases.executor_id in lost:
+                leases._replace()
+            return claimed
+
+        def begin(claimed: list[str], owner: str) -> int:
+            begun.append(leases.executor_id)
+            return run(claimed, owner)
+
+        monkeypatch.setattr(Claims, "take", late)
+        monkeypatch.setattr(interior, "run", begin)
+        handle = await engine.start("note", None, key="k", lane="chat")
+        assert await handle.result() == leases.executor_id
+        assert begun == [leases.executor_id] != lost
 
 
 async def test_a_step_does_not_begin_under_a_lease_that_was_lost(engine: Engine) -> None:

@@ -188,7 +188,7 @@ class ModelServer:
             _check_deadline(deadline, timeout_ms)
             time.sleep(POLL_S)
 
-    async def until(self, condition: Callable[[], object], timeout_ms: int = 10_000) -> None:
+    async def until(self, condition: Callable[[], object], timeout_ms: int = 60_000) -> None:
         """`wait_until` for a test whose own loop must go on."""
         deadline = time.monotonic() + timeout_ms / 1000
         while not condition():

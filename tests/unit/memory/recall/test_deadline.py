@@ -1,6 +1,7 @@
 """A recall ends by its deadline: what is late is stopped, dropped and named."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Sequence
 
@@ -11,11 +12,8 @@ from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Vectors
 from nexus.memory.recall import ARMS, Query, Recall, Search, Sighting
 from nexus.memory.recall.deadline import Deadline, LateError
-from nexus.memory.recall.presets import preset
 from unit.memory.recall.homes import NOW, WordHashes, say
 
-# The deadline is the program's; a loaded machine may wake it late.
-SLACK_MS = 2_000
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
@@ -36,20 +34,22 @@ async def in_sql(search: Search) -> list[Sighting]:
 async def test_an_arm_that_is_late_is_dropped_and_named(opened: Ledgers, slow: object) -> None:
     (event_id,) = await say(opened, "t", ("Ann", "The cello is in the hall."))
     recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "slow": slow})  # type: ignore[dict-item]
-    started = time.perf_counter()
     answer = await recall.find(Query(text="Where is the cello?", budget="high"))
-    spent_ms = (time.perf_counter() - started) * 1000
     assert "slow" in answer.late_arms
     assert [result.item.id for result in answer.results] == [event_id]
-    assert spent_ms < preset("high").deadline_ms + SLACK_MS
 
 
 async def test_a_query_may_have_a_deadline_of_its_own(opened: Ledgers) -> None:
-    recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "slow": asleep})
-    started = time.perf_counter()
+    left_ms: list[float] = []
+
+    async def slow(search: Search) -> list[Sighting]:
+        left_ms.append(search.deadline.left_ms)
+        return await asleep(search)
+
+    recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "slow": slow})
     answer = await recall.find(Query(text="Where is the cello?", budget="high", deadline_ms=50))
-    assert (time.perf_counter() - started) * 1000 < 50 + SLACK_MS
     assert "slow" in answer.late_arms or "fetch" in answer.late_arms
+    assert all(left <= 50 for left in left_ms)
 
 
 async def test_sql_that_was_stopped_leaves_its_connection_usable(opened: Ledgers) -> None:
@@ -94,17 +94,23 @@ class Unhurried:
 
     languages: frozenset[str] = frozenset()
 
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        self.ended = False
+
     def fits(self, question: str, texts: Sequence[str], deadline: Deadline) -> list[float]:
-        time.sleep(3.0)
+        self.may_end.wait(60)
+        self.ended = True
         return [1.0] * len(texts)
 
 
 async def test_even_what_cannot_be_stopped_does_not_hold_up_the_answer(opened: Ledgers) -> None:
     await say(opened, "t", ("Ann", "The cello is in the hall."))
-    recall = Recall(opened, None, now=lambda: NOW, reranker=Unhurried())
-    started = time.perf_counter()
+    reranker = Unhurried()
+    recall = Recall(opened, None, now=lambda: NOW, reranker=reranker)
     answer = await recall.find(Query(text="Where is the cello?", budget="high"))
-    assert (time.perf_counter() - started) * 1000 < preset("high").deadline_ms + 1_500
+    assert not reranker.ended
+    reranker.may_end.set()
     assert answer.late_arms == ("order",)
     assert answer.results == ()
 
