@@ -57,7 +57,7 @@ async def test_a_worker_is_told_what_is_known_and_nothing_else(home: Home, serve
     (request,) = workers(server)
     told = request.last_user.partition("<memory_context>")[2].partition("</memory_context>")[0]
     assert {line.split(" (")[0] for line in told.strip().splitlines()} == {f"- {BIRTHDAY}", f"- {FOOD}"}
-    assert f"said by owner, {birthday})" in told
+    assert "said by owner, fact_" in told
     assert "memory_context>\n\n" + TASK in request.last_user
     assert BIRTHDAY not in request.system
     injected = {row.item_id: row for row in rows if row.injected}
@@ -226,7 +226,8 @@ async def test_none_is_none(home: Home, server: ModelServer) -> None:
         root = await done(app, server)
         rows = await offered(app, root)
     assert "memory_context" not in workers(server)[0].last_user
-    assert {(row.decided_by, row.injected) for row in rows} == {("model", False)}
+    workers_own = [row for row in rows if row.request_id != root]
+    assert {(row.decided_by, row.injected) for row in workers_own} == {("model", False)}
 
 
 @pytest.mark.parametrize(
