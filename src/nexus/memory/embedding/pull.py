@@ -1,15 +1,13 @@
 """Download a model from its hub: the pinned revision, checked by its hash before it takes its place."""
 
 import os
-import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from nexus.errors import ModelFileError
 from nexus.memory.embedding.catalogue import Build, File, Model
 from nexus.memory.embedding.files import check, pulled_folder
-
-_BUILDING = ".download"
 
 Told = Callable[[int], None]
 """Is told how many more bytes have come."""
@@ -42,16 +40,11 @@ def pull_build(name: str, build: Build, folder: Path, *, endpoint: str | None = 
 
 
 def _bring(name: str, build: Build, file: File, place: Path, endpoint: str | None, told: Told) -> None:
-    # Beside its place, so that moving it there is one step and never leaves half a file. A download that
-    # breaks off stays there, and the next one goes on with it.
-    building = place / _BUILDING
-    building.mkdir(exist_ok=True)
-    fetched = _fetch(name, build, file, building, endpoint, told)
-    try:
+    # Beside its place, so that moving it there is one step and never leaves half a file.
+    with tempfile.TemporaryDirectory(dir=place) as building:
+        fetched = _fetch(name, build, file, Path(building), endpoint, told)
         check(fetched, file)
         fetched.replace(place / file.name)
-    finally:
-        shutil.rmtree(building)
 
 
 def _fetch(name: str, build: Build, file: File, folder: Path, endpoint: str | None, told: Told) -> Path:

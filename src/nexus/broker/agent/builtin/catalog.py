@@ -27,7 +27,7 @@ class BuiltinModel:
     def pull(
         self, *, endpoint: str | None = None, told: Callable[[int], None], folder: Path | None = None
     ) -> Path:
-        """Download it, going on where an earlier download broke off, and check it. Blocking."""
+        """Download it and check it; a connection that drops is resumed. Blocking."""
         place = pull_build(self.name, self.build, folder or pulled_folder(), endpoint=endpoint, told=told)
         return place / self.build.weights.name
 
