@@ -82,7 +82,7 @@ async def _tell(app: App, said: str, session: str) -> None:
     await _quiet(app)
     facts = await _rows(app, "memory", "SELECT fact, source_type, confidence FROM facts WHERE seq > ?", known)
     spent = "SELECT input_tokens, cache_read_tokens, output_tokens FROM usage WHERE role = 'writer'"
-    used = await _rows(app, "runtime", f"{spent} ORDER BY started_at DESC LIMIT 1")
+    used = await _rows(app, "runtime", f"{spent} ORDER BY created_at DESC LIMIT 1")
     returned = await _rows(app, "runtime", _LAST)
     print(f"> [{session}] {said}")
     for fact, source, confidence in facts:

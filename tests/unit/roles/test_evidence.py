@@ -29,6 +29,9 @@ class Case:
     about: tuple[str, ...] = ()
     owner: bool = False
 
+    def heard(self) -> Heard:
+        return _heard(self.said, self.answers)
+
     def verdict(self) -> str:
         """`said`, `concluded`, or why it is refused."""
         *earlier, cited = [_heard(text, self.answers) for text in (*self.before, self.said)]

@@ -30,7 +30,7 @@ _TAG: Final = re.compile(
 )
 _OTHERS: Final = re.compile(
     r"(?:and |und |y |et |e )?"
-    r"(?:he|she|they|er|sie|él|ella|ellos|ellas|il|elle|ils|elles|ele|ela|eles|elas|lui|lei)\b"
+    r"(?:he|she|er|él|ella|il|elle|ele|ela|lui|lei)\b"
 )
 _MEANT: Final = re.compile(
     r"(?:he|she|they|her|his|their|er|sie|ihre?|seine?|él|ella|ellos|il|elle|ele|ela)\b|彼"
@@ -141,14 +141,14 @@ def is_first_person(name: str) -> bool:
 
 
 def speaks_of_others(text: str, spoken: Iterable[str]) -> bool:
-    """Whether a clause begins with "she" or "they", and its speaker has no part in it."""
+    """Whether a clause begins with "he" or "she", and its speaker has no part in it."""
     plain = folded(text)
     return _OTHERS.match(plain) is not None and not speaks_of_self(text, spoken)
 
 
 def names_nobody(text: str) -> bool:
     """Whether a text begins to speak of "her" or "them" without saying who that is."""
-    return any(_MEANT.match(folded(sentence)) for sentence in sentences(text))
+    return _MEANT.match(folded(text).strip()) is not None
 
 
 def opens_with_self(text: str, spoken: Iterable[str]) -> bool:

@@ -125,11 +125,13 @@ class Held:
         """Whether each part of a date was said, or follows from when it was."""
         if self._in_span(moment):
             return True
-        days = {each.day for each in self.dates} | {int(n) for n in self.numbers if len(n) <= 2}
+        days = {each.day for each in self.dates} | {
+            int(n) for n in self.numbers if len(n) <= 2 and n.isdigit()
+        }
         months = {each.month for each in self.dates}
         near = {on.month for on in self.said_on} | {(on + timedelta(days=31)).month for on in self.said_on}
         years = {each.year for each in self.dates} | {on.year + n for on in self.said_on for n in (-1, 0, 1)}
-        years |= {int(n) for n in self.numbers if len(n) == 4}
+        years |= {int(n) for n in self.numbers if len(n) == 4 and n.isdigit()}
         is_bare = any(each.day == moment.day and each.month is None for each in self.dates)
         return (
             (moment.day is None or moment.day in days)
@@ -173,7 +175,11 @@ def opening(statement: str) -> list[str]:
     end = 0
     for match in _WORD.finditer(statement):
         word = _POSSESSIVE.sub("", match[0])
-        if not word[:1].isupper() or _plain(word) in _COMMON or (found and match.start() > end + 1):
+        if (
+            not word[:1].isupper()
+            or _plain(re.split(r"['\u2019]", word)[0]) in _COMMON
+            or (found and match.start() > end + 1)
+        ):
             break
         found.append(word)
         end = match.end()

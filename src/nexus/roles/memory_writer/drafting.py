@@ -18,7 +18,7 @@ from nexus.memory.normalisation import normalised
 from nexus.memory.recall.roles import is_role, roles_called
 from nexus.memory.references import called, meant
 from nexus.roles.memory_writer import anchors
-from nexus.roles.memory_writer.evidence import UNNAMED, Heard
+from nexus.roles.memory_writer.evidence import UNNAMED, Heard, words
 from nexus.roles.memory_writer.extraction import Draft, Extraction
 from nexus.roles.memory_writer.transcript import Source
 
@@ -64,9 +64,15 @@ _TIES: Final = (
     (re.compile(r"(?i)\b(?:leads?|leitet|manages?) (?P<name>.+)"), "LEADS", "Unknown"),
     (re.compile(r"(?i)\b(?:works on|arbeitet an) (?P<name>.+)"), "WORKS_ON", "Project"),
 )
+_KIN: Final = re.compile(
+    r"(?:['\u2019]s|\b(?:my|their|his|her|our|meine?|seine?|ihre?|unsere?|mi|su|ma|mon|sa|son|minha|meu))\s+"
+    r"(?P<role>[^\W\d_]+)\s+(?P<name>[^\W\d_a-z][\w-]+(?:\s+[^\W\d_a-z][\w-]+)?)"
+)
 _PRONOUN: Final = re.compile(r"(?i)^(?:he|she|they|it|er|sie|él|ella|il|elle|ele|ela|lui|lei)\b(?!')\s*")
 _POSSESSIVE: Final = re.compile(r"(?i)^(?:his|her|their|its|ihr|seine?|su|sa|son)\s+")
 _USER: Final = re.compile(r"(?i)\b(?:the (?:user|owner|speaker)|user)\b")
+# Whom a sentence is about, and whom it names as their relative.
+_HOLDERS: Final = 2
 _NAMELESS: Final = "The owner"
 _VERBS: Final = {
     "am": "is", "'m": "is", "have": "has", "'ve": "has", "do": "does", "don't": "doesn't", "go": "goes",
@@ -74,6 +80,10 @@ _VERBS: Final = {
 }  # fmt: skip
 _MODAL: Final = _set("can can't cannot will won't must should shouldn't would might may could")
 _ADVERB: Final = _set("also really just now always never usually often still no only currently")
+# Words that begin sentences in facts and name nobody.
+_SENTENCE_STARTS: Final = _set(
+    "next new old dinner lunch breakfast flight meeting appointment deadline birthday trip dentist house car"
+)
 _PAST: Final = _set("went met saw came got took gave left bought told said had did")
 
 
@@ -109,8 +119,11 @@ class Drafting:
         """People who say what they are called, and were nameless so far."""
         for heard in {id(source.heard): source.heard for source in self.sources}.values():
             speaker, name = _speaker(heard), _introduced(heard)
+            if speaker is None or name is None:
+                continue
             said = {*self._people, *(normalised(draft.about) for draft in found.facts)}
-            if speaker is None or name is None or not {normalised(name), normalised(name.split()[0])} & said:
+            told = normalised(" ".join(draft.fact for draft in found.facts))
+            if not _forms(name) & said and normalised(name) not in told:
                 continue
             self._introduced[speaker] = name
             self._entities[normalised(name)] = speaker
@@ -126,8 +139,12 @@ class Drafting:
         speaker = _speaker(heard)
         called_ = self._introduced.get(speaker or "") or ("" if heard.is_unnamed else heard.name)
         about = self._about(draft, heard)
-        text = _whole(draft, about == speaker, called_ or _NAMELESS)
-        text = moments.absolute(text, heard.said_on)
+        text = _whole(draft, about == speaker or not draft.about, called_ or _NAMELESS)
+        text = moments.absolute(_of_whom_it_is_said(text, heard, called_ or _NAMELESS), heard.said_on)
+        if text.strip() == called_:
+            return
+        if about == speaker and (opening := " ".join(anchors.opening(text))):
+            about = self._entity(opening, heard) or about
         given = {"event": _event(heard), "as_of": heard.message.event.occurred_at if heard.message else None}
         others = [each for each in self._named(text, heard) if each != about]
         tie = self._tie(text, about, speaker, others, heard)
@@ -153,6 +170,14 @@ class Drafting:
         """Whom a fact is about: an id, a name that is to be made, or the speaker."""
         speaker = _speaker(heard)
         name = re.sub(r"['\u2019]s$", "", draft.about.strip())
+        # "The owner's sister Elin's birthday" is about Elin, whatever a small model says.
+        kin = _KIN.search(draft.fact)
+        opening = " ".join(anchors.opening(draft.fact))
+        own = _forms(heard.name) | _forms(self._introduced.get(speaker or "", ""))
+        if kin and is_role(speech.folded(kin["role"])) and _is_proper(kin["name"], heard):
+            name = kin["name"]
+        elif speech.is_first_person(name) and normalised(opening) not in own and _is_proper(opening, heard):
+            name = opening  # and so is "Elin is vegetarian"
         if not name or speech.is_first_person(name) or _USER.fullmatch(name):
             return speaker
         if speaker is not None and heard.name and normalised(name) in _forms(heard.name):
@@ -169,6 +194,8 @@ class Drafting:
     def _entity(self, name: str, heard: Heard) -> str | None:
         """An entity by a name: known, or to be made where the name is one."""
         form = normalised(name)
+        if form in _forms(heard.name) and _speaker(heard):
+            return _speaker(heard)
         if form not in self._entities:
             known = self._known(name)
             if known is None and not _is_proper(name, heard):
@@ -257,6 +284,8 @@ class Drafting:
 
     def _hard_facts(self, text: str, about: str, heard: Heard) -> Iterator[dict[str, Any]]:
         """Identity data that a sentence holds: it is looked up by its kind, not by its words."""
+        if len({about, *self._named(text, heard)}) > _HOLDERS:
+            return  # of several people, whose it is cannot be told by rule
         given = {"entity": about, "event": _event(heard)}
         for email in _EMAIL.findall(text):
             yield {"operation": "alias", "alias": [f"{email}:email"], **given}
@@ -305,24 +334,49 @@ def _whole(draft: Draft, is_speaker: bool, name: str) -> str:
     text = _USER.sub(
         lambda match: name if match.start() == 0 or name != _NAMELESS else _NAMELESS.lower(), text
     )
+    # "The owner is Mara, and she lives …" says one thing twice.
+    text = re.sub(
+        rf"(?i)^{re.escape(name)} is {re.escape(name)}(?:,? and (?:she|he|they) |\.?$)", f"{name} ", text
+    )
     if _PRONOUN.match(text) and not is_role(speech.folded(subject)):
         return _PRONOUN.sub(f"{subject} ", text, count=1)
     if _POSSESSIVE.match(text):
         return _POSSESSIVE.sub(f"{subject}'s ", text, count=1)
     if is_speaker:
         text = _third_person(text, name)
-    words = anchors.held([text], [])
-    if any(words.names(part) for part in subject.split()) or speech.says("refers", subject, ("en",)):
+    told = anchors.held([text], [])
+    if speech.folded(subject) in speech.folded(text) or any(
+        told.names(part) for part in subject.split() if subject != _NAMELESS
+    ):
         return text
     if text[:1].islower():
         return f"{subject} {text}"
-    return (
-        text
-        if is_speaker and not draft.about
-        else f"{subject}: {text}"
-        if not is_speaker
-        else f"{name}: {text}"
-    )
+    # A sentence about a thing of the speaker's stands by itself: "The flight is on 17 December".
+    return text if is_speaker else f"{subject}: {text}"
+
+
+def _of_whom_it_is_said(text: str, heard: Heard, name: str) -> str:
+    """The sentence with its right subject, where the message says it of somebody else than the speaker."""
+    if not text.startswith((f"{name} ", f"{name}'s ")):
+        return text
+    spoken = speech.languages(heard.text)
+    wanted = words(text) - words(name)
+    subject, best, shared = "", "", 0
+    for clause in speech.clauses(heard.text):
+        opening = " ".join(anchors.opening(clause.text))
+        is_subject = len(clause.text.split()) > len(opening.split()) + 1
+        if (
+            opening
+            and is_subject
+            and _is_proper(opening, heard)
+            and not speech.speaks_of_self(clause.text, spoken)
+        ):
+            subject = opening
+        elif not speech.speaks_of_others(clause.text, spoken):
+            subject = ""
+        if clause.asserts and len(wanted & words(clause.text)) > shared:
+            best, shared = subject, len(wanted & words(clause.text))
+    return f"{best}{text[len(name) :]}" if best and best not in name else text
 
 
 def _third_person(text: str, name: str) -> str:
@@ -397,7 +451,7 @@ def _runs(text: str, language: str) -> Iterator[str]:
 
 def _is_proper(name: str, heard: Heard) -> bool:
     """Whether a name is one: it stands in the message as it is written, with a capital, and is no role."""
-    if is_role(speech.folded(name)) or len(name) > 60 or name == UNNAMED:
+    if not name or is_role(speech.folded(name)) or len(name) > 60 or name == UNNAMED:
         return False
     words = name.split()
     has_capital = all(word[:1].isupper() or word[:1].isdigit() or len(word) <= 3 for word in words)
@@ -410,12 +464,11 @@ def _is_proper(name: str, heard: Heard) -> bool:
         or (len(words) == 1 and anchors.is_common(name, language))
     ):
         return False
-    said = anchors.held([heard.text, heard.answers], [])
-    return said.names(name) or bool(heard.answers or heard.text)
+    return speech.folded(words[0]) not in _SENTENCE_STARTS
 
 
 def _forms(name: str) -> set[str]:
-    return {normalised(name), normalised(name.split()[0])}
+    return {normalised(each) for each in (name, *name.split()[:1])}
 
 
 def _speaker(heard: Heard) -> str | None:

@@ -31,6 +31,7 @@ _HARDLY_SAID: Final = 0.25
 _SAID: Final = 0.4
 # Names from so many messages before may be meant by a pronoun.
 _RECENT: Final = 6
+_POSSESSED: Final = re.compile(r"(?:\w+\s+){0,3}?\w+['\u2019]s?\s")
 _WORDS: Final = re.compile(r"[^\W\d_]+")
 _TAGS: Final = re.compile(r"</?\w+[^>]*>")
 # So many words tell which language they are in.
@@ -351,6 +352,8 @@ class _Case:
 
     def _is_of_speaker(self) -> bool:
         """Whether the statement's sentence begins with who says it: "The owner", "Mara"."""
+        if _POSSESSED.match(self.statement):
+            return False  # "The owner's flight"
         names = {each.split()[0].casefold() for each in self.referred[0].names}
         opening = anchors.opening(self.statement)
         return speech.opens_with_self(self.statement, self.spoken) or (

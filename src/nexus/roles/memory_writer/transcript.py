@@ -14,6 +14,8 @@ _CHUNK: Final = 2_400
 _MOST_CHUNKS: Final = 4
 # Of what was said before, and of what the agent said, the end is what a message refers to.
 _REFERENCE: Final = 300
+# "Noted." explains nothing.
+_TELLING: Final = 4
 _TOOL: Final = 1_200
 
 
@@ -77,7 +79,7 @@ def task(chunk: Chunk, known: Sequence[str]) -> str:
 
 def _reference(chunk: Chunk) -> Iterator[str]:
     yield from chunk.before
-    if chunk.sources[0].heard.answers:
+    if len(chunk.sources[0].heard.answers.split()) >= _TELLING:
         yield f"assistant (not a source): {_clipped(chunk.sources[0].heard.answers)}"
 
 
@@ -85,7 +87,7 @@ def _lines(sources: Sequence[Source]) -> Iterator[str]:
     said = sources[0].heard.answers
     for source in sources:
         heard = source.heard
-        if heard.answers and heard.answers != said:
+        if len(heard.answers.split()) >= _TELLING and heard.answers != said:
             said = heard.answers
             yield f"assistant (not a source): {_clipped(said)}"
         yield f"[{source.number}] {_who(heard)}{_when(heard)}: {source.text}"
