@@ -58,7 +58,8 @@ def known_version(connection: apsw.Connection, ledger: str) -> int:
     try:
         return _known_version(connection, ledger)
     finally:
-        connection.execute("RELEASE look")
+        if connection.in_transaction:  # a full disk has ended it
+            connection.execute("RELEASE look")
 
 
 def _known_version(connection: apsw.Connection, ledger: str) -> int:
