@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 
 import click
@@ -11,39 +12,60 @@ import click
 from nexus import config
 from nexus.answer import Result
 from nexus.cli.screen import Screen, cost_line
+from nexus.cli.talk import Talk
 from nexus.cli.talking import talking
 from nexus.errors import StoppedError
 from nexus.home import Home
 
 _INTERRUPTED = 130
+_LOOK_AGAIN_S = 0.1
 
 
-def answer(home: Home, settings: config.Config, task: str, label: str, model: str, *, as_json: bool) -> None:
-    """Print the answer; Ctrl-C stops the run, and the program ends in order."""
+def answer(
+    home: Home, settings: config.Config, task: str, label: str, model: str, *, wait: bool, as_json: bool
+) -> None:
+    """Print the answer; Ctrl-C stops the run, and the program ends in order.
+
+    Where this process opened the home, it waits until the memory is written: nobody else would go on with it.
+    """
     try:
-        result = asyncio.run(_answered(home, settings, task, label, model, quiet=as_json))
+        asyncio.run(_answered(home, settings, task, label, model, wait=wait, as_json=as_json))
     except StoppedError:
         click.echo("Stopped.", err=True)
         sys.exit(_INTERRUPTED)
-    if as_json:
-        click.echo(json.dumps(_document(result, label), indent=2))
 
 
 async def _answered(
-    home: Home, settings: config.Config, task: str, label: str, model: str, *, quiet: bool
-) -> Result:
+    home: Home, settings: config.Config, task: str, label: str, model: str, *, wait: bool, as_json: bool
+) -> None:
     async with talking(home, settings, model) as talk:
         run = (await talk.hear(task, session_label=label, model=model)).answer
         loop = asyncio.get_running_loop()
         stopping: list[asyncio.Task[bool]] = []
         loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))
         screen = Screen()
-        result = await run.result() if quiet else await screen.follow(run)
+        result = await run.result() if as_json else await screen.follow(run)
+        if as_json:
+            click.echo(json.dumps(_document(result, label), indent=2))
         if result.execution_id and await talk.workers_at_work(result.execution_id):
             screen.note(f"Workers are still at work. `nexus chat --session {label}` goes on with them.")
-        if sys.stderr.isatty() and not quiet:
+        if sys.stderr.isatty() and not as_json:
             screen.note(cost_line(result.usage))
-        return result
+        if wait:
+            await _remembered(talk, screen, result.request_id)
+
+
+async def _remembered(talk: Talk, screen: Screen, request_id: str) -> None:
+    """Wait until what was said is in the memory, or somebody presses Ctrl-C."""
+    if not await talk.unwritten(request_id):
+        return
+    screen.note("Writing to memory… Press Ctrl-C to leave it for later.")
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    while not stop.is_set() and await talk.unwritten(request_id):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LOOK_AGAIN_S):
+                await stop.wait()
 
 
 def _document(result: Result, label: str) -> dict[str, object]:

@@ -140,6 +140,13 @@ def _models(loaded: config.Config) -> Iterator[Finding]:
     else:
         if not missing:
             yield Finding(check="models", level="ok", message=f"The manager is {chosen}")
+        if not loaded.models.writer:
+            yield Finding(
+                check="memory",
+                level="warning",
+                message="Nothing writes the memory: no model is set for it",
+                remedy='Write `writer = "provider/model"` below [models] in config.toml.',
+            )
         for path, reason in switched_off(loaded).items():
             name = path.removeprefix(IN_PROCESS)
             yield Finding(check="automations", level="ok", message=f"{name} is off: {reason}")

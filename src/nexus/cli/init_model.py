@@ -59,8 +59,7 @@ def _asked(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier | 
         proposed={"manager": served[0]} if served else provider.models,
         served=served,
         earlier=earlier,
-        # A script that names the manager's model and no other means no other.
-        writer_follows=provider.is_local and (asking.is_person or not wishes.manager),
+        writer_follows=provider.is_local,
     )
     return Choice(name=name, provider=config, typed_key=typed, models=questions.models(wishes.models))
 

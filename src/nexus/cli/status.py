@@ -33,6 +33,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"  embedding   {_progress(picture['embedding'])}")
     for name, count in picture["lessons"].items():
         click.echo(f"  lessons     {count:,} waiting for approval: nexus automations lessons {name}")
+    if picture["writer"] is None and picture["manager"] is not None:
+        click.echo("  memory      not written: set `writer` below [models] in config.toml")
     for holder in picture["used_by"]:
         click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
 
@@ -54,6 +56,8 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
         "ledgers": entries,
         "embedding": embedding,
         "last_event_at": last,
+        "manager": next(iter(settings.models.manager), None),
+        "writer": next(iter(settings.models.writer), None),
         "lessons": await asyncio.to_thread(_lessons, home),
         "used_by": [{"pid": holder.pid, "command": holder.command} for holder in holders(home)],
     }

@@ -11,10 +11,11 @@ from nexus.config import Config
 from nexus.home import Home
 from nexus.ledgers import events
 from nexus.ledgers.events import Unasked
+from nexus.ledgers.runtime import invocations, usage
 from nexus.ledgers.runtime import trace as traces
-from nexus.ledgers.runtime import usage
 from nexus.ledgers.runtime.trace import Node
 from nexus.memory.recall import Query
+from nexus.roles.memory_writer import NAME as WRITER
 
 
 @asynccontextmanager
@@ -55,6 +56,10 @@ class Here:
 
     async def workers_at_work(self, execution_id: str) -> int:
         return await self._app.broker.workers_at_work(execution_id)
+
+    async def unwritten(self, request_id: str) -> int:
+        left = partial(invocations.unfinished_of, automation=WRITER, root_request_id=request_id)
+        return await self._app.ledgers.runtime.read(left)
 
     async def recalled(self, text: str) -> list[Recalled]:
         answer = await (await self._app.recall()).find(Query(text=text, max_results=MOST_RECALLED))

@@ -39,6 +39,9 @@ class There:
     async def workers_at_work(self, execution_id: str) -> int:
         return (await self._client.execution(execution_id))["workers_at_work"]
 
+    async def unwritten(self, request_id: str) -> int:
+        return 0  # whoever serves the home goes on with it
+
     async def recalled(self, text: str) -> list[Recalled]:
         answer = await self._client.recall(text, limit=MOST_RECALLED)
         items = [result["item"] for result in answer["results"]]

@@ -133,6 +133,12 @@ def unfinished(connection: apsw.Connection) -> list[tuple[str, int]]:
     return cast("list[tuple[str, int]]", rows)
 
 
+def unfinished_of(connection: apsw.Connection, *, automation: str, root_request_id: str) -> int:
+    """How many of an automation for a message have not ended, without those that are tried again later."""
+    values = {"automation": automation, "root_request_id": root_request_id}
+    return cast("int", connection.execute(sql.queries("runtime")["unfinished_of_root"], values).get)
+
+
 def lose(connection: apsw.Connection, invocation_id: str, error: str) -> None:
     """Record that one ended without saying how. The first end stands."""
     connection.execute(sql.queries("runtime")["lose_invocation"], {"id": invocation_id, "error": error})

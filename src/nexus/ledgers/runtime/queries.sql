@@ -760,3 +760,8 @@ INSERT INTO models (name, address, known_json) VALUES (:name, :address, :known)
 ON CONFLICT (name) DO UPDATE
 SET known_json = CASE address WHEN :address THEN json_patch(known_json, :known) ELSE :known END,
     address = :address, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+
+-- name: unfinished_of_root
+SELECT count(*) FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id
+WHERE i.root_request_id = :root_request_id AND a.name = :automation
+  AND i.status IN ('queued', 'running') AND i.retry_at IS NULL
