@@ -105,7 +105,11 @@ async def talk(url: str, place: Path) -> list[dict[str, Any]]:
     turns = [
         ("hello", "a", "Hello! Who are you?"),
         ("file written by a tool", "b", f"Write the file {folder}/todo.txt with the line: call Jonas"),
-        ("recall answered", "c", "Use recall: when is my sister Elin's birthday?"),
+        (
+            "recall answered",
+            "c",
+            "Call the tool recall with the query 'Elin birthday', then tell me the date.",
+        ),
         (
             "worker dispatched and waited for",
             "d",

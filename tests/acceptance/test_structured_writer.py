@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from acceptance.agents import environment, finish
+from acceptance.agents import rows as written_rows
 from memory_writers import extracted, extracting, invocations, is_extractor, is_reflection, quiet, rows
 from nexus.app import App
 from nexus.home import Home
@@ -223,3 +225,17 @@ async def test_what_was_said_of_a_person_is_recalled_and_put_before_who_asks(
     assert hard == [("birthday", "--05-04")]
     assert "Hana's birthday is 4 May" in asked[-2]
     assert "hana@example.org" in asked[-1]
+
+
+def test_nexus_run_ends_when_the_memory_is_written(home: Home) -> None:
+    """And with --no-wait before; the next command that opens the home goes on with it."""
+    with ModelServer() as server:
+        server.when(is_extractor).always(extracted(("Elin", "Elin lives in Bern")))
+        server.always("Noted.")
+        env = environment(server, "openai", NEXUS_MODELS_WRITER="test/large")
+        done = finish(home, env, "run", "My sister Elin lives in Bern.")
+        assert (done.returncode, done.stdout) == (0, "Noted.\n"), done.stderr
+        assert "Writing to memory…" in done.stderr
+        assert written_rows(home, "memory", "SELECT fact FROM facts") == [("Elin lives in Bern",)]
+        later = finish(home, env, "run", "--no-wait", "My brother Tom lives in Basel.")
+        assert "Writing to memory" not in later.stderr

@@ -14,6 +14,7 @@ from nexus.testing.model_server.failures import (
     Stall,
 )
 from nexus.testing.model_server.gate import Gate
+from nexus.testing.model_server.profile import PROFILES, Profile
 from nexus.testing.model_server.prompt import Prompt, shared_prefix_tokens
 from nexus.testing.model_server.record import Answer, Exchange
 from nexus.testing.model_server.request import ModelRequest
@@ -24,6 +25,7 @@ from nexus.testing.model_server.turn import Pace, TokenLogprob, ToolCall, Turn
 from nexus.testing.model_server.usage import Price, Totals, Usage
 
 __all__ = [
+    "PROFILES",
     "Answer",
     "BrokenEvent",
     "Caching",
@@ -38,6 +40,7 @@ __all__ = [
     "ModelServer",
     "Pace",
     "Price",
+    "Profile",
     "Prompt",
     "RetryAfter",
     "Rule",

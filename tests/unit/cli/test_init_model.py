@@ -116,6 +116,7 @@ def test_a_second_server_does_not_take_the_place_of_the_first() -> None:
     assert _changes(choice, settings) == {
         "providers.server-2.base_url": "http://127.0.0.1:9/v1",
         "models.manager": "server-2/x",
+        "models.writer": "server-2/x",
     }
 
 
@@ -123,7 +124,7 @@ def test_a_section_of_ones_own_is_used_by_its_name() -> None:
     own = ProviderConfig(base_url="http://127.0.0.1:8/v1", api_key="env:GROVE")
     settings = replace(_SETTINGS, providers={**_SETTINGS.providers, "grove": own})
     choice = chosen(settings, Wishes(models={"manager": "grove/x"}), Scripted(is_person=False), test=False)
-    assert _changes(choice, settings) == {"models.manager": "grove/x"}
+    assert _changes(choice, settings) == {"models.manager": "grove/x", "models.writer": "grove/x"}
 
 
 def test_the_place_of_a_key_is_asked_where_none_is_typed() -> None:

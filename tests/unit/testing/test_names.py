@@ -5,6 +5,7 @@ from nexus import testing
 
 def test_the_public_names_are_these() -> None:
     assert testing.__all__ == [
+        "PROFILES",
         "Answer",
         "BrokenEvent",
         "Caching",
@@ -19,6 +20,7 @@ def test_the_public_names_are_these() -> None:
         "ModelServer",
         "Pace",
         "Price",
+        "Profile",
         "Prompt",
         "RetryAfter",
         "Rule",

@@ -114,7 +114,11 @@ def _call(value: Any, tools: Mapping[str, Mapping[str, Any]]) -> TextCall | None
             arguments = json.loads(arguments)
         except ValueError:
             return None
-    if not isinstance(name, str) or name not in tools or not isinstance(arguments, dict):
+    if not isinstance(name, str) or not isinstance(arguments, dict):
+        return None
+    if name not in tools:
+        name, arguments = _meant(name, cast("dict[str, Any]", arguments), tools)
+    if name not in tools:
         return None
     stated = {
         key: value
@@ -124,6 +128,17 @@ def _call(value: Any, tools: Mapping[str, Mapping[str, Any]]) -> TextCall | None
     if not Draft202012Validator(tools[name]).is_valid(stated):  # pyright: ignore[reportUnknownMemberType]
         return None
     return TextCall(tool=name, arguments=stated)
+
+
+def _meant(
+    name: str, arguments: dict[str, Any], tools: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, dict[str, Any]]:
+    """The tool that has an operation of that name: small models take the one for the other."""
+    for tool, schema in tools.items():
+        for each in schema.get("required", ()):
+            if name in schema["properties"][each].get("enum", ()):
+                return tool, {**arguments, each: name}
+    return name, arguments
 
 
 class Holdback:

@@ -13,7 +13,8 @@ _SHOWN_CHARACTERS = 80
 async def _run(arguments: Arguments, context: Context) -> str:
     if context.call is None or context.workers is None:
         raise ToolError("There are no workers here")
-    call, workers, worker = context.call, context.workers, arguments.get("worker")
+    call, workers = context.call, context.workers
+    worker = None if arguments.get("worker") in ("", "all") else arguments.get("worker")
     match arguments["op"]:
         case "dispatch":
             text: str = arguments.get("text", "").strip()
@@ -56,8 +57,7 @@ AGENT_SEND = Tool(
     name="agent_send",
     description=(
         "Give tasks to workers, which run beside you. `dispatch` starts one and returns its id; `wait` "
-        "returns results, of one worker or of all; `status` lists them; `cancel` stops them. A worker's own "
-        "workers end with it."
+        "returns results; `status` lists them; `cancel` stops them."
     ),
     parameters=parameters(
         "op",

@@ -152,7 +152,7 @@ READ = Tool(
         "path",
         path=_PATH,
         first_line={"type": "integer", "minimum": 1},
-        lines={"type": "integer", "minimum": 1, "description": f"Default {_READ_LINES}"},
+        lines={"type": "integer", "minimum": 1},
     ),
     run=_read,
     repeatable=True,

@@ -14,7 +14,7 @@ from nexus.request import Request
 
 _BUDGETS = ("low", "mid", "high")
 _MOST_RESULTS = 50
-_MOST_TOKENS = 20_000
+_MOST_TOKENS = 4_000
 
 Ask = Callable[[Context], Awaitable[Recall]]
 """The memory as the principal of the request may see it. The agent cannot choose another."""
@@ -67,7 +67,7 @@ def _query(arguments: Arguments) -> Query:
         time_after=moment(arguments, "time_after"),
         time_before=moment(arguments, "time_before"),
         max_results=min(arguments.get("max_results", 10), _MOST_RESULTS),
-        max_tokens=min(arguments.get("max_tokens", 4000), _MOST_TOKENS),
+        max_tokens=_MOST_TOKENS,
         budget=budget,
     )
 
@@ -127,11 +127,10 @@ _PARAMETERS = parameters(
     "query",
     query={"type": "string"},
     entity=_described("string", "Only about this person or thing, by name."),
-    scope=_described("string", "Some of: facts, events, episodes, entities, observations, mental_models"),
+    scope=_described("string", "facts, events, episodes, entities, observations, mental_models"),
     time_after=_described("string", "From this date on: 2026-05-01"),
     time_before={"type": "string"},
     channel={"type": "string"},
-    max_results=_described("integer", "Default 10", minimum=1),
-    max_tokens={"type": "integer", "minimum": 1},
+    max_results={"type": "integer", "minimum": 1},
     budget=_described("string", "low, mid or high"),
 )

@@ -68,7 +68,9 @@ def decide(request: ModelRequest, wire: Wire, state: State) -> tuple[Exchange, D
         request = replace(request, json=parsed(request.body))
         admit(request, state)
         request = understood(request, wire)
+        state.settings.profile.admit(request)
         step = _scripted(request, state)
+        step = state.settings.profile.shaped(step) if isinstance(step, Turn) else step
     except RejectedError as error:
         step = HttpError(error.kind, message=error.message, headers=error.headers)
     scripted = not (isinstance(step, HttpError) and step.kind == "unscripted")

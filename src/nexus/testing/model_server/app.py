@@ -1,5 +1,6 @@
 """The routes that a model client asks for, in every wire format."""
 
+import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -7,7 +8,8 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope
+from starlette.types import Send as SendMessage
 
 from nexus.testing.model_server import anthropic_prompt, control
 from nexus.testing.model_server.answering import admit, decide, draft, parsed, shape_checked
@@ -42,7 +44,8 @@ def build(state: State, close: CloseConnection) -> Starlette:
                 return Response()  # There is nobody left to send it to.
             exchange, answer = handler(received, spoken, state)
             state.records.add(exchange)
-            return Reply(answer, exchange.answer, state.gates, close)
+            reply = Reply(answer, exchange.answer, state.gates, close)
+            return reply if state.slots is None or handler is not decide else _in_turn(reply, state.slots)
 
         return Route(path, endpoint, methods=methods)
 
@@ -59,6 +62,7 @@ def build(state: State, close: CloseConnection) -> Starlette:
             route("/v1/models/{call:path}", decide, google, ["POST"]),
             route("/v1/models", informing(_models), None, ["GET"]),
             route("/v1/models/{model:path}", informing(_model), None, ["GET"]),
+            route("/props", informing(_props), openai, ["GET"]),
             *control.routes(state),
             route("/{path:path}", informing(_nothing), None, ANY_METHOD),
         ]
@@ -119,6 +123,21 @@ def _entry(name: str, request: ModelRequest, wire: Wire) -> Json:
     if wire.name == "anthropic":
         return {"type": "model", "id": name, "display_name": name, "created_at": "2026-01-01T00:00:00Z"}
     return {"id": name, "object": "model", "created": 1_767_225_600, "owned_by": "nexus"}
+
+
+def _props(request: ModelRequest, wire: Wire, state: State) -> Json:
+    profile = state.settings.profile
+    return _nothing(request, wire, state) if profile.is_silent else profile.props()
+
+
+def _in_turn(reply: ASGIApp, slots: asyncio.Semaphore) -> ASGIApp:
+    """A reply that waits until the server has a place for it."""
+
+    async def answer(scope: Scope, receive: Receive, send: SendMessage) -> None:
+        async with slots:
+            await reply(scope, receive, send)
+
+    return answer
 
 
 def _nothing(request: ModelRequest, wire: Wire, state: State) -> Json:

@@ -15,6 +15,7 @@ from nexus.testing.model_server.app import build
 from nexus.testing.model_server.caching import Caching
 from nexus.testing.model_server.gate import Gate
 from nexus.testing.model_server.listener import Listener
+from nexus.testing.model_server.profile import Profile
 from nexus.testing.model_server.record import Exchange, total
 from nexus.testing.model_server.request import ModelRequest, WireName
 from nexus.testing.model_server.script import Matcher, Rule, Step, matcher
@@ -41,11 +42,22 @@ class ModelServer:
         caching: Caching | None = None,
         prices: Mapping[str, Price] | None = None,
         clock: clocks.Clock = clocks.now,
+        profile: Profile | None = None,
         port: int = 0,
     ) -> None:
-        """`keys` and `models` restrict what is accepted; empty, they accept everything."""
+        """`keys` and `models` restrict what is accepted; empty, they accept everything.
+
+        The profile says what kind of model it is: what it refuses, and how its calls arrive.
+        """
         self._state = State(
-            Settings(keys=keys, models=models, caching=caching or Caching(), prices=prices or {}, clock=clock)
+            Settings(
+                keys=keys,
+                models=models,
+                caching=caching or Caching(),
+                prices=prices or {},
+                clock=clock,
+                profile=profile or Profile(),
+            )
         )
         self._app = build(self._state, self._close_connection)
         self._port = port

@@ -1,5 +1,6 @@
 """All that the server knows: its settings, the script, the cache and the records."""
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from nexus.testing.model_server.caching import (
     account_by_points,
 )
 from nexus.testing.model_server.gate import Gates
+from nexus.testing.model_server.profile import Profile
 from nexus.testing.model_server.record import Exchange, Records
 from nexus.testing.model_server.request import ModelRequest
 from nexus.testing.model_server.script import Script
@@ -32,6 +34,7 @@ class Settings:
     caching: Caching = DEFAULT_CACHING
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     clock: Clock = now
+    profile: Profile = field(default_factory=Profile)
 
 
 @dataclass
@@ -43,6 +46,12 @@ class State:
     records: Records = field(default_factory=Records)
     gates: Gates = field(default_factory=Gates)
     prefixes: PrefixStore = field(default_factory=PrefixStore)
+    slots: asyncio.Semaphore | None = None
+    """How many answers are given at a time, where the profile says so. The server's own loop uses it."""
+
+    def __post_init__(self) -> None:
+        if self.settings.profile.slots is not None:
+            self.slots = asyncio.Semaphore(self.settings.profile.slots)
 
     def account(self, request: ModelRequest) -> Accounting:
         """What of this request's prompt is cached, by the rules of its wire format."""

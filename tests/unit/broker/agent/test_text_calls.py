@@ -104,3 +104,14 @@ def test_line_breaks_within_a_text_do_not_spoil_a_call() -> None:
     found = find('{"name": "write", "arguments": {"path": "todo.txt", "content": "one\ntwo"}}', TOOLS)
     assert found is not None
     assert found.calls[0].arguments["content"] == "one\ntwo"
+
+
+def test_the_name_of_an_operation_means_its_tool() -> None:
+    operations = {"op": {"enum": ["dispatch", "wait"]}, "text": {"type": "string"}}
+    tools = {"agent_send": {"type": "object", "properties": operations, "required": ["op"]}}
+    found = find('{"name": "dispatch", "arguments": {"text": "Look"}}', tools)
+    assert found is not None
+    assert (found.calls[0].tool, found.calls[0].arguments) == (
+        "agent_send",
+        {"op": "dispatch", "text": "Look"},
+    )
