@@ -143,7 +143,7 @@ TAUGHT = "The early train to Bern leaves at six"
 @pytest.fixture
 def billed() -> Iterator[ModelServer]:
     """A server whose address the list of prices takes for that of the provider."""
-    with ModelServer(prices=PRICES, caching=Caching(minimum_tokens=1_350)) as server:
+    with ModelServer(prices=PRICES, caching=Caching(minimum_tokens=1_270)) as server:
         (listed,) = [provider for provider in providers if provider.id == "anthropic"]
         set_custom_snapshot(DataSnapshot([replace(listed, api_pattern=server.url)], from_auto_update=False))
         yield server

@@ -135,6 +135,6 @@ async def test_a_writer_reads_most_of_its_prompt_from_its_parents_prefix(
         await quiet(app)
     parent, written = server.exchanges[_TURNS - 1 : _TURNS + 1]
     assert is_writer(written.request)
-    assert prefix_bytes(written.request, parent.request) >= 0.85 * len(written.request.body)
+    assert prefix_bytes(written.request, parent.request) >= 0.8 * len(written.request.body)
     used = written.answer.usage
-    assert used.cache_read_tokens >= 0.85 * used.prompt_tokens
+    assert used.cache_read_tokens >= 0.8 * used.prompt_tokens

@@ -30,7 +30,7 @@ def system_prompt(home: Home) -> str:
             f"{file} cannot be read: {error}",
             hint="Correct or remove the file; it adds to the system prompt.",
         ) from error
-    return f"{_own()}\n\n# From the owner\n\n{added}" if added else _own()
+    return f"{own()}\n\n# From the owner\n\n{added}" if added else own()
 
 
 def with_profile(prompt: str, profile: str) -> str:
@@ -39,5 +39,6 @@ def with_profile(prompt: str, profile: str) -> str:
 
 
 @cache
-def _own() -> str:
+def own() -> str:
+    """The program's own part of it."""
     return resources.files(__package__).joinpath("prompt.md").read_text(encoding="utf-8").strip()

@@ -1,15 +1,19 @@
 """A conversation that outgrows its budget goes on with a summary, and the ledger keeps every word."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import apsw
 import pytest
 
 from apps import app_on
 from nexus.app import App
-from nexus.context import compaction
+from nexus.broker.tools import TOOLS, web
+from nexus.broker.tools.recall import recall_tool
+from nexus.config import WebConfig
+from nexus.context import budget, compaction, prompt
 from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.agents import history
@@ -26,10 +30,19 @@ from nexus.testing import (
     tokens_in,
 )
 
-# The system prompt and the tools take some 1,250 of them.
-_BUDGET_TOKENS = 2_010
+
+async def _unasked(*_: object) -> Any:
+    raise AssertionError("these tools are only measured")
+
+
+# What the system prompt and the tools take of every call, and the conversation beside them.
+_TOOLS = (*TOOLS, recall_tool(_unasked), *web.web_tools(WebConfig(), _unasked))
+_FIXED_TOKENS = budget.estimate(prompt.own()) + budget.estimate(
+    json.dumps([(tool.name, tool.description, tool.parameters) for tool in _TOOLS])
+)
+_BUDGET_TOKENS = _FIXED_TOKENS + 740
 # A fork has no call yet whose tokens were counted.
-_FORK_BUDGET_TOKENS = 1_760
+_FORK_BUDGET_TOKENS = _FIXED_TOKENS + 490
 _LONG = "lorem ipsum " * 70
 
 
