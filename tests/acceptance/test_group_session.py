@@ -287,7 +287,7 @@ async def test_when_rights_are_taken_away_earlier_results_are_no_longer_shown(
 async def test_a_summary_stands_in_for_those_only_whose_rights_it_was_made_with(
     home: Home, server: ModelServer, notes: Path
 ) -> None:
-    long = "word " * 1_500
+    long = " ".join(f"word{number}" for number in range(850))
     read = Turn("", [bash(f"cat {notes}/salary.txt")])
 
     def is_mine(request: ModelRequest) -> bool:
