@@ -254,7 +254,7 @@ async def test_the_seeded_role_is_the_programs_and_an_edited_one_stays(
     assert (row.hook_point, row.blocking, row.timeout_ms, row.self_improvement) == (
         "after:runAgent",
         False,
-        30_000,
+        300_000,
         True,
     )
     assert role.read_text() == "# Mine\n"
