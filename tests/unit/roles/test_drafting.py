@@ -85,6 +85,23 @@ async def test_a_fact_is_a_sentence_that_is_whole_by_itself(
     assert made["fact"] == expected
 
 
+async def test_a_relative_in_the_middle_of_a_sentence_does_not_make_it_theirs(opened: Ledgers) -> None:
+    fact = ("owner", "The owner lives in Graz with his wife Petra")
+    made = await drafted(opened, "I live in Graz with my wife Petra.", fact, people="Petra")
+
+    assert [each.get("source") or each.get("about") for each in made if "fact" in each] == ["ent_owner"]
+
+
+async def test_a_claim_about_the_owner_is_laid_to_whom_the_message_makes_it_of(opened: Ledgers) -> None:
+    facts = [("owner", "The owner works as a nurse"), ("owner", "The owner can't stand coriander")]
+    made = await drafted(opened, "Petra works as a nurse, and she can't stand coriander.", *facts)
+
+    assert [(each["about"], each["fact"]) for each in of(made, "fact")] == [
+        ("Petra", "Petra works as a nurse"),
+        ("Petra", "Petra can't stand coriander"),
+    ]
+
+
 async def test_a_common_noun_makes_no_entity(opened: Ledgers) -> None:
     made = await drafted(opened, "My flight is on 17 December.", ("flight", "The flight is on 17 December"))
 

@@ -77,10 +77,14 @@ def asked(
         per_token = known.bytes_per_token or fitting.BYTES_PER_TOKEN
         messages = fitting.fitted(messages, conversation.own, int(room.input_tokens * per_token) - fixed)
     prompt_tokens = fitting.tokens(fixed + fitting.length_bytes(messages), known)
+    settings = ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings()
+    if form is not None and candidate.config.is_local and candidate.config.kind != "anthropic":
+        # Local servers sample freely by default. Providers' own models may refuse to be told not to.
+        settings["temperature"] = 0.0
     return Asked(
         messages=messages,
         parameters=parameters,
-        settings=ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings(),
+        settings=settings,
         known=known,
         first_ms=_first_ms(candidate, known, prompt_tokens),
         stall_ms=_stall_ms(candidate, known),

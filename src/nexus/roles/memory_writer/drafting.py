@@ -65,7 +65,8 @@ _TIES: Final = (
     (re.compile(r"(?i)\b(?:works on|arbeitet an) (?P<name>.+)"), "WORKS_ON", "Project"),
 )
 _KIN: Final = re.compile(
-    r"(?:['\u2019]s|\b(?:my|their|his|her|our|meine?|seine?|ihre?|unsere?|mi|su|ma|mon|sa|son|minha|meu))\s+"
+    r"(?:(?:[Tt]he owner|[^\W\d_a-z][\w-]+(?:\s+[^\W\d_a-z][\w-]+)?)['\u2019]s"
+    r"|(?i:my|their|his|her|our|meine?|seine?|ihre?|unsere?|mi|su|ma|mon|sa|son|minha|meu))\s+"
     r"(?P<role>[^\W\d_]+)\s+(?P<name>[^\W\d_a-z][\w-]+(?:\s+[^\W\d_a-z][\w-]+)?)"
 )
 _PRONOUN: Final = re.compile(r"(?i)^(?:he|she|they|it|er|sie|él|ella|il|elle|ele|ela|lui|lei)\b(?!')\s*")
@@ -171,7 +172,7 @@ class Drafting:
         speaker = _speaker(heard)
         name = re.sub(r"['\u2019]s$", "", draft.about.strip())
         # "The owner's sister Elin's birthday" is about Elin, whatever a small model says.
-        kin = _KIN.search(draft.fact)
+        kin = _KIN.match(draft.fact)
         opening = " ".join(anchors.opening(draft.fact))
         own = _forms(heard.name) | _forms(self._introduced.get(speaker or "", ""))
         if kin and is_role(speech.folded(kin["role"])) and _is_proper(kin["name"], heard):
@@ -335,9 +336,8 @@ def _whole(draft: Draft, is_speaker: bool, name: str) -> str:
         lambda match: name if match.start() == 0 or name != _NAMELESS else _NAMELESS.lower(), text
     )
     # "The owner is Mara, and she lives …" says one thing twice.
-    text = re.sub(
-        rf"(?i)^{re.escape(name)} is {re.escape(name)}(?:,? and (?:she|he|they) |\.?$)", f"{name} ", text
-    )
+    twice = rf"(?i)^{re.escape(name)}(?:'s name)? is {re.escape(name)}(?:,? and (?:she|he|they) |\.?$)"
+    text = re.sub(twice, f"{name} ", text)
     if _PRONOUN.match(text) and not is_role(speech.folded(subject)):
         return _PRONOUN.sub(f"{subject} ", text, count=1)
     if _POSSESSIVE.match(text):

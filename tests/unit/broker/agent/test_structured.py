@@ -34,6 +34,7 @@ async def test_a_schema_is_sent_natively_where_the_model_takes_one(
     (request,) = server.requests
     assert outcome.text == '{"city": "Bern"}'
     assert request.json["response_format"]["json_schema"]["schema"]["properties"] == SCHEMA["properties"]
+    assert request.json["temperature"] == 0, "a server on this machine samples freely otherwise"
 
 
 async def test_a_model_without_native_schemas_is_asked_in_words(server: ModelServer, tmp_path: Path) -> None:
