@@ -46,7 +46,7 @@ async def _play(opened: Ledgers, rounds: list[tuple[int, int, dict[str, Any]]]) 
         if batch is None:
             continue
         try:
-            found = answer.read(json.dumps(given_answer), batch)
+            found = answer.read(json.dumps(given_answer), batch).conclusions
         except UnusableAnswerError as error:
             await observations.set_aside(
                 opened, batch.fact_ids[:1], reason=error.message, request_id=None, now=NOW

@@ -158,7 +158,7 @@ def _room(connection: apsw.Connection) -> None:
 async def test_a_run_that_finds_the_disk_full_goes_back_to_its_queue(
     home: Home, server: ModelServer, ledger: str
 ) -> None:
-    answer = "Hi " * 20_000
+    answer = " ".join(f"word{number}" for number in range(8_000))
     server.script(Turn(answer, faults=[Hold(gate="answer")]))
     server.always(answer)
     async with app_on(home, server) as app:
