@@ -172,7 +172,9 @@ async def test_the_fast_models_choice_keeps_to_the_limits_of_the_triage(
     injected = [row for row in rows if row.injected]
     assert 1 <= len(injected) <= triage.LIMITS.most
     assert workers(server)[0].last_user.count("They sang.") <= 60 * 5
-    assert {row.why.partition(" (")[0] for row in rows if not row.injected} == {"others come before it"}
+    left_out = {row.why.partition(" (")[0] for row in rows if not row.injected}
+    assert "others come before it" in left_out
+    assert left_out <= {"others come before it", "the task hardly needs it"}
 
 
 async def test_what_the_fast_model_finds_is_told_only_where_the_triage_might(
