@@ -23,6 +23,7 @@ from nexus.home import Home
 from nexus.testing import ModelServer, ToolCall, Turn
 
 _QUESTION = "Where does Clara live?"
+_ABOUT_ROTTERDAM = re.compile(r"- .(fact_\w+)(?:(?!- .fact_).)*?Rotterdam")
 # On a busy machine the process that serves is not taken for dead.
 _PATIENT = {"NEXUS_ENGINE_LEASE_MS": "30000"}
 _INFO = Implementation(name="shelf-agent", version="3.1")
@@ -46,11 +47,11 @@ async def _http(url: str, token: str, mode: str = "auto") -> AsyncGenerator[Clie
 
 @pytest.fixture
 def model() -> Iterator[ModelServer]:
-    """A model that searches the facts, and then answers from the first that it was given."""
+    """A model that searches the facts, and then answers from the first that names the place."""
     with ModelServer() as server:
         server.script(
             Turn("", [ToolCall("search_facts", {"query": _QUESTION})]),
-            lambda request: f"In Rotterdam [{re.findall(r'- .(fact_[A-Z0-9]+)', str(request.json))[0]}].",
+            lambda request: f"In Rotterdam [{_ABOUT_ROTTERDAM.findall(str(request.json))[0]}].",
         )
         yield server
 

@@ -8,7 +8,6 @@ from acceptance.agents import environment, finish
 from apps import app_on, dispatching
 from memory_writers import bash, facts, invocations, quiet, rows
 from nexus.app import App
-from nexus.automations.improvement import lessons
 from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer, Turn
 
@@ -74,17 +73,14 @@ async def test_a_worker_gets_what_the_reader_found_in_three_turns(home: Home, se
 async def test_a_reader_that_does_not_come_to_an_end_costs_the_worker_nothing_but_time(
     home: Home, server: ModelServer
 ) -> None:
-    """Three turns are all it has; it is flagged, and what it learned from that waits for the owner."""
+    """Three turns are all it has; it is flagged, and does not reflect straight after that."""
     switch_on(home)
-    lesson = '{"edits": [{"file": "ERRORS.md", "content": "# Errors\\n- Answer in the second turn.\\n"}]}'
-    server.when(lambda r: "look back at it" in r.last_user).script(lesson)
     server.when(is_reader).always(Turn("", [bash("true")]))
     server.when(lambda r: r.last_user.endswith(TASK)).script("Dear Sarah, soon.")
     server.script(*dispatching(TASK, then="Sent."))
     async with app_on(home, server) as app:
         await taught(app)
         answer = await (await app.say("tell her")).result()
-        await server.until(lambda: bool(lessons.pending(home, "memory-reader")), 60_000)
         await quiet(app)
         (run,) = await invocations(app, "memory-reader")
     assert answer.response.content == "Sent."
