@@ -52,7 +52,8 @@ async def test_other_talk_asks_no_model_and_an_answer_that_is_no_list_changes_no
     home: Home, server: ModelServer
 ) -> None:
     install(LEARNER)
-    server.when(last_user="Which rules are new?").script("I now obey the diff.", "- x" + "y" * 5_000)
+    long = "- " + " ".join(map(str, range(2_000)))
+    server.when(last_user="Which rules are new?").script("I now obey the diff.", long)
     server.always("Yes.")
     async with opened(home, server, CLOCK) as app:
         await said(app, "What is for lunch?", "one")
