@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anthropic import AsyncAnthropic
+from model_server import model_server
 from report import Figure, machine, percentile, progress, table, write_section
 
 from nexus.client import Client
@@ -149,21 +150,6 @@ def _served(home: Home, url: str) -> Generator[int]:
         up.wait()
 
 
-@contextmanager
-def _model_server(folder: Path, pieces: int) -> Generator[str]:
-    story = {"text": "x" * _PIECE * pieces, "pace": {"between_ms": _BETWEEN_MS}}
-    file = folder / "script.json"
-    file.write_text(json.dumps({"always": story}))
-    words = [sys.executable, "-m", "nexus.testing.model_server", "--script", str(file)]
-    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        yield str(json.loads(server.stdout.readline())["url"])
-    finally:
-        server.terminate()
-        server.wait()
-
-
 async def _highest_mib(pid: int) -> float:
     highest = 0.0
     try:
@@ -213,7 +199,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     chats, pieces = (20, 25) if given.quick else (200, 250)
-    with tempfile.TemporaryDirectory() as name, _model_server(Path(name), pieces) as url:
+    story = {"text": "x" * _PIECE * pieces, "pace": {"between_ms": _BETWEEN_MS}}
+    with tempfile.TemporaryDirectory() as name, model_server(Path(name), {"always": story}) as url:
         figures = asyncio.run(measured(url, Path(name), chats=chats, pieces=pieces))
     about = f"{chats} chats at once, answers of {pieces} pieces, one every {_BETWEEN_MS} ms"
     text = (

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import apsw
 import httpx
+from model_server import model_server
 from report import Figure, machine, progress, table, write_section
 
 from nexus.home import Home
@@ -32,6 +33,9 @@ _KEY = "BENCH_MODEL_KEY"
 _LOOK_S = 0.25
 _POSTS_AT_ONCE = 10
 _WAITING = "SELECT count(*) FROM executions WHERE status IN ('queued', 'running') AND lane = 'chat'"
+# A model that answers immediately, and one that never does.
+_NEVER = {"text": "ok", "pace": {"before_ms": 3_600_000}}
+_SCRIPT = {"rules": [{"when": {"model": "held"}, "always": _NEVER}], "always": {"text": "ok"}}
 _ANSWERED = "SELECT count(*), count(DISTINCT reply_to_event_id) FROM events WHERE direction = 'outbound'"
 
 
@@ -50,7 +54,7 @@ class Drained:
 
 def measure(messages: int, sessions: int) -> Drained:
     """Fill the queue, kill the process, and watch the next one drain it."""
-    with tempfile.TemporaryDirectory() as name, _model_server(Path(name)) as url:
+    with tempfile.TemporaryDirectory() as name, model_server(Path(name), _SCRIPT) as url:
         home = Home(Path(name) / "home")
         environment = _prepare(home, url)
         with _served(home, environment, held=True) as (_, address):
@@ -121,24 +125,6 @@ def _served(home: Home, environment: dict[str, str], *, held: bool) -> Generator
     finally:
         up.kill()
         up.wait()
-
-
-@contextmanager
-def _model_server(folder: Path) -> Generator[str]:
-    """A model that answers immediately, and one that never does."""
-    file = folder / "script.json"
-    never = {"text": "ok", "pace": {"before_ms": 3_600_000}}
-    file.write_text(
-        json.dumps({"rules": [{"when": {"model": "held"}, "always": never}], "always": {"text": "ok"}})
-    )
-    words = [sys.executable, "-m", "nexus.testing.model_server", "--script", str(file)]
-    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        yield str(json.loads(server.stdout.readline())["url"])
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def _fill(home: Home, address: str, messages: int, sessions: int) -> None:

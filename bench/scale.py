@@ -16,14 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import homes
 import scale_plan
+from model_server import model_server
 from recall_latency import Speaker, ask, fill
 from report import Figure, machine, progress, table, write_section
 from scale_plan import Figures
@@ -42,6 +41,7 @@ from contract.postgres import Postgres
 
 _WORDS_OF_A_MESSAGE, _BATCH = 20, 1_000
 _MODEL = "claude-sonnet-4-5"
+_ANSWER = "Yes, that is so, and it will be so tomorrow as well."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ async def _measured(folder: Path, sizes: Sizes) -> Figures:
     stored = await _stored(folder, sizes)
     progress("homes kept open")
     kept = await asyncio.to_thread(homes.keep_open, homes.make(folder / "many", sizes.open_homes).homes)
-    with _model_server(folder) as url:
+    with model_server(folder, {"always": _ANSWER}) as url:
         progress("turns, the engine on SQLite")
         local = await asyncio.to_thread(_worked, folder / "sqlite", url, "", sizes.turns)
         shared: dict[str, Any] = {}
@@ -154,20 +154,6 @@ def _worked(folder: Path, url: str, database: str, turns: int) -> dict[str, Any]
     if done.returncode != 0:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
-
-
-@contextmanager
-def _model_server(folder: Path) -> Generator[str]:
-    file = folder / "script.json"
-    file.write_text(json.dumps({"always": "Yes, that is so, and it will be so tomorrow as well."}))
-    words = [sys.executable, "-m", "nexus.testing.model_server", "--script", str(file)]
-    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        yield str(json.loads(server.stdout.readline())["url"])
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def _home(root: Path) -> Home:

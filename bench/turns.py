@@ -11,20 +11,18 @@ alternately. The broker records every message, call, cost and step durably meanw
 
 import argparse
 import asyncio
-import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anthropic import AsyncAnthropic
+from model_server import model_server
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -221,22 +219,6 @@ async def _app(url: str, folder: Path) -> AsyncGenerator[App]:
         yield app
 
 
-@contextmanager
-def _model_server(folder: Path) -> Generator[str]:
-    story = {"text": "x" * 24 * _PIECES, "pace": {"between_ms": _BETWEEN_MS}}
-    script = {"rules": [{"when": {"model": _SLOW}, "always": story}], "always": "Yes, that is so."}
-    file = folder / "script.json"
-    file.write_text(json.dumps(script))
-    words = [sys.executable, "-m", "nexus.testing.model_server", "--script", str(file)]
-    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        yield str(json.loads(server.stdout.readline())["url"])
-    finally:
-        server.terminate()
-        server.wait()
-
-
 def _since_ms(began: float) -> float:
     return (time.perf_counter() - began) * 1000
 
@@ -269,7 +251,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, _model_server(Path(name)) as url:
+    story = {"text": "x" * 24 * _PIECES, "pace": {"between_ms": _BETWEEN_MS}}
+    script = {"rules": [{"when": {"model": _SLOW}, "always": story}], "always": "Yes, that is so."}
+    with tempfile.TemporaryDirectory() as name, model_server(Path(name), script) as url:
         figures, parts = asyncio.run(measured(url, Path(name), quick=given.quick))
     text = f"## Turns through the broker\n\n`python bench/turns.py`. {machine()}\n\n{table(figures)}\n{parts}"
     print(text)

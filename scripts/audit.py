@@ -11,9 +11,11 @@ import urllib.request
 from pathlib import Path
 from typing import Final
 
+from pip._internal.models.index import PyPI
+
 _ROOT: Final = Path(__file__).parents[1]
 # What pip-audit asks, for any package: a mirror need not answer it, or may know no vulnerabilities.
-_PROBE: Final = "https://pypi.org/pypi/pip/24.0/json"
+_PROBE: Final = f"{PyPI.pypi_url}/pip/24.0/json"
 _PROBE_S: Final = 5
 _AUDIT_S: Final = 300
 
@@ -38,7 +40,8 @@ def _unavailable() -> str:
     if importlib.util.find_spec("pip_audit") is None:
         return "pip-audit is not installed"
     try:
-        with urllib.request.urlopen(_PROBE, timeout=_PROBE_S) as answer:
+        # The address is pip's own constant.
+        with urllib.request.urlopen(_PROBE, timeout=_PROBE_S) as answer:  # noqa: S310
             known = json.load(answer)
     except (OSError, ValueError) as error:
         return f"the advisory service cannot be reached ({error})"

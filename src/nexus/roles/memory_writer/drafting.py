@@ -20,6 +20,7 @@ from nexus.memory.references import called, meant
 from nexus.roles.memory_writer import anchors
 from nexus.roles.memory_writer.evidence import UNNAMED, Heard, words
 from nexus.roles.memory_writer.extraction import Draft, Extraction
+from nexus.roles.memory_writer.names import EMAIL
 from nexus.roles.memory_writer.transcript import Source
 
 
@@ -27,7 +28,6 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_EMAIL: Final = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+")
 _PHONE: Final = re.compile(r"(?<![\w+])\+?\d[\d\s().\-/]{6,18}\d(?!\w)")
 _PHONE_WORDS: Final = re.compile(
     r"(?i)\b(?:phone|mobile|cell|number|call|whatsapp|telefon\w*|handy\w*|nummer|tel[ée]fono|m[óo]vil|"
@@ -288,7 +288,7 @@ class Drafting:
         if len({about, *self._named(text, heard)}) > _HOLDERS:
             return  # of several people, whose it is cannot be told by rule
         given = {"entity": about, "event": _event(heard)}
-        for email in _EMAIL.findall(text):
+        for email in EMAIL.findall(text):
             yield {"operation": "alias", "alias": [f"{email}:email"], **given}
         phone = _PHONE.search(text) if _PHONE_WORDS.search(text) else None
         if phone:

@@ -2,7 +2,7 @@
 
 import re
 
-_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+")
+EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+")
 _CAPITALISED = re.compile(r"(?<![\w@.])[^\W\d_a-z][\w\u2019'-]*(?:\s+[^\W\d_a-z][\w\u2019'-]*)*")
 _SENTENCE_END = re.compile(r"(?:[.!?:;\n…]|[\"\u201c(])\s*$|(?:^|\n)\s*[-*>]\s*$")
 # What stands before a word tells whether it begins a sentence; further back nothing does.
@@ -27,7 +27,7 @@ _NO_NAMES = frozenset(
 def found(text: str) -> list[str]:
     """The names in a text, each once, in order. A capital at the start of a sentence alone is no sign."""
     text = text[:_LONGEST]
-    names = dict.fromkeys(_EMAIL.findall(text))
+    names = dict.fromkeys(EMAIL.findall(text))
     for match in _CAPITALISED.finditer(text):
         words = [_POSSESSIVE.sub("", word) for word in match.group().split()]
         if _begins_sentence(text, match.start()):
