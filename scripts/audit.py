@@ -40,8 +40,7 @@ def _unavailable() -> str:
     if importlib.util.find_spec("pip_audit") is None:
         return "pip-audit is not installed"
     try:
-        # The address is pip's own constant.
-        with urllib.request.urlopen(_PROBE, timeout=_PROBE_S) as answer:  # noqa: S310
+        with urllib.request.urlopen(_PROBE, timeout=_PROBE_S) as answer:  # noqa: S310 - pip's own constant
             known = json.load(answer)
     except (OSError, ValueError) as error:
         return f"the advisory service cannot be reached ({error})"
