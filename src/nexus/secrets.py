@@ -196,7 +196,7 @@ def _from_keyring(place: str) -> str:
     except ImportError:
         raise SecretError(
             "The keyring cannot be asked: its package is not installed",
-            hint="Run `pip install nexus-agent[keyring]`.",
+            hint="Run `pip install nexus-runtime[keyring]`.",
         ) from None
     try:
         return keyring.get_password(service, user) or ""

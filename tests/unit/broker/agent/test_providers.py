@@ -101,7 +101,7 @@ async def test_package_that_is_not_installed_is_named(monkeypatch: pytest.Monkey
     async with Models(Config(), {"GROQ_API_KEY": KEY}) as models:
         with pytest.raises(ConfigError, match="is not installed") as refused:
             await models.candidates(("groq/llama-3.3-70b-versatile",))
-    assert refused.value.hint == "Run `pip install 'nexus-agent[groq]'`."
+    assert refused.value.hint == "Run `pip install 'nexus-runtime[groq]'`."
 
 
 async def test_azure_without_an_address_says_so() -> None:

@@ -63,7 +63,7 @@ def weights(name: str, folder: Path | None = None) -> Path:
     if not is_installed():
         raise ConfigError(
             "The package that runs models on this machine is not installed",
-            hint=f"Run `pip install 'nexus-agent[{EXTRA}]'`.",
+            hint=f"Run `pip install 'nexus-runtime[{EXTRA}]'`.",
         )
     if name.endswith(_SUFFIX):
         file = Path(name).expanduser()
