@@ -55,6 +55,7 @@ from nexus.roles.conclusions import Conclusions
 from nexus.roles.memory_writer.sweep import Sweep
 from nexus.roles.parts import Parts
 from nexus.roles.reflection import reflection
+from nexus.roles.texts import seed_roles
 from nexus.skills.commands import Commands
 from nexus.skills.doors import OWNER, Door
 
@@ -111,7 +112,9 @@ class App:
             ),
         )
         services = BrokerServices(self.ledgers, self.broker, self.recall)
-        self.automations = Automations(self.ledgers, config.automations, self.engine, services, now)
+        self.automations = Automations(
+            self.ledgers, config.automations, self.engine, services, now, door=self.door
+        )
         self._outbox = Outbox(self.broker.recover, partial(self.automations.queue.recover, self.ledgers))
         self.queue.late = self.automations.queue.late = self._outbox.late
         self.stages = Stages(
@@ -134,11 +137,13 @@ class App:
             own = [recall_tool(self._recall_for), *web.web_tools(self.config.web, self._url_given)]
             self.broker.add_tools([*own, *await servers.tools()])
             opening.push_async_callback(self.automations.close)
+            await asyncio.to_thread(seed_roles, self.home)
             await self.automations.load(bundled(self._parts()))
             opening.push_async_callback(self.engine.close)
             await self.engine.open(serve=self._serve)
             opening.push_async_callback(self.automations.settle)
-            await self.automations.start(serve=self._serve)
+            owner = access.owner(self.config.tools, self.home)
+            await self.automations.start(serve=self._serve, access=owner)
             opening.push_async_callback(self.embedding.stop)
             if self._serve:
                 self.embedding.start()

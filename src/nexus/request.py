@@ -58,6 +58,8 @@ class Access:
     memory: Memory = "none"
     sessions: tuple[str, ...] = ()
     """Patterns of the session labels that may be used, beside one's own."""
+    memory_socket: str = ""
+    """The socket through which the memory skill's scripts write and search; empty: the one of DB_PATHS."""
 
     def narrowed(
         self,

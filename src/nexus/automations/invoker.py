@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from nexus import clock
 from nexus.automations.context import AutomationContext, Handler, Services
+from nexus.automations.grants import Doors, Grants
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement.reflection import Reflected, reflect
 from nexus.automations.occasion import Occasion
@@ -30,6 +31,7 @@ from nexus.errors import AutomationError, NexusError, ScriptChangedError
 from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
+from nexus.skills import memory
 
 Status = Literal["done", "flagged", "failed", "timeout", "skipped"]
 # It did what it is there for, also where it says itself that what came of it is not good.
@@ -67,8 +69,11 @@ class Invoker:
         host: Host,
         services: Services,
         now: clock.Clock = clock.now,
+        doors: Doors | None = None,
     ) -> None:
         self._home = home
+        self._doors = doors
+        self._with_skills: set[Path] = set()
         self._now = now
         self._settings = settings
         self._host = host
@@ -92,6 +97,7 @@ class Invoker:
         try:
             if entry.handler is None or entry.automation.workspace_dir:
                 ready = await asyncio.to_thread(self._prepare, entry.automation, entry.handler is None)
+            services.grants = self._grants(entry.automation, ready.workspace)
             context = _context(
                 entry.automation, point, occasion, invocation_id, ready.workspace, services, self._now
             )
@@ -126,6 +132,11 @@ class Invoker:
         """When this returns, changes of workspaces are in their histories, and what was to be stopped is."""
         while self._after:
             await asyncio.gather(*self._after)
+
+    def _grants(self, automation: Automation, found: Workspace | None) -> Grants | None:
+        if found is None or self._doors is None:
+            return None
+        return Grants(doors=self._doors, automation=automation, workspace=found)
 
     async def _in_script(self, ready: _Ready, context: AutomationContext, timeout_ms: float) -> Ended:
         assert ready.script is not None  # noqa: S101 - an invariant, for the reader and the type checker
@@ -174,6 +185,7 @@ class Invoker:
             return _Ready(workspace=None, files={}, script=script)
         place = workspace.place(self._home.meeseeks, automation.workspace_dir)
         made = workspace.bootstrap(place, _role(automation))
+        self._lay_skill(place, automation.name)
         peers = [workspace.place(self._home.meeseeks, each) for each in automation.peer_workspaces]
         for peer in peers:
             peer.mkdir(mode=0o700, exist_ok=True)
@@ -183,6 +195,12 @@ class Invoker:
             files={} if made else _files(place, peers),
             script=script,
         )
+
+    def _lay_skill(self, place: Path, name: str) -> None:
+        """Lay `skills/memory` into a workspace, or bring it up to date, once for each process."""
+        if place not in self._with_skills:
+            memory.lay(self._home, place, self._home.run / name)
+            self._with_skills.add(place)
 
     def _commit_if_changed(self, ready: _Ready, message: str) -> None:
         if ready.workspace is not None:
@@ -196,7 +214,7 @@ class Invoker:
     async def _commit(self, ready: _Ready, found: Workspace, message: str) -> None:
         peers = [peer.dir for peer in found.peers.values()]
         with contextlib.suppress(NexusError, OSError):  # the run is done; its files are there all the same
-            if await asyncio.to_thread(_files, found.home, peers) != ready.files:
+            if await asyncio.to_thread(_is_changed, found.home, peers, ready.files):
                 for place in (found.home, *peers):
                     async with self._committing.setdefault(place, asyncio.Lock()):
                         await asyncio.to_thread(History(place).commit, message)
@@ -297,6 +315,10 @@ def _files(place: Path, peers: list[Path]) -> dict[str, tuple[int, int]]:
         for each in (place, *peers)
         for name, state in Folder(each).files().items()
     }
+
+
+def _is_changed(place: Path, peers: list[Path], files: dict[str, tuple[int, int]]) -> bool:
+    return _files(place, peers) != files or not History(place).points_here()
 
 
 def _role(automation: Automation) -> str:

@@ -73,6 +73,10 @@ def check(new: NewAutomation) -> None:
             "Code of an installed package runs inside of Nexus: only a script can be sandboxed",
             hint="Leave out `--sandbox`.",
         )
+    if checked.reads_ledgers(new) and new.workspace_dir is None:
+        raise AutomationError(
+            "Only agents of an automation with a workspace read the ledgers", hint="Add `--workspace`."
+        )
     if new.self_improvement and new.workspace_dir is None:
         raise AutomationError(
             "An automation improves itself in its workspace, and this one has none", hint="Add `--workspace`."

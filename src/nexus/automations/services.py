@@ -2,14 +2,17 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from nexus import ids
 from nexus.automations.context import AutomationContext, Result, Run, Services
 from nexus.context import AssembledContext
 from nexus.errors import NexusError, ScriptError
 from nexus.request import Access, Request
+
+if TYPE_CHECKING:
+    from nexus.automations.grants import Grants
 
 Method = Callable[..., Awaitable[Any]]
 
@@ -22,7 +25,15 @@ class InvocationServices:
     failure starts others.
     """
 
-    def __init__(self, services: Services, invocation_id: str, automation: str, attempts: int = 0) -> None:
+    def __init__(
+        self,
+        services: Services,
+        invocation_id: str,
+        automation: str,
+        attempts: int = 0,
+    ) -> None:
+        self.grants: Grants | None = None
+        """What the runs that it starts reach, unless the automation's code says otherwise."""
         self._services = services
         self._invocation_id = invocation_id
         self._automation = automation
@@ -30,6 +41,8 @@ class InvocationServices:
         self.runs: dict[str, Run] = {}
 
     async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+        granted = self.grants and self.grants.access(request)
+        request = request if granted is None else replace(request, access=granted)
         return await self._services.assemble_context(request, session_label, task)
 
     async def start_execution(
@@ -43,7 +56,13 @@ class InvocationServices:
         # Whatever a script wrote there: it spends on its own account.
         assembled.automation, assembled.invocation_id = self._automation, self._invocation_id
         id_ = execution_id or run_id(self._invocation_id, len(self.runs), self._attempts)
-        run = await self._services.start_execution(request, assembled, id_, access=access)
+        grants = self.grants if access is None else None
+        if grants is None:
+            run = await self._services.start_execution(request, assembled, id_, access=access)
+        else:
+            access, place = await grants.opened(request, assembled, id_)
+            run = await self._services.start_execution(request, assembled, id_, access=access)
+            grants.doors.watch(run, place)
         self.runs[run.id] = run
         return run
 

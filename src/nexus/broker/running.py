@@ -28,7 +28,7 @@ from nexus.config import AgentsConfig, Config
 from nexus.context import AssembledContext, budget, history
 from nexus.context.prompt import with_profile
 from nexus.errors import LEDGER_PASSES, AgentError, NexusError, ToolError
-from nexus.home import Home
+from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers.agents import tool_calls, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
@@ -313,6 +313,10 @@ class AgentRun:
             key=journal.key(call_id),
         )
         known = await asyncio.to_thread(self._parts.secrets)
+        if access.memory_socket:
+            # A run that goes on after a restart may come before the process that opens its socket.
+            place = Path(access.memory_socket).parent
+            await asyncio.to_thread(place.mkdir, PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         given = _tool_context(self._parts.home, access, call, self._parts.workers, context)
         try:
             return secrets.redact(await tool.call(arguments, given), known)
@@ -400,7 +404,10 @@ def _tool_context(
     )
     # The home holds the token and the keys of the owner: what a tool may see of it is granted by name.
     hidden = (home.root.resolve(),)
-    sandbox = Sandbox(grants=grants, hidden=hidden, network=access.network, limits=limits)
+    environment = {"NEXUS_MEMORY_SOCKET": access.memory_socket} if access.memory_socket else {}
+    sandbox = Sandbox(
+        grants=grants, hidden=hidden, network=access.network, limits=limits, environment=environment
+    )
     return Context(sandbox=sandbox, directory=first, call=call, workers=workers)
 
 

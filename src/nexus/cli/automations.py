@@ -75,6 +75,9 @@ def automations() -> None:
     default=None,
     help="Run it in the sandbox of agents' tools: no network, no files but its workspace.",
 )
+@click.option(
+    "--ledgers/--no-ledgers", default=None, help="Let its agents read the ledgers. Needs a workspace."
+)
 @_json
 @click.pass_context
 def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: Any) -> None:
@@ -550,8 +553,9 @@ def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]
         changes["config"] = _config(options["config_json"])
     if options["variables"]:
         changes["config"] = {**changes.get("config", {}), checked.VARIABLES: list(options["variables"])}
-    if options["sandbox"] is not None:
-        changes["config"] = {**changes.get("config", {}), checked.SANDBOX: options["sandbox"]}
+    for setting in (checked.SANDBOX, checked.LEDGERS):
+        if options[setting] is not None:
+            changes["config"] = {**changes.get("config", {}), setting: options[setting]}
     return changes
 
 

@@ -51,10 +51,12 @@ def seed_files(workspace: Path, files: Mapping[str, str]) -> Seeded:
 def _seed(workspace: Path, parts: tuple[str, ...], files: Mapping[str, str]) -> Seeded:
     done = Seeded(folder=workspace.joinpath(*parts))
     with _opened(workspace, parts) as folder:
-        record = _record(folder)
+        known = _record(folder)
+        record = dict(known)
         for name, text in files.items():
             record[name] = _lay(folder, name, text.encode(), record.get(name), done)
-        _write(folder, RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
+        if record != known:
+            _write(folder, RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
     return done
 
 

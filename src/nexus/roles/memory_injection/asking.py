@@ -84,11 +84,16 @@ async def _started(context: AutomationContext, task: str, lines: Sequence[str], 
     asked = f"{wrapped('task', task)}\n\n{wrapped('memory_context', shown)}\n\nWhich of these, if any?"
     assembled = await context.assemble_context(session_label=label, task=asked)
     assembled.role = "fast"
-    assembled.role_context = role_text(__package__ or "")
+    assembled.role_context = await asyncio.to_thread(_role, context)
     assembled.tools = tuple(name for name in assembled.tools if name == "recall")
     assembled.max_turns = _TURNS
     assembled.timeout_ms = max(1, round(deadline.left_ms))
     return await context.start_execution(assembled)
+
+
+def _role(context: AutomationContext) -> str:
+    """The role as the workspace has it, which a person may have edited."""
+    return context.workspace.role if context.workspace else role_text(__package__ or "")
 
 
 async def _stop(run: Run) -> None:

@@ -45,7 +45,10 @@ class Reader:
         found = await self._known(request, visible)
         provenance = Provenance(actor=NAME, request_id=request.request_id)
         name = f"{NAME}/{ctx.invocation_id}"
-        async with desk.desk(self._parts, name, provenance, visible=visible, writes=False) as place:
+        is_owners = request.access.level == "owner"
+        async with desk.desk(
+            self._parts, name, provenance, visible=visible, writes=False, in_workspace=is_owners
+        ) as place:
             try:
                 told = await self._run(ctx, place, found, visible)
             except EndedError as error:

@@ -126,7 +126,9 @@ class Writer:
         request = ctx.request
         visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
         name = f"{NAME}/{ctx.invocation_id}"
-        async with desk.desk(self.parts, name, provenance, rules=gate, visible=visible) as place:
+        async with desk.desk(
+            self.parts, name, provenance, rules=gate, visible=visible, in_workspace=work.is_owners
+        ) as place:
             answer = await self._run(ctx, result, work, place)
         return await self._settled(ctx, work, gate, answer)
 

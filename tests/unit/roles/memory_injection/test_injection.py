@@ -144,6 +144,18 @@ async def test_the_fast_model_chooses_and_its_cost_is_the_roots(home: Home, serv
     assert any(str(label[0]).startswith("meeseeks:memory-injection:req_") for label in labels)
 
 
+async def test_the_fast_model_is_told_the_role_as_the_workspace_has_it(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(model="small").script("none")
+    async with _with_fast(home, server) as app:
+        (home.meeseeks / "memory-injection" / "ROLE.md").write_text("Choose nothing, ever.")
+        await know(app, "Tyler", BIRTHDAY, FOOD)
+        await done(app, server)
+    (asked,) = [each for each in server.requests if each.model == "small"]
+    assert "Choose nothing, ever." in asked.last_user
+
+
 async def test_the_fast_model_may_look_for_more_and_choose_it_by_id(home: Home, server: ModelServer) -> None:
     async with _with_fast(home, server) as app:
         await know(app, "Tyler", BIRTHDAY)
