@@ -17,9 +17,9 @@ Kind = Literal["begin", "text", "thinking", "tool_call", "done", "tool_result", 
 class Delta:
     """A piece of a run.
 
-    `begin` and `done` enclose one answer of the model, `restart` withdraws what came since `begin` because
-    the answer is asked for again, `waiting` says why no provider answers while the run waits for one, `end`
-    is the last of a run.
+    `begin` and `done` enclose one answer of the model. `restart` withdraws what came since `begin`: the model
+    is asked again, or, where its text gives a reason, the same answer follows in a shorter form. `waiting`
+    says why no provider answers while the run waits for one, `end` is the last of a run.
     """
 
     kind: Kind

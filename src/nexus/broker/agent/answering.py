@@ -79,11 +79,11 @@ class Answering:
         """What the parts of the answer before the provider's pauses used."""
         self.sent_bytes = fitting.length_bytes(asked.messages) + fitting.fixed_bytes(asked.parameters)
         self._received_bytes = 0
-        self._repetition = Repetition()
+        self._repetitions = {"text": Repetition(), "thinking": Repetition()}
         self._holdback = Holdback()
         self._expander = Expander(asked.ids)
-        self._text = ""
-        self._repeated = 0
+        self._said = {"text": "", "thinking": ""}
+        self._repeating: Literal["text", "thinking"] | None = None
         self.unmeasured = False
         """The answer broke off before the provider said how long the prompt was."""
 
@@ -126,7 +126,7 @@ class Answering:
                 async for event in response:
                     limit.reschedule(loop.time() + self._stall_ms / 1000)
                     self._publish(event)
-                    if self._repeated:
+                    if self._repeating is not None:
                         return self._cut_off(response.get())
         except TimeoutError as error:
             reason = self._waited_for() if limit.expired() else str(error) or "it took too long"
@@ -147,7 +147,7 @@ class Answering:
     def attempt(self, failure: str | None) -> Attempt:
         """What this attempt used, for the bill, and why it failed if it did."""
         usage = self._paused + (self._response.usage if self._response is not None else RequestUsage())
-        broke_off = (failure is not None or self._repeated > 0) and self._response is not None
+        broke_off = (failure is not None or self._repeating is not None) and self._response is not None
         if broke_off:
             usage = replace(
                 usage,
@@ -207,9 +207,16 @@ class Answering:
         if not text:
             return
         self._received_bytes += len(text.encode())
-        self._repeated = self._repetition.add(text)
+        self._said[kind] += text
+        repeated = self._repetitions[kind].add(text)
+        if repeated:
+            self._repeating = kind
+            self._said[kind] = self._said[kind][:-repeated]
+            return
+        self._show_piece(kind, text)
+
+    def _show_piece(self, kind: Literal["text", "thinking"], text: str) -> None:
         if kind == "text":
-            self._text += text
             text = self._expander.add(self._holdback.add(text) if self.asked.holds_back else text)
         self._show(kind, text)
 
@@ -218,10 +225,15 @@ class Answering:
             self._stream.publish(Delta(kind=kind, text=text))
 
     def _cut_off(self, answer: ModelResponse) -> ModelResponse:
-        """The answer up to where it began to repeat itself, and a mark."""
-        self.show_rest()
-        self._stream.publish(Delta(kind="text", text=_REPEATED))
-        text = self._text[: len(self._text) - self._repeated] + _REPEATED
+        """The answer up to where it began to repeat itself, and a mark.
+
+        What was streamed beyond that is withdrawn, so that everybody sees what is stored.
+        """
+        text = self._said["text"] + _REPEATED
+        self._holdback, self._expander = Holdback(), Expander(self.asked.ids)
+        self._stream.publish(Delta(kind="restart", text="the model began to repeat itself"))
+        self._show("thinking", self._said["thinking"])
+        self._show_piece("text", text)
         # Calls that come after are as worthless, and one of them may be torn.
         thinking = [part for part in answer.parts if isinstance(part, ThinkingPart)]
         return replace(answer, parts=[*thinking, TextPart(text)], state="complete", finish_reason="length")

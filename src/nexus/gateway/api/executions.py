@@ -88,10 +88,11 @@ async def stream_answer(
     """The answer as it is written, from its beginning, as server-sent events.
 
     `delta` events carry a piece each: `begin` and `done` enclose one answer of the model, `text`, `thinking`,
-    `tool_call` and `tool_result` lie between, `restart` withdraws what came since `begin`, `waiting` says why
-    no provider answers while the run waits for one. The last event is `result`, or `failed` with a status, a
-    message and a hint. A client that reconnects with `Last-Event-ID` gets what it has not seen. A minute
-    after its end only the last event of a run is left.
+    `tool_call` and `tool_result` lie between, `restart` withdraws what came since `begin` (with a reason
+    where the same answer follows again, cut), `waiting` says why no provider answers while the run waits for
+    one. The last event is `result`, or `failed` with a status, a message and a hint. A client that reconnects
+    with `Last-Event-ID` gets what it has not seen. A minute after its end only the last event of a run is
+    left.
     """
     number = 0
     async for delta in run.deltas():
