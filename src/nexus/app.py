@@ -11,9 +11,11 @@ from weakref import WeakValueDictionary
 
 from nexus import clock, ids
 from nexus.answer import Answer, Answered, Heard, Result
+from nexus.automations import reminders
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
+from nexus.automations.reminders import Place, Reminders
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
@@ -34,6 +36,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import executions
+from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.executions import Mode
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
@@ -46,6 +49,7 @@ from nexus.memory.recall.reranker import installed_reranker
 from nexus.memory.upkeep import Upkeep
 from nexus.pipeline import Incoming, Pipeline, access
 from nexus.pipeline.pipeline import refused
+from nexus.pipeline.reminding import Reminding
 from nexus.pipeline.repeated import heard_before
 from nexus.pipeline.stages import Stages
 from nexus.pipeline.timetable import Timetable
@@ -122,6 +126,8 @@ class App:
         )
         self.pipeline = Pipeline(self.stages)
         self.timetable = Timetable(self.stages, self.engine, now)
+        self.reminders = Reminders(self.ledgers, config.automations, now)
+        self.automations.add_handler(reminders.SCRIPT, Reminding(self.accept))
         self.conclusions = Conclusions(self._parts())
         self.missed_turns = Sweep(self._parts(), self.automations.runner)
 
@@ -209,6 +215,22 @@ class App:
         async with self._hearing.setdefault(incoming.external_id or ids.new("key"), asyncio.Lock()):
             heard = await heard_before(self.ledgers, self.broker, incoming)
             return heard or await self._received(incoming)
+
+    async def remind(
+        self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"
+    ) -> Automation:
+        """Save a reminder of the owner's: it arrives in that session, on that channel."""
+        check_label(session_label)
+        thread = partial(events.ensure_thread, channel=channel, external_id=session_label)
+        place = Place(
+            channel=channel,
+            thread=session_label,
+            session=session_label,
+            sender=OWNER,
+            is_owner=True,
+            thread_id=await self.ledgers.events.write(thread),
+        )
+        return await self.reminders.save(new, place)
 
     async def reflect(
         self, question: str, *, save_as: str | None = None, asking: reflection.Asking = reflection.OWNER

@@ -299,6 +299,15 @@ class AutomationsConfig:
     )
     circuit_cooldown_ms: int = _setting(60_000, "How long that while is; then it is tried once.")
     memory_mib: int = _setting(512, "The most memory that a process of a script may use.", least=32)
+    missed: Literal["once", "skip"] = _setting(
+        "once",
+        "What happens to schedules and reminders that came due while Nexus was not running. `once`: each "
+        "runs once, late, and a reminder says so. `skip`: it is skipped, and the automation's log says so.",
+    )
+    zone: str = _setting(
+        "",
+        "The time zone of times in words, such as `Europe/Berlin`. Empty: that of this machine.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

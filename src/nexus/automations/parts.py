@@ -52,6 +52,10 @@ class Automations:
         self._starting: asyncio.Task[None] | None = None
         Invocations(engine, self._runner)
 
+    def add_handler(self, script_path: str, handler: Handler) -> None:
+        """Make code known that rows name by a script path; it has no row by itself."""
+        self._handlers[script_path] = handler
+
     async def load(self, bundled: Iterable[Plugin] = ()) -> None:
         """Load what may run. The engine may run what waits as soon as it serves, so this comes first."""
         write = registration.writer(self._ledgers)

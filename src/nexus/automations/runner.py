@@ -106,6 +106,12 @@ class Runner:
         await self._enqueue([entry], hook_points.get(hook_point), occasion)
         return True
 
+    async def skip(self, entry: Entry, hook_point: str, occasion: Occasion, reason: str) -> None:
+        """Record that an automation does not run, and why."""
+        skipped = self._invocation(entry, hook_points.get(hook_point), occasion, "skipped")
+        ended = replace(skipped, error=reason, ended_at=skipped.created_at)
+        await self.ledgers.runtime.write(partial(invocations.add, invocations=[ended]))
+
     async def settled(self) -> None:
         """When this returns, every invocation that has ended is recorded."""
         while self._recording:

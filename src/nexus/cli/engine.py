@@ -59,7 +59,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
     _print_queues(picture["queues"])
     for schedule in picture["schedules"]:
         paused = " (paused)" if schedule["paused"] else ""
-        click.echo(f"  schedule   {schedule['name']}: {schedule['cron']}, next {schedule['next_at']}{paused}")
+        following = schedule["next_at"] or "never"
+        click.echo(f"  schedule   {schedule['name']}: {schedule['cron']}, next {following}{paused}")
     if picture["dead_letters"]:
         click.echo(f"  {picture['dead_letters']} dead letters: see `nexus engine dead-letters`")
 

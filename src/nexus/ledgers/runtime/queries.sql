@@ -577,6 +577,9 @@ SELECT {columns} FROM automations WHERE id = ?
 -- name: automation_versions
 SELECT {columns} FROM automations WHERE name = ? ORDER BY version DESC, id DESC
 
+-- name: count_automation_names
+SELECT count(DISTINCT name) FROM automations WHERE substr(name, 1, length(?1)) = ?1
+
 -- name: add_automation
 INSERT INTO automations (
   id, name, description, mode, status, script_path, script_hash, triggers_json, config_json, created_by_agent,
