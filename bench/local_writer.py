@@ -1,9 +1,11 @@
 """Tell a small local model a story in sessions, and see what the memory holds and what a new session answers.
 
-`python bench/local_writer.py STORY.json URL [--model NAME] [--ask]`: URL is a server that speaks the OpenAI
-chat format, such as llama.cpp's. The agent's replies while the story is told are scripted, since they teach
-nothing; the memory writer is the model at URL in structured mode. With `--ask` that model also answers the
-questions in a new session, from memory. Prints every turn with tokens and seconds, and what was found.
+`python bench/local_writer.py STORY.json WHERE [--model NAME] [--ask]`: WHERE is the URL of a server that
+speaks the OpenAI chat format, or a GGUF file, which is then served with llama.cpp (`pip install xllamacpp`).
+The agent's replies while the story is told are scripted, since they teach nothing; the memory writer is the
+local model in structured mode. With `--ask` that model also answers the questions in a new session, from
+memory. Prints every turn with the model's answer, what was stored (+) and refused (-), tokens and seconds,
+and then the score.
 
 A story is `{"sessions": [[message, …], …], "facts": [pattern, …], "questions": [[text, pattern], …]}`: a
 fact is stored if a stored fact matches its pattern; what matches no pattern of `facts` or `also` is listed.
@@ -15,11 +17,14 @@ import json
 import re
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from nexus import ledgers
+from local_model import served
+
+from nexus import clock, ledgers
 from nexus.app import App
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.home import Home
@@ -29,15 +34,16 @@ from nexus.ledgers.runtime.invocations import FINAL
 from nexus.testing import ModelServer
 
 _PATIENCE_MS = 1_800_000
+_CONTEXT = 8_192
 
 
-async def main(arguments: argparse.Namespace, story: dict[str, Any], home: Home) -> None:
+async def main(arguments: argparse.Namespace, story: dict[str, Any], home: Home, url: str) -> None:
     home.create()
     ledgers.create(home)
     attach.ensure(home)
     with ModelServer() as server:
         server.when(lambda _: True).always("Noted.")
-        config = _config(arguments.url, arguments.model, server)
+        config = _config(url, arguments.model, server)
         async with App(home, config) as app:
             await _patient(app)
             for number, session in enumerate(story["sessions"], start=1):
@@ -53,8 +59,8 @@ async def main(arguments: argparse.Namespace, story: dict[str, Any], home: Home)
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("story")
-    parser.add_argument("url")
-    parser.add_argument("--model", default="qwen")
+    parser.add_argument("where")
+    parser.add_argument("--model", default="local")
     parser.add_argument("--ask", action="store_true")
     return parser.parse_args()
 
@@ -76,7 +82,7 @@ async def _patient(app: App) -> None:
 
 
 async def _tell(app: App, said: str, session: str) -> None:
-    begun = time.monotonic()
+    begun, begun_at = time.monotonic(), clock.timestamp(clock.now())
     known = (await _rows(app, "memory", "SELECT coalesce(max(seq), 0) FROM facts"))[0][0]
     await (await app.say(said, session_label=session)).result()
     await _quiet(app)
@@ -84,7 +90,10 @@ async def _tell(app: App, said: str, session: str) -> None:
     spent = "SELECT input_tokens, cache_read_tokens, output_tokens FROM usage WHERE role = 'writer'"
     used = await _rows(app, "runtime", f"{spent} ORDER BY created_at DESC LIMIT 1")
     returned = await _rows(app, "runtime", _LAST)
+    answers = await _rows(app, "agents", _ANSWERS, begun_at)
     print(f"> [{session}] {said}")
+    for (answer,) in answers:
+        print(f"  = {' '.join(answer.split())}")
     for fact, source, confidence in facts:
         print(f"  + {fact} ({source}, {confidence})")
     result: dict[str, Any] = json.loads(returned[0][0] or "{}") if returned else {}
@@ -97,6 +106,10 @@ async def _tell(app: App, said: str, session: str) -> None:
 
 _LAST = """SELECT result_json FROM invocations WHERE automation_id IN
     (SELECT id FROM automations WHERE name = 'memory-writer') ORDER BY created_at DESC LIMIT 1"""
+
+_ANSWERS = """SELECT m.content FROM agent_messages AS m JOIN agent_sessions AS s ON s.id = m.session_id
+    WHERE s.label LIKE 'meeseeks:memory-writer:%' AND m.role = 'assistant' AND m.created_at >= ?
+    ORDER BY m.created_at"""
 
 
 async def _questions(
@@ -147,4 +160,6 @@ async def _rows(app: App, ledger: str, query: str, *values: Any) -> list[tuple[A
 if __name__ == "__main__":
     given = _arguments()
     told = json.loads(Path(given.story).read_text("utf-8"))
-    asyncio.run(main(given, told, Home(Path(tempfile.mkdtemp()) / "home")))
+    is_file = given.where.endswith(".gguf")
+    with served(Path(given.where), _CONTEXT) if is_file else nullcontext(given.where) as at:
+        asyncio.run(main(given, told, Home(Path(tempfile.mkdtemp()) / "home"), at))

@@ -52,7 +52,6 @@ def is_worker(request: ModelRequest) -> bool:
     return TASK in str(request.json["messages"][0])
 
 
-@pytest.mark.xfail(strict=True, reason="the writer's gate lets restated memories through in a worker's turn")
 async def test_ten_rounds_of_injecting_and_writing_create_nothing_from_memory_alone(
     home: Home, server: ModelServer
 ) -> None:

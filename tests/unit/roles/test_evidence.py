@@ -255,3 +255,107 @@ def test_what_a_tool_found_out_counts_as_said() -> None:
     found = made.find("Tyler likes Italian food", [Referred(names=("Tyler",))])
 
     assert (found.heard, found.basis, found.refusal) == (tool, "said", "")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Tyler likes Italian food",
+        "Tyler is fond of Italian food",
+        "Tyler's birthday is March 12, and he likes Italian food",
+        "Sarah Chen leads the engineering team",
+    ],
+)
+def test_what_an_agent_made_of_memories_is_no_news(statement: str) -> None:
+    made = Evidence(found=["Italian for Tyler on March 12. Sarah Chen leads the engineering team: ask her."])
+    made.remember([MEMORIES])
+
+    assert (
+        "memory"
+        in made.find(statement, [Referred(names=("Tyler",)), Referred(names=("Sarah Chen",))]).refusal
+    )
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "Tyler's birthday is March 13",
+        "Tyler does not like Italian food",
+        "Tyler has booked a table at Vapiano",
+    ],
+)
+def test_what_an_agent_found_out_otherwise_than_remembered_is(statement: str) -> None:
+    made = Evidence(
+        found=[
+            "His passport says March 13. Tyler does not like Italian food. The table at Vapiano is booked."
+        ]
+    )
+    made.remember([MEMORIES])
+
+    found = made.find(statement, [Referred(names=("Tyler",))])
+
+    assert (found.refusal, found.basis) == ("", "concluded")
+
+
+def test_what_stands_in_every_conversation_is_a_memory_that_names_nobody() -> None:
+    heard = _heard("My dog died", "")
+    made = Evidence(heard=[heard], due=[heard])
+    made.remember(["- Elin is the owner's sister"], standing=True)
+
+    assert (
+        made.find("Elin's dog died", [Referred(names=("Elin",))], heard).refusal == "Nobody said 'Elin' here"
+    )
+
+
+BEFORE = "Petra works as a nurse at the LKH hospital, and she can't stand coriander."
+
+
+@pytest.mark.parametrize(
+    ("said", "statement"),
+    [
+        ("She works nights this week", "Petra works as a nurse at the LKH hospital"),
+        ("The hospital is near the river", "Petra works as a nurse at the LKH hospital"),
+        ("She grows basil and coriander for me", "Petra can't stand coriander"),
+    ],
+)
+def test_what_an_earlier_message_says_is_not_laid_to_a_later_one(said: str, statement: str) -> None:
+    case = Case(said=said, statement=statement, before=(BEFORE,), about=("Petra",))
+
+    assert case.verdict() == "An earlier message says this, and this one does not"
+
+
+@pytest.mark.parametrize(
+    ("said", "statement"),
+    [
+        ("She works there as a doctor now", "Petra works as a doctor at the LKH hospital"),
+        ("She no longer works at the hospital", "Petra no longer works at the LKH hospital"),
+        ("She started at the hospital in 2019", "Petra has worked at the LKH hospital since 2019"),
+        ("Lena works at the hospital, too", "Lena works as a nurse at the LKH hospital"),
+        ("Coriander is fine, she says", "Petra can stand coriander"),
+    ],
+)
+def test_what_a_later_message_changes_or_adds_is_its_own(said: str, statement: str) -> None:
+    case = Case(said=said, statement=statement, before=(BEFORE,), about=(statement.split()[0],))
+
+    assert case.verdict() in {"said", "concluded"}
+
+
+def test_a_wrong_number_is_put_right_among_the_messages_of_the_turn() -> None:
+    first, second = _heard(BEFORE, ""), _heard("She works nights this week", "")
+    made = Evidence(heard=[first, second], due=[first, second])
+
+    found = made.find("Petra works as a nurse at the LKH hospital", [Referred(names=("Petra",))], second)
+
+    assert (found.heard, found.refusal) == (first, "")
+
+
+def test_a_word_that_corrects_a_memory_is_news_though_it_is_no_number_and_no_name() -> None:
+    case = Case(
+        said="green, actually",
+        statement="Theo's favorite color is green",
+        memories=("- Theo's favorite color is blue (2026-11-01)",),
+        about=("Theo",),
+        answers="Theo's favorite color is blue, so I looked for a blue one.",
+    )
+
+    assert case.verdict() == "said"

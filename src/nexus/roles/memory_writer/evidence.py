@@ -29,6 +29,8 @@ _PIECED_TOGETHER: Final = 0.75
 _HARDLY_SAID: Final = 0.25
 # A message must share so much of a statement's words to be taken for its source where none is cited.
 _SAID: Final = 0.4
+# So much of what a statement adds to something known must stand in the message, or it adds nothing.
+_ADDED: Final = 0.5
 # Names from so many messages before may be meant by a pronoun.
 _RECENT: Final = 6
 _POSSESSED: Final = re.compile(r"(?:\w+\s+){0,3}?\w+['\u2019]s?\s")
@@ -38,6 +40,9 @@ _TAGS: Final = re.compile(r"</?\w+[^>]*>")
 _TELLS_LANGUAGE: Final = 5
 # Letters that the forms of a word share, in languages whose stemmer is not asked.
 _SHARED_LETTERS: Final = 5
+
+_ECHO: Final = "This is a memory, and nobody said it in these turns"
+_EARLIER: Final = "An earlier message says this, and this one does not"
 
 UNNAMED: Final = "Owner"
 """What the memory calls the owner before anybody says their name."""
@@ -94,6 +99,11 @@ class Finding:
     replaces: str = ""
     """The memory that it differs from in a value."""
 
+    @property
+    def is_said(self) -> bool:
+        """Whether a message says it, so that it may be written on that message's word."""
+        return not self.refusal and self.basis == "said"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Referred:
@@ -119,18 +129,21 @@ class Evidence:
     found: list[str] = field(default_factory=list[str])
     """What an agent that was given a task said in the end: nobody's word, but it may be concluded from."""
     remembered: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    standing: set[str] = field(default_factory=set[str])
+    """Those of them that stand in every conversation, whatever it is about."""
 
-    def remember(self, texts: Iterable[str]) -> None:
+    def remember(self, texts: Iterable[str], *, standing: bool = False) -> None:
         """Take note of what came from the memory: each line is one."""
         for text in texts:
-            for line in _TAGS.sub("", text).splitlines():
-                if line.strip():
-                    self.remembered[line.strip()] = words(line)
+            for line in filter(None, map(str.strip, _TAGS.sub("", text).splitlines())):
+                if standing and line not in self.remembered:
+                    self.standing.add(line)
+                self.remembered[line] = words(line)
 
     def find(self, statement: str, referred: Sequence[Referred] = (), cited: Heard | None = None) -> Finding:
         """What says a statement: what is cited for it, or whatever says it best where nothing is."""
         if cited is not None:
-            return self._judged(statement, referred, cited)
+            return self._cited(statement, referred, cited)
         names = [name for each in referred for name in each.names]
         best = self.supporter(statement, names)
         tried = [*([best] if best else []), *(each for each in reversed(self.due) if each is not best)]
@@ -142,7 +155,9 @@ class Evidence:
         missing = self.unsaid(statement, referred)
         if found and (missing or not self.found):
             return found[0]
-        return Finding(basis="concluded", refusal=f"Nobody said {missing!r} here" if missing else "")
+        if missing:
+            return Finding(basis="concluded", refusal=f"Nobody said {missing!r} here")
+        return self._concluded(statement, referred)
 
     def supporter(self, statement: str, names: Iterable[str], asked: str | None = None) -> Heard | None:
         """What says a statement best; None where nothing does.
@@ -162,8 +177,10 @@ class Evidence:
         best = max(enumerate(self.heard), key=rank, default=None)
         return best[1] if best and best[1].holds(own, whole) >= _SAID else None
 
-    def memory_behind(self, statement: str, names: Iterable[str] = (), stated: str = "") -> str | None:
-        """The memory that a statement repeats without anybody having said it; None where it is news."""
+    def memory_behind(
+        self, statement: str, names: Iterable[str] = (), stated: str = ""
+    ) -> frozenset[str] | None:
+        """The words of the memory that a statement repeats and nobody said; None where it is news."""
         own = words(statement) - words(" ".join(names)) or words(statement)
         # A copy: this runs on a thread, and what is looked up meanwhile is remembered as well.
         remembered = dict(self.remembered)
@@ -172,11 +189,11 @@ class Evidence:
         said = max(
             (share(own, heard) for heard in (*(each.words for each in self.due), words(stated))), default=0.0
         )
-        line, held = max(remembered.items(), key=lambda memory: share(own, memory[1]))
+        held = max(remembered.values(), key=lambda memory: share(own, memory))
         if share(own, held) >= _EXPLAINED and share(own, held) > said:
-            return line
+            return held
         together = frozenset[str]().union(*remembered.values())
-        return line if said < _HARDLY_SAID and share(own, together) >= _PIECED_TOGETHER else None
+        return together if said < _HARDLY_SAID and share(own, together) >= _PIECED_TOGETHER else None
 
     def unsaid(self, text: str, referred: Sequence[Referred] = ()) -> str:
         """The first name or number of a text that stands nowhere in the conversation; empty: all do."""
@@ -192,16 +209,50 @@ class Evidence:
         given = given.with_words(name for each in referred for name in each.names)
         return next(iter(given.missing(anchors.of(text))), "")
 
+    def _cited(self, statement: str, referred: Sequence[Referred], cited: Heard) -> Finding:
+        """What is cited says it, or another message of these turns does and the number was wrong."""
+        finding = self._judged(statement, referred, cited)
+        if finding.is_said:
+            return finding
+        own = words(statement)
+        others = (each for each in self.due if each is not cited and share(own, each.words) >= _EXPLAINED)
+        judged = (self._judged(statement, referred, each) for each in others)
+        return next((each for each in judged if each.is_said), finding)
+
     def _judged(self, statement: str, referred: Sequence[Referred], cited: Heard) -> Finding:
-        case = _Case(statement, referred, cited, self._before(cited), [*self.remembered])
+        before = self._before(cited)
+        case = _Case(statement, referred, cited, before, self._telling())
         if refusal := case.refusal():
             return Finding(heard=cited, refusal=refusal)
-        differs = next((line for line in self._near(statement, case.names) if case.differs_from(line)), "")
+        differs = self._differs(case)
         is_said = differs or case.is_agreement or case.says_value
-        if not is_said and self.memory_behind(statement, case.names, cited.stated):
-            return Finding(heard=cited, refusal="This is a memory, and nobody said it in these turns")
+        behind = None if is_said else self.memory_behind(statement, case.names, cited.stated)
+        if behind is not None and not case.adds_to(behind):
+            return Finding(heard=cited, refusal=_ECHO)
+        if any(case.repeats(each) for each in before):
+            return Finding(heard=cited, refusal=_EARLIER)
         basis: Basis = "said" if case.contributes else "concluded"
         return Finding(heard=cited, basis=basis, replaces=differs)
+
+    def _concluded(self, statement: str, referred: Sequence[Referred]) -> Finding:
+        """What an agent found out: its words may be made of memories, which are no news in them either."""
+        case = _Case(statement, referred, Heard(text="\n".join(self.found)), [], self._telling())
+        near = list(self._near(statement, case.names))
+        turned = next((line for line in near if case.turns(line, self.remembered)), "")
+        differs = turned or (near[0] if near and case.has_values_beyond("\n".join(self.remembered)) else "")
+        is_echo = not differs and self.memory_behind(statement, case.names) is not None
+        return Finding(basis="concluded", refusal=_ECHO if is_echo else "", replaces=differs)
+
+    def _differs(self, case: "_Case") -> str:
+        """A memory on the same matter that the statement contradicts in a value; empty: there is none."""
+        near = self._near(case.statement, case.names)
+        return next(
+            (line for line in near if case.has_values_beyond(line) or case.turns(line, self.remembered)), ""
+        )
+
+    def _telling(self) -> list[str]:
+        """Memories that were shown for this conversation: it may mean what they name."""
+        return [line for line in self.remembered if line not in self.standing]
 
     def _before(self, cited: Heard) -> list[Heard]:
         people = [each for each in self.heard if each.message is not None]
@@ -273,6 +324,34 @@ class _Case:
         language = detect(self.statement)
         is_long = len(_WORDS.findall(self.cited.text)) >= _TELLS_LANGUAGE or not self.cited.text.isascii()
         return is_long and len(stated) > 1 and detect(self.cited.text, language) != language
+
+    def adds_to(self, known: frozenset[str]) -> bool:
+        """Whether the message says what the statement adds to some words that are known."""
+        added = self._words - known
+        return bool(added) and share(added, words(self.cited.stated)) >= _ADDED
+
+    def repeats(self, earlier: Heard) -> bool:
+        """Whether it says what an earlier message said, and the cited one has no part in it."""
+        held = words(earlier.stated)
+        shared = share(self._words, held)
+        clauses = [clause.text for clause in speech.clauses(earlier.text) if clause.asserts]
+        nearest = max(clauses, key=lambda clause: len(self._words & words(clause)), default="")
+        return (
+            shared >= _EXPLAINED
+            and shared > share(self._words, words(self.cited.stated))
+            and self.cited.tool is None
+            and not self.is_agreement
+            and not self.adds_to(held)
+            and not self._names_anew(earlier)
+            and not self.has_values_beyond(earlier.text)
+            and not self.turns(nearest, clauses)
+        )
+
+    def _names_anew(self, earlier: Heard) -> bool:
+        """Whether the message names somebody of the statement whom the earlier one does not."""
+        names = replace(anchors.Anchors(), names=(*self.wanted.names, *self.subject))
+        new = anchors.held([earlier.text], [], self.spoken).missing(names)
+        return any(self.own.names(each) for each in new)
 
     @cached_property
     def _words(self) -> frozenset[str]:
@@ -374,20 +453,27 @@ class _Case:
         )
 
     def _is_negative(self, text: str) -> bool:
-        return speech.negates(text, self.spoken) or speech.says("negative", text, self.spoken)
+        spoken = speech.languages(self.statement, text)
+        return speech.negates(text, spoken) or speech.says("negative", text, spoken)
 
-    def differs_from(self, memory: str) -> bool:
-        """Whether it says another value than a memory: a number, a date, a name, or that it is not so."""
-        spoken = speech.languages(self.statement, memory)
-        then = anchors.held([_bare(memory)], [], spoken)
+    def has_values_beyond(self, known: str) -> bool:
+        """Whether the message gives it a number, a date or a name that what is known does not have."""
+        spoken = speech.languages(self.statement, known)
+        then = anchors.held([_bare(line) for line in known.splitlines()], [], spoken)
         new = [each for each in then.missing(self.wanted) if each not in self.names]
-        if any(self.own.joined(anchors.held([self.cited.text], [], spoken)).has(each) for each in new):
-            return True
-        return (
-            self._is_negative(self.statement)
-            != (speech.negates(memory, spoken) or speech.says("negative", memory, spoken))
-            and self.contributes
-        )
+        given = self.own.joined(anchors.held([self.cited.text], [], spoken))
+        return any(given.has(each) for each in new)
+
+    def turns(self, known: str, others: Iterable[str] = ()) -> bool:
+        """Whether it says that what is known is not so, or is so after all.
+
+        A "not" that others bring into it turns nothing: then it says two things, one after the other.
+        """
+        is_negative = self._is_negative(self.statement)
+        if is_negative == self._is_negative(known) or not self.contributes:
+            return False
+        left = self._words - words(known)
+        return not any(left & words(each) and self._is_negative(each) == is_negative for each in others)
 
 
 def words(text: str) -> frozenset[str]:

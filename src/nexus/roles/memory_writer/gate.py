@@ -93,6 +93,8 @@ class Gate:
             given["event"] = found.message.event.id if found.message else None
         if operation in _STATEMENTS:
             self._check_said(given, finding)
+            if asked and found.message and given.get("as_of") == asked.event.occurred_at:
+                given["as_of"] = found.message.event.occurred_at
             await self._check_news(given, found)
             attribute(operation, given, found, who.about)
             await self._supersede(operation, given, finding)

@@ -17,6 +17,7 @@ from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
 from nexus.ledgers import memory
 from nexus.ledgers.runtime import usage
+from nexus.memory.profile import newest
 from nexus.memory.provenance import Provenance
 from nexus.request import Request
 from nexus.roles import desk, instructions
@@ -140,9 +141,11 @@ class Writer:
         told = await turns.answers(ledgers, work.history[-_REPLIED:])
         called = await ledgers.identity.read(partial(known.names_of, messages=_messages(work.history)))
         due = {message.event.id for message in work.messages}
+        profile = await newest(ledgers) if work.is_owners else None
 
         def gather() -> None:
             evidence.remember(remembered)
+            evidence.remember([profile.content] if profile else [], standing=True)
             evidence.found = [result.response.content] if work.is_delegated else []
             people = list(_heard(work.history, told, called))
             tools = [Heard(text=given.result, tool=given.tool) for given in reversed(shown)]
