@@ -6,11 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
 from nexus import clock, ids
-from nexus.answer import Answer, Answered, Heard, Result
 from nexus.automations import reminders
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
@@ -22,18 +21,18 @@ from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
 from nexus.broker.outbox import Outbox
 from nexus.broker.queue import SessionQueue
-from nexus.broker.results import Run
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
 from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
 from nexus.broker.tools.recall import recall_tool, visible_to
-from nexus.config import Config
+from nexus.config import Config, load
 from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
+from nexus.engine.forgetting import Forgetting
 from nexus.errors import ModelFileError
-from nexus.home import Home
-from nexus.ledgers import Ledgers, events
+from nexus.home import Home, locate
+from nexus.ledgers import Ledgers, events, forgetting
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.automations import Automation
@@ -44,13 +43,13 @@ from nexus.memory.embedding.background import Background
 from nexus.memory.gate import Rules
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
-from nexus.memory.recall import EVERYTHING, Recall, Visibility
+from nexus.memory.recall import EVERYTHING, Answer, Query, Recall, Visibility
 from nexus.memory.recall.reranker import installed_reranker
 from nexus.memory.upkeep import Upkeep
 from nexus.pipeline import Incoming, Pipeline, access
 from nexus.pipeline.pipeline import refused
 from nexus.pipeline.reminding import Reminding
-from nexus.pipeline.repeated import heard_before
+from nexus.pipeline.repeated import received_before
 from nexus.pipeline.stages import Stages
 from nexus.pipeline.timetable import Timetable
 from nexus.request import Agent, Event, Request, check_label
@@ -60,12 +59,15 @@ from nexus.roles.memory_writer.sweep import Sweep
 from nexus.roles.parts import Parts
 from nexus.roles.reflection import reflection
 from nexus.roles.texts import seed_roles
+from nexus.runs import FinishedRun, Receipt, Result, Run
 from nexus.skills.commands import Commands
 from nexus.skills.doors import OWNER, Door
 
+_OWNER: Final = Provenance(actor=OWNER, kind="owner")
+
 
 class App:
-    """One home, open: `async with App(home, config) as app: run = await app.say("Hello")`.
+    """One home, open: `async with App.open() as app: run = await app.send("Hello")`.
 
     With `serve=False` this process asks and watches, and leaves the work to one that serves. With `door`
     it also lets the memory's scripts in; one process of a home can.
@@ -85,7 +87,7 @@ class App:
         self._serve = serve
         self._has_door = door
         self._stack = AsyncExitStack()
-        self._hearing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._receiving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.ledgers = Ledgers(home, config.ledgers)
         self.engine = Engine(Settings.of_home(home, config.engine))
         self.embedding = Background(
@@ -115,7 +117,7 @@ class App:
                 after_failure=self._after_failure,
             ),
         )
-        services = BrokerServices(self.ledgers, self.broker, self.recall)
+        services = BrokerServices(self.ledgers, self.broker, self.open_recall)
         self.automations = Automations(
             self.ledgers, config.automations, self.engine, services, now, door=self.door
         )
@@ -131,13 +133,19 @@ class App:
         self.conclusions = Conclusions(self._parts())
         self.missed_turns = Sweep(self._parts(), self.automations.runner)
 
+    @classmethod
+    def open(cls, home: Home | Path | str | None = None, *, serve: bool = True) -> Self:
+        """A home with its settings, by default the one that NEXUS_HOME names; enter it to open it."""
+        place = home if isinstance(home, Home) else locate(Path(home) if home else None)
+        return cls(place, load(place.require().config_file), serve=serve)
+
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
             await opening.enter_async_context(self.ledgers)
             if self._has_door:
                 await self._touch_ledgers()
                 # The door comes before the engine: a second process is refused before it takes any work.
-                await opening.enter_async_context(self.door(OWNER, Provenance(actor=OWNER, kind="owner")))
+                await opening.enter_async_context(self.door(OWNER, _OWNER))
             await opening.enter_async_context(self.models)
             servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
             own = [recall_tool(self._recall_for), *web.web_tools(self.config.web, self._url_given)]
@@ -170,7 +178,7 @@ class App:
     ) -> None:
         await self._stack.aclose()
 
-    async def say(
+    async def send(
         self,
         text: str,
         *,
@@ -178,12 +186,14 @@ class App:
         channel: str = "cli",
         model: str = "",
         mode: Mode = "followup",
-    ) -> Answer:
-        """Say something as the owner of the home; what is going to answer is returned at once."""
-        heard = await self.hear(text, session_label=session_label, channel=channel, model=model, mode=mode)
-        return heard.answer
+    ) -> Run:
+        """Send a message as the owner and return its run without waiting for the answer."""
+        receipt = await self.receive(
+            text, session_label=session_label, channel=channel, model=model, mode=mode
+        )
+        return receipt.run
 
-    async def hear(
+    async def receive(
         self,
         text: str,
         *,
@@ -192,8 +202,8 @@ class App:
         model: str = "",
         mode: Mode = "followup",
         external_id: str | None = None,
-    ) -> Heard:
-        """As `say`, with the request that it became. What comes again under an external id is the same."""
+    ) -> Receipt:
+        """Take a message from the owner; one with the same `external_id` as before is not taken twice."""
         check_label(session_label)
         await self.broker.check_models("manager", model)
         incoming = Incoming(
@@ -209,12 +219,32 @@ class App:
         )
         return await self.accept(incoming)
 
-    async def accept(self, incoming: Incoming) -> Heard:
-        """Take in a message as a channel hands it over; one that was delivered before is the same."""
-        # Under the lock a message that comes twice at once is still received once.
-        async with self._hearing.setdefault(incoming.external_id or ids.new("key"), asyncio.Lock()):
-            heard = await heard_before(self.ledgers, self.broker, incoming)
-            return heard or await self._received(incoming)
+    async def accept(self, incoming: Incoming) -> Receipt:
+        """Take a message from a channel, from anyone; a repeated delivery is not taken twice."""
+        # The lock keeps two simultaneous deliveries of one message apart.
+        async with self._receiving.setdefault(incoming.external_id or ids.new("key"), asyncio.Lock()):
+            receipt = await received_before(self.ledgers, self.broker, incoming)
+            return receipt or await self._received(incoming)
+
+    async def recall(self, query: str | Query) -> Answer:
+        """Memories that match a question, best first, with the reasons. No model is called."""
+        asked = Query(text=query) if isinstance(query, str) else query
+        return await (await self.open_recall()).find(asked)
+
+    async def remember(self, fact: str, **details: Any) -> dict[str, Any]:
+        """Store a fact as the owner, with `about`, `entities`, `as_of` or `confidence`."""
+        return await self.memory.run("fact", {"fact": fact, **details}, _OWNER)
+
+    async def forget(self, entity: str, *, mentions: bool = True) -> forgetting.Report | None:
+        """Erase an entity from every ledger. None if there is nothing to erase.
+
+        With `mentions=False`, texts of others that only name it are kept. This can't be undone.
+        """
+        target = await forgetting.find(
+            self.ledgers, partial(forgetting.entity, wanted=entity, mentions=mentions)
+        )
+        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
+        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
 
     async def remind(
         self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"
@@ -244,8 +274,8 @@ class App:
         """Make the next version of a mental model, given by its id or its name."""
         return await reflection.refresh(self._parts(), mental_model, asking=asking)
 
-    async def leave(self, session_label: str, *, channel: str = "cli") -> None:
-        """A person starts afresh: automations may still do something about the session that is left."""
+    async def new_session(self, session_label: str, *, channel: str = "cli") -> None:
+        """Leave a session for a new one; automations at `command:new` run for the one that is left."""
         request = Request(
             event=Event(content="/new", channel=channel, sender_id=OWNER),
             agent=Agent(session_label=session_label),
@@ -254,14 +284,14 @@ class App:
         await self.automations.runner.fire("command:new", Occasion(request=request))
 
     async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
-        """The runs of a session that were asked for after another one, whoever asked."""
+        """The runs of a session that were started after another one, by anyone."""
         found = await self.ledgers.runtime.read(
             partial(executions.begun_in, session_label=session_label, after=execution_id)
         )
         return [self.broker.run(id_) for id_ in found]
 
-    async def under_way(self, session_label: str) -> list[Run]:
-        """The runs of a session that have not ended, such as those that a crash cut short."""
+    async def active_runs(self, session_label: str) -> list[Run]:
+        """The unfinished runs of a session, including those that a crash interrupted."""
         unfinished = await self.ledgers.runtime.read(
             partial(executions.unfinished_in, session_label=session_label)
         )
@@ -277,7 +307,7 @@ class App:
         visible: Visibility = EVERYTHING,
     ) -> Door:
         """A socket of its own for one principal, whose directory can be granted to it alone."""
-        recall = partial(self.recall, visible)
+        recall = partial(self.open_recall, visible)
         commands = Commands(self.memory, recall, provenance, writes=writes, rules=rules)
         return Door(self.doorway(name), commands.answer)
 
@@ -285,8 +315,8 @@ class App:
         """The directory of a principal's socket."""
         return self.home.run / name
 
-    async def recall(self, visible: Visibility = EVERYTHING) -> Recall:
-        """The memory, ready to be asked; by words alone where the model is not on this machine."""
+    async def open_recall(self, visible: Visibility = EVERYTHING) -> Recall:
+        """Recall over this home's memory; by words alone if the embedding model isn't installed."""
         vectors: Vectors | None = None
         with suppress(ModelFileError):
             vectors = await self.embedding.vectors()
@@ -301,14 +331,14 @@ class App:
             engine=self.engine,
             memory=self.memory,
             broker=self.broker,
-            recall=self.recall,
+            recall=self.open_recall,
             door=self.door,
         )
 
     async def _recall_for(self, context: ToolContext) -> Recall:
         """The memory as the principal of a tool's call may see it."""
         assert context.call is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        return await self.recall(visible_to(context.call.request))
+        return await self.open_recall(visible_to(context.call.request))
 
     async def _url_given(self, context: ToolContext, url: str) -> bool:
         """Whether a URL comes from a person in the conversation that a call works for, or from the web."""
@@ -323,14 +353,14 @@ class App:
         shown = partial(tool_calls.have_shown, tools=web.NAMES, text=url)
         return await self.ledgers.agents.read(shown)
 
-    async def _received(self, incoming: Incoming) -> Heard:
+    async def _received(self, incoming: Incoming) -> Receipt:
         journey = await self.pipeline.receive(incoming)
         if journey.denied is not None:
             raise refused(journey)
         id_ = journey.request.request_id
         if journey.run is None:
-            return Heard(request_id=id_, answer=Answered(id_, journey.response or ""))
-        return Heard(request_id=id_, answer=journey.run, execution_id=journey.run.id)
+            return Receipt(request_id=id_, run=FinishedRun(id_, journey.response or ""))
+        return Receipt(request_id=id_, run=journey.run, execution_id=journey.run.id)
 
     async def _embed(self, kind: str, ids: list[str]) -> None:
         self.embedding.wake()

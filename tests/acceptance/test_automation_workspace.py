@@ -53,7 +53,7 @@ async def test_an_agent_reads_and_writes_its_workspace_and_its_peers(home: Home,
         async with app_on(home, server) as app:
             await register(app, "cook", "def run(ctx): pass", tmp_path, workspace=True, hook_point="finalize")
             await register(app, "tidy", ASKS, tmp_path, role="You tidy.", peers=["cook"])
-            await (await app.say("Hello")).result()
+            await (await app.send("Hello")).result()
             [run] = await ended(app, "tidy")
         assert (run.status, run.result) == ("done", {"enrich": {"tidied": "Tidied."}}), run.error
         assert "You tidy." in results(server)
@@ -77,7 +77,7 @@ async def test_the_memory_is_searched_and_written_from_the_workspace(home: Home,
         async with app_on(home, server) as app:
             await app.memory.run("fact", {"about": "ann", "fact": "Ann grows tomatoes"})
             await register(app, "tidy", ASKS, tmp_path, workspace=True)
-            heard = await app.hear("Hello")
+            heard = await app.receive("Hello")
             await heard.answer.result()
             written = await rows(
                 app, "memory", "SELECT fact, confidence, source_request_id FROM facts ORDER BY seq"
@@ -98,7 +98,7 @@ async def test_ledgers_are_read_where_the_registration_says_so(
         async with app_on(home, server) as app:
             await app.memory.run("fact", {"about": "ann", "fact": "Ann grows tomatoes"})
             await register(app, "tidy", ASKS, tmp_path, workspace=True, config={"ledgers": declared})
-            await (await app.say("Hello")).result()
+            await (await app.send("Hello")).result()
             before = await rows(app, "memory", "PRAGMA integrity_check")
         assert before == [("ok",)]
         [told] = [each for each in server.requests if "[standard error]" in str(each.json["messages"])][:1]
@@ -132,5 +132,5 @@ async def test_an_agent_cannot_redirect_the_history_of_its_workspace(home: Home,
         server.always("Fine.")
         async with app_on(home, server) as app:
             await register(app, "tidy", ASKS, tmp_path, workspace=True)
-            await (await app.say("Hello")).result()
+            await (await app.send("Hello")).result()
     assert History(home.meeseeks / "tidy").points_here()

@@ -58,7 +58,7 @@ async def test_a_real_model_answers_through_the_whole_program(home: Home, local_
         providers={"local": ProviderConfig(base_url=local_url, timeout_ms=PATIENCE_S * 1000)},
     )
     async with App(home, settings) as app:
-        run = await app.say("Say hello.")
+        run = await app.send("Say hello.")
         pieces = [delta.text async for delta in run.deltas() if delta.kind == "text"]
         result = await run.result()
     assert len(pieces) > 1, "it was streamed"
@@ -93,7 +93,7 @@ async def test_the_memorys_loop_runs_on_a_real_model_and_tells_honestly_what_cam
         providers={"local": ProviderConfig(base_url=local_url, timeout_ms=PATIENCE_S * 1000)},
     )
     async with App(home, settings) as app:
-        await (await app.say("My colleague Sarah Chen leads Project X with Bob Miller.")).result()
+        await (await app.send("My colleague Sarah Chen leads Project X with Bob Miller.")).result()
         await quiet(app, 2 * PATIENCE_S * 1000)
         (run,) = await invocations(app)
         written = await facts(app)

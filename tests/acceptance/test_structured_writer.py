@@ -28,7 +28,7 @@ async def talk(app: App, server: ModelServer, *turns: tuple[str, str, str | None
         server.script(answer)
         if found is not None:
             server.when(is_extractor).script(found)
-        await (await app.say(said)).result()
+        await (await app.send(said)).result()
         await quiet(app)
 
 
@@ -82,7 +82,7 @@ async def test_facts_people_and_their_names_are_written_from_one_call(
 
 
 async def say(app: App, text: str, session: str) -> None:
-    await (await app.say(text, session_label=session)).result()
+    await (await app.send(text, session_label=session)).result()
     await quiet(app)
 
 

@@ -18,7 +18,7 @@ def is_learner(text: str) -> bool:
 
 
 async def said(app: App, text: str, session: str) -> None:
-    await (await app.say(text, session_label=session)).result()
+    await (await app.send(text, session_label=session)).result()
 
 
 def kept(home: Home) -> str:

@@ -93,7 +93,7 @@ def _missing(what: str) -> AutomationError:
 
 
 @dataclass(kw_only=True)
-class AutomationContext:
+class Context:
     """One invocation, as the automation's code sees it."""
 
     request: Request
@@ -158,5 +158,5 @@ class AutomationContext:
         return await self.services.recall(self.request, question, options)
 
 
-Handler = Callable[[AutomationContext], Awaitable[Any] | Any]
+Handler = Callable[[Context], Awaitable[Any] | Any]
 """An automation's code: `async def run(ctx)` or `def run(ctx)`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus import clock
-from nexus.automations.context import AutomationContext, Handler, Services
+from nexus.automations.context import Context, Handler, Services
 from nexus.automations.grants import Doors, Grants
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement.reflection import Reflected, reflect
@@ -138,7 +138,7 @@ class Invoker:
             return None
         return Grants(doors=self._doors, automation=automation, workspace=found)
 
-    async def _in_script(self, ready: _Ready, context: AutomationContext, timeout_ms: float) -> Ended:
+    async def _in_script(self, ready: _Ready, context: Context, timeout_ms: float) -> Ended:
         assert ready.script is not None  # noqa: S101 - an invariant, for the reader and the type checker
         workspace_dir = ready.workspace and ready.workspace.home
         given = {
@@ -228,8 +228,8 @@ def _context(
     found: Workspace | None,
     services: Services,
     now: clock.Clock,
-) -> AutomationContext:
-    return AutomationContext(
+) -> Context:
+    return Context(
         request=occasion.request,
         automation=automation,
         hook_point=point.name,
@@ -242,7 +242,7 @@ def _context(
     )
 
 
-async def in_process(handler: Handler, context: AutomationContext, timeout_ms: float) -> Ended:
+async def in_process(handler: Handler, context: Context, timeout_ms: float) -> Ended:
     """Run a handler in this process without blocking the event loop; whatever it raises comes out."""
     limit = asyncio.timeout(timeout_ms / 1000)
     try:
@@ -265,7 +265,7 @@ def _is_async(handler: Handler) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
 
-async def _on_thread(handler: Handler, context: AutomationContext) -> Any:
+async def _on_thread(handler: Handler, context: Context) -> Any:
     """Call plain code without blocking the event loop.
 
     It gets a daemon thread and not one of a pool: code that never returns would use up the pool, and hold up

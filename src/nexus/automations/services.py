@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from nexus import ids
-from nexus.automations.context import AutomationContext, Result, Run, Services
+from nexus.automations.context import Context, Result, Run, Services
 from nexus.context import AssembledContext
 from nexus.errors import NexusError, ScriptError
 from nexus.request import Access, Request
@@ -84,7 +84,7 @@ def run_id(invocation_id: str, number: int, attempts: int = 0) -> str:
 class Calls:
     """Carries out what a script asks of its context, in whose process there is only a copy of it."""
 
-    def __init__(self, context: AutomationContext) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._runs: dict[str, Run] = {}
         self._methods: dict[str, Method] = {

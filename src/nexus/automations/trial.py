@@ -17,7 +17,7 @@ from typing import Any
 
 from nexus import clock, ids
 from nexus.automations import hook_points, returned
-from nexus.automations.context import AutomationContext, NoServices, Run, Services
+from nexus.automations.context import Context, NoServices, Run, Services
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.invoker import in_process
 from nexus.automations.occasion import Occasion
@@ -79,7 +79,7 @@ async def replay(
     """Run it once; `code` is the script, where it is one."""
     point = hook_points.get(entry.automation.hook_point)
     with _copied(home, entry.automation) as (found, folder):
-        context = AutomationContext(
+        context = Context(
             request=occasion.request,
             automation=entry.automation,
             hook_point=point.name,
@@ -103,7 +103,7 @@ def invoke(path: Path, *, hook_point: str = "runAutomations", content: str = "",
     if found.source is None:
         raise AutomationError(f"{path} is a program: a test can only call Python")
     handler = child.load(found.source, found.path, found.folder and str(found.folder))
-    context = AutomationContext(
+    context = Context(
         request=sample(content),
         automation=unregistered(path.stem, point),
         hook_point=hook_point,
@@ -141,7 +141,7 @@ async def _awaited(value: Any) -> Any:
     return await value
 
 
-async def _here(entry: Entry, context: AutomationContext, timeout_ms: int) -> Trial:
+async def _here(entry: Entry, context: Context, timeout_ms: int) -> Trial:
     assert entry.handler is not None  # noqa: S101 - an invariant, for the reader and the type checker
     try:
         ended = await in_process(entry.handler, context, timeout_ms)
@@ -150,7 +150,7 @@ async def _here(entry: Entry, context: AutomationContext, timeout_ms: int) -> Tr
     return Trial(status=ended.status, value=ended.value, error=ended.error)
 
 
-async def _shut_in(code: Script, context: AutomationContext, folder: Path, timeout_ms: int) -> Trial:
+async def _shut_in(code: Script, context: Context, folder: Path, timeout_ms: int) -> Trial:
     found = context.workspace
     occasion = Occasion(request=context.request, assembled=context.assembled, result=context.result)
     given = {

@@ -17,7 +17,6 @@ from typing import Final
 import apsw
 
 from nexus import clock, ids
-from nexus.answer import MICRO, Totals
 from nexus.broker.agent.records import Estimate
 from nexus.config import BudgetsConfig
 from nexus.errors import BudgetError
@@ -25,6 +24,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import budgets, reservations, usage
 from nexus.ledgers.runtime.budgets import Budget, NewHit, Unit
 from nexus.ledgers.runtime.reservations import Held, Reservation
+from nexus.runs import MICRO, Totals
 
 _NOTHING: Final = Held()
 # How soon somebody who waits notices that others were billed: soon beside what an answer takes.

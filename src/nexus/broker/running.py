@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus import secrets
-from nexus.answer import Response, Result
 from nexus.broker.agent import loop
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.models import Models
@@ -35,6 +34,7 @@ from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import requests, usage
 from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
+from nexus.runs import Response, Result
 
 WORK = "agent"
 """The name under which runs are stored: it must outlive an upgrade."""

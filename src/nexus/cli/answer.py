@@ -10,12 +10,12 @@ from dataclasses import asdict
 import click
 
 from nexus import config
-from nexus.answer import Result
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Talk
 from nexus.cli.talking import talking
 from nexus.errors import StoppedError
 from nexus.home import Home
+from nexus.runs import Result
 
 _INTERRUPTED = 130
 _LOOK_AGAIN_S = 0.1
@@ -39,7 +39,7 @@ async def _answered(
     home: Home, settings: config.Config, task: str, label: str, model: str, *, wait: bool, as_json: bool
 ) -> None:
     async with talking(home, settings, model) as talk:
-        run = (await talk.hear(task, session_label=label, model=model)).answer
+        run = (await talk.receive(task, session_label=label, model=model)).run
         loop = asyncio.get_running_loop()
         stopping: list[asyncio.Task[bool]] = []
         loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))

@@ -9,7 +9,6 @@ from contextlib import suppress
 import click
 
 from nexus import config
-from nexus.answer import Answer
 from nexus.cli import trace_table
 from nexus.cli.chat import new_label
 from nexus.cli.place import counted
@@ -21,6 +20,7 @@ from nexus.cli.typed import Editor, Lines, Typed
 from nexus.errors import NexusError, StoppedError
 from nexus.home import Home
 from nexus.request import check_label
+from nexus.runs import Run
 
 _LOOK_S = 0.5
 _REMEMBERED_LINES = 200
@@ -36,7 +36,7 @@ async def converse(
         await conversation.catch_up()
         typed: Typed
         if interactive:
-            typed = Editor(list(reversed(await talk.said(label, _REMEMBERED_LINES))))
+            typed = Editor(list(reversed(await talk.sent_messages(label, _REMEMBERED_LINES))))
             at = f" at {talk.where}" if talk.where else ""
             click.secho(f"Session {label}{at}. /help shows what else there is.", dim=True)
         else:
@@ -95,7 +95,7 @@ class Conversation:
 
     async def begin(self, label: str) -> None:
         """Go over to another session."""
-        await self._talk.leave(self._label)
+        await self._talk.new_session(self._label)
         self._label, self._last, self._sent = label, "", None
         self._screen.note(f"Session {label}.")
 
@@ -105,12 +105,12 @@ class Conversation:
             await self._show_sent()  # what came before it is not asked for once something is said
         async with self._speaking:
             try:
-                heard = await self._talk.hear(text, session_label=self._label, model=self._model)
+                receipt = await self._talk.receive(text, session_label=self._label, model=self._model)
             except NexusError as error:
                 self._tell(error)
                 return
-            self._said, self._request_id = text, heard.request_id
-            await self._show(heard.answer)
+            self._said, self._request_id = text, receipt.request_id
+            await self._show(receipt.run)
 
     async def memory(self, text: str) -> None:
         """Show what the memory holds about some words, or about what was said last."""
@@ -147,7 +147,7 @@ class Conversation:
 
     async def catch_up(self) -> None:
         """Show what is still being answered, from before a crash or by workers."""
-        while under_way := [r for r in await self._talk.under_way(self._label) if r.id not in self._shown]:
+        while under_way := [r for r in await self._talk.active_runs(self._label) if r.id not in self._shown]:
             for run in under_way:
                 async with self._speaking:
                     await self._show(run)
@@ -164,7 +164,7 @@ class Conversation:
     async def _show_sent(self) -> None:
         """What automations sent: since the person last said something, then as it comes."""
         if self._interactive:
-            for message in await self._talk.unasked(self._label, self._sent):
+            for message in await self._talk.scheduled_messages(self._label, self._sent):
                 async with self._speaking:
                     self._screen.note(message.occurred_at)
                     self._screen.line(message.content)
@@ -178,7 +178,7 @@ class Conversation:
                 if run.id not in self._shown:
                     await self._show(run)
 
-    async def _show(self, run: Answer) -> None:
+    async def _show(self, run: Run) -> None:
         self._shown.add(run.id)
         self._last = max(self._last, run.id)
         loop = asyncio.get_running_loop()

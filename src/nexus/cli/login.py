@@ -26,7 +26,7 @@ def login(ctx: click.Context, token: bool) -> None:
     # Imported here, because it takes longer than `nexus login --token` may.
     from nexus.client import Client
 
-    asyncio.run(_link(Client.of(home)))
+    asyncio.run(_link(Client.connect(home)))
 
 
 async def _link(client: "Client") -> None:

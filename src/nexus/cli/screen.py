@@ -6,8 +6,8 @@ from typing import TextIO
 
 import click
 
-from nexus.answer import MICRO, Answer, Delta, Result, Totals
 from nexus.cli.terminal import printable
+from nexus.runs import MICRO, Delta, Result, Run, Totals
 
 _ARGUMENTS_SHOWN = 100
 
@@ -32,7 +32,7 @@ class Screen:
     def _notes(self) -> TextIO:
         return self._given_notes or sys.stderr
 
-    async def follow(self, run: Answer) -> Result:
+    async def follow(self, run: Run) -> Result:
         """Show a run until it has ended; its result, or the error that says why it has none."""
         self._said = False
         async for delta in run.deltas():

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from nexus.answer import Answer, Heard, Totals
 from nexus.cli.talk import CHANNEL, MOST_RECALLED, Recalled
 from nexus.client import Client
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Receipt, Run, Totals
 
 
 class There:
@@ -17,23 +17,23 @@ class There:
         self._client = client
         self.where = client.url
 
-    async def hear(self, text: str, *, session_label: str, model: str) -> Heard:
-        return await self._client.hear(text, session_label=session_label, channel=CHANNEL, model=model)
+    async def receive(self, text: str, *, session_label: str, model: str) -> Receipt:
+        return await self._client.submit(text, session_label=session_label, channel=CHANNEL, model=model)
 
-    async def leave(self, session_label: str) -> None:
-        await self._client.leave(session_label, channel=CHANNEL)
+    async def new_session(self, session_label: str) -> None:
+        await self._client.new_session(session_label, channel=CHANNEL)
 
-    async def under_way(self, session_label: str) -> Sequence[Answer]:
-        return await self._client.under_way(session_label)
+    async def active_runs(self, session_label: str) -> Sequence[Run]:
+        return await self._client.active_runs(session_label)
 
-    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Answer]:
+    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Run]:
         return await self._client.runs_after(session_label, execution_id)
 
-    async def said(self, session_label: str, limit: int) -> list[str]:
-        return await self._client.said(session_label, channel=CHANNEL, limit=limit)
+    async def sent_messages(self, session_label: str, limit: int) -> list[str]:
+        return await self._client.sent_messages(session_label, channel=CHANNEL, limit=limit)
 
-    async def unasked(self, session_label: str, after: int | None) -> list[Unasked]:
-        sent = await self._client.unasked(session_label, channel=CHANNEL, after=after)
+    async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]:
+        sent = await self._client.scheduled_messages(session_label, channel=CHANNEL, after=after)
         return [Unasked(**each) for each in sent]
 
     async def workers_at_work(self, execution_id: str) -> int:

@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.text import Text
 
 from nexus import clock
-from nexus.answer import Totals, money
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Totals, money
 
 _STYLES = {
     **dict.fromkeys(("ok", "done", "used"), "green"),

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from nexus import config
-from nexus.answer import MICRO
 from nexus.cli import model_checks
 from nexus.cli.place import counted, opened_home
 from nexus.cli.tables import print_table
 from nexus.home import Home
+from nexus.runs import MICRO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nexus.answer import Totals
     from nexus.gateway.views.usage import Budget, Message, Report, Spent
     from nexus.ledgers.runtime.budgets import Hit
+    from nexus.runs import Totals
 
 _COLUMNS = ("calls#", "fresh#", "cached#", "written#", "out#", "cost#")
 _ASKED_CHARACTERS = 60

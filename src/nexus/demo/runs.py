@@ -6,7 +6,6 @@ from functools import partial
 from typing import Literal
 
 from nexus import clock, ids
-from nexus.answer import MICRO, Response, Result
 from nexus.broker.agent.messages import exchange
 from nexus.broker.agent.records import ToolCall
 from nexus.broker.budgets import Spender, Standing, hit, refusal
@@ -22,6 +21,7 @@ from nexus.ledgers.runtime import budgets, dispatches, executions, requests, usa
 from nexus.ledgers.runtime.dispatches import NewDispatch
 from nexus.ledgers.runtime.executions import NewExecution
 from nexus.request import Agent, Request
+from nexus.runs import MICRO, Response, Result
 
 _PROMPT_TOKENS = 9_640
 _LANES = {"manager": "chat", "worker": "workers", "background": "background"}

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 from nexus import clock
-from nexus.answer import Totals
 from nexus.app import App
 from nexus.config import Config
 from nexus.engine.errors import EndedError
@@ -19,6 +18,7 @@ from nexus.evaluation.life import Life, Row
 from nexus.evaluation.playing import settled
 from nexus.home import Home
 from nexus.ledgers.runtime import usage
+from nexus.runs import Totals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +63,10 @@ async def ask(life: Life, question: Row, home: Home, config: Config, scratch: Pa
 
 
 async def _answer(app: App, id_: str, text: str, sessions: int, started: float) -> Answer:
-    receipt = await app.hear(text, session_label=f"question-{id_}")
+    receipt = await app.receive(text, session_label=f"question-{id_}")
     said = error = ""
     try:
-        said = (await receipt.answer.result()).response.content
+        said = (await receipt.run.result()).response.content
     except (NexusError, EndedError) as failure:
         error = str(failure) or type(failure).__name__
     await settled(app)

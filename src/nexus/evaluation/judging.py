@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self, cast
 
-from nexus.answer import Totals
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.trial import asked
 from nexus.config import Config
+from nexus.runs import Totals
 
 _NUMBERS: Final = re.compile(r"\[[\d,\s]*\]")
 _VERDICT: Final = re.compile(r"\b(yes|no)\b", re.IGNORECASE)

@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from nexus.answer import MICRO
 from nexus.app import App
 from nexus.ledgers import sql
+from nexus.runs import MICRO
 
 TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _TOKENS: Final = ("fresh", "cache_read", "cache_write", "output")

@@ -16,7 +16,6 @@ from typing import Literal
 import apsw
 
 from nexus import clock, ids
-from nexus.answer import Result
 from nexus.automations.context import Response
 from nexus.automations.context import Result as AutomationResult
 from nexus.automations.returned import Returned
@@ -27,6 +26,7 @@ from nexus.ledgers.runtime.spans import Span
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.pipeline.stages import Stages
 from nexus.request import Request, Stage
+from nexus.runs import Result
 
 _log = logging.getLogger(__name__)
 

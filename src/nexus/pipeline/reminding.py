@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from nexus import clock
 from nexus.automations import when
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import Context
 from nexus.pipeline.incoming import Incoming
 
 LATE: Final = "late"
@@ -21,7 +21,7 @@ class Reminding:
     def __init__(self, accept: Accept) -> None:
         self._accept = accept
 
-    async def __call__(self, ctx: AutomationContext) -> dict[str, Any] | None:
+    async def __call__(self, ctx: Context) -> dict[str, Any] | None:
         given, triggers = ctx.config, ctx.automation.triggers
         text = str(given["text"])
         late = ""
@@ -47,5 +47,5 @@ class Reminding:
         return None
 
 
-def _due(ctx: AutomationContext) -> datetime:
+def _due(ctx: Context) -> datetime:
     return clock.parse(ctx.request.event.content)

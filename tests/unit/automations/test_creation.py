@@ -76,7 +76,7 @@ async def test_the_agent_of_a_role_answers_with_its_role_about_what_was_said(hom
         server.always(Turn("Tea at four it is."))
         async with app_on(home, server) as app:
             await asyncio.to_thread(creation.create, home, writer(app.ledgers), WISH)
-            await (await app.say("Tea at four?")).result()
+            await (await app.send("Tea at four?")).result()
             await app.automations.queue.settled()
 
             async def done() -> Invocation | None:

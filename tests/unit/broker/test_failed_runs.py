@@ -36,7 +36,7 @@ async def test_a_key_in_the_error_of_a_run_is_masked_wherever_it_is_kept(
     server.script(Turn("", [ToolCall("shelf__put", {})]))
     async with App(home, replace(config, providers={"test": provider})) as app:
         app.broker.add_tools([Tool(name="shelf__put", description="Put.", parameters=parameters(), run=run)])
-        asked = await app.say("Put it away")
+        asked = await app.send("Put it away")
         with pytest.raises(WorkFailedError, match=r"RuntimeError: refused: \[secret\]"):
             await asked.result()
         [(request,)] = await rows(app, "runtime", "SELECT error FROM requests")
@@ -51,9 +51,9 @@ async def test_a_key_in_the_error_of_a_run_is_masked_wherever_it_is_kept(
 async def test_a_run_that_has_not_ended_cannot_be_retried(home: Home, server: ModelServer) -> None:
     server.script(Turn("First", faults=[Hold(gate="first")]), "Second")
     async with app_on(home, server) as app:
-        runs = await app.say("one")
+        runs = await app.send("one")
         await server.until(lambda: server.gate("first").waiting)
-        waits = await app.say("two")
+        waits = await app.send("two")
         for run, status in ((runs, "running"), (waits, "queued")):
             with pytest.raises(EngineStateError, match=f"is {status}; only what has ended"):
                 await app.queue.retry(run.id)

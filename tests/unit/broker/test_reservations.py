@@ -242,7 +242,7 @@ async def test_runs_side_by_side_spend_a_day_once(home: Home, server: ModelServe
     server.always("Never said")
     config = replace(settings(server), budgets=BudgetsConfig(day_tokens=10))
     async with App(home, config) as app:
-        runs = [await app.say("Is it day?", session_label=f"s{number}") for number in range(4)]
+        runs = [await app.send("Is it day?", session_label=f"s{number}") for number in range(4)]
         await server.until(lambda: server.gate("first").waiting)
         results = [asyncio.create_task(run.result()) for run in runs]
         await asyncio.wait(results, timeout=1)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nexus.answer import Delta
 from nexus.broker.streams import Streams
+from nexus.runs import Delta
 
 ID = "exe_1"
 ANSWER = [Delta(kind="begin"), Delta(kind="text", text="Hello."), Delta(kind="done")]

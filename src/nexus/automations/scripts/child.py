@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from nexus import clock
-from nexus.automations.context import AutomationContext, Handler, Result
+from nexus.automations.context import Context, Handler, Result
 from nexus.automations.wire import request_from_json
 from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
@@ -203,11 +203,11 @@ def _import_from(folder: Path) -> None:
     sys.path.append(str(folder))
 
 
-def context(given: dict[str, Any], services: Any) -> AutomationContext:
+def context(given: dict[str, Any], services: Any) -> Context:
     """The context that a script is handed."""
     workspace, assembled, result = given["workspace"], given["assembled"], given["result"]
     peers = {name: Path(path) for name, path in given["peers"].items()}
-    return AutomationContext(
+    return Context(
         request=request_from_json(given["request"]),
         automation=Automation.from_json(given["automation"]),
         hook_point=given["hook_point"],

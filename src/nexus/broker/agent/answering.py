@@ -24,7 +24,6 @@ from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.usage import RequestUsage
 
 from nexus import clock, ids
-from nexus.answer import Delta
 from nexus.broker.agent import fitting, prices
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Estimate
@@ -32,6 +31,7 @@ from nexus.broker.agent.repetition import Repetition
 from nexus.broker.agent.short_ids import Expander, ShortIds
 from nexus.broker.agent.text_calls import Holdback
 from nexus.ledgers.runtime.models import Capabilities
+from nexus.runs import Delta
 
 # How long an answer is taken to get, before it is there: few are longer.
 _ANSWER_TOKENS = 4_096

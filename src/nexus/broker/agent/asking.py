@@ -30,7 +30,6 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
-from nexus.answer import Delta
 from nexus.broker.agent import overflow, requests
 from nexus.broker.agent.advice import advice, own_error
 from nexus.broker.agent.answering import Answering
@@ -42,6 +41,7 @@ from nexus.broker.agent.structured import Form
 from nexus.broker.streams import Stream
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 from nexus.ledgers.runtime.models import Capabilities
+from nexus.runs import Delta
 
 # Kept with an answer: the model's name in the settings, which a provider doesn't know.
 _ANSWERED_BY = "answered_by"

@@ -5,12 +5,12 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
 
-from nexus.answer import Delta
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.records import Journal, Step
 from nexus.broker.streams import Stream
 from nexus.errors import AgentError
+from nexus.runs import Delta
 
 
 class RecordedModel(FallbackModel):

@@ -20,7 +20,6 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from nexus import ids
-from nexus.answer import Delta
 from nexus.broker.agent import fitting, text_calls
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.answering import Answering, Asked
@@ -31,6 +30,7 @@ from nexus.broker.agent.structured import Form
 from nexus.config import ProviderConfig
 from nexus.context.wrapping import wrapped
 from nexus.ledgers.runtime.models import Capabilities
+from nexus.runs import Delta
 
 _TOOLS_IN_WORDS: Final = """\
 # How to call a tool

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 
-from nexus.answer import Delta
 from nexus.broker.agent.advice import advice
 from nexus.broker.agent.answering import Answering, Asked
 from nexus.broker.agent.asking import told
@@ -13,6 +12,7 @@ from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Attempt
 from nexus.config import Config
 from nexus.errors import ModelError
+from nexus.runs import Delta
 
 _QUESTION = "Answer with the one word: ready"
 

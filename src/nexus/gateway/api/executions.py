@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, Header, Path
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, Field
 
-from nexus.answer import Result
 from nexus.broker.results import Run
 from nexus.engine.errors import EndedError
 from nexus.gateway.dependencies import Home
 from nexus.gateway.errors import JSON_PROBLEMS
 from nexus.ledgers.runtime.executions import Status
+from nexus.runs import Result
 
 router = APIRouter(prefix="/executions", tags=["executions"])
 ExecutionId = Annotated[str, Path(description="The id of a run, `exe_…`.")]

@@ -63,7 +63,7 @@ async def send_message(
     ] = None,
 ) -> Accepted:
     """Say something, and get the ids of the request and the run that answers it, at once."""
-    heard = await home.hear(
+    receipt = await home.receive(
         message.text,
         session_label=message.session,
         channel=message.channel,
@@ -71,5 +71,5 @@ async def send_message(
         mode=message.mode,
         external_id=None if idempotency_key is None else f"key:{idempotency_key}",
     )
-    content = None if heard.execution_id else (await heard.answer.result()).response.content
-    return Accepted(request_id=heard.request_id, execution_id=heard.execution_id, content=content)
+    content = None if receipt.execution_id else (await receipt.run.result()).response.content
+    return Accepted(request_id=receipt.request_id, execution_id=receipt.execution_id, content=content)

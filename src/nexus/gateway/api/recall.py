@@ -52,7 +52,7 @@ async def recall(
         budget=budget,
         deadline_ms=_DEADLINE_MS,
     )
-    return await (await home.recall()).find(query)
+    return await (await home.open_recall()).find(query)
 
 
 def _in_utc(moment: datetime | None) -> datetime | None:

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from nexus.answer import Totals
 from nexus.gateway.api.paging import Cursor, Limit
 from nexus.gateway.dependencies import Home
 from nexus.gateway.views import requests as views
@@ -13,6 +12,7 @@ from nexus.gateway.views.page import Page
 from nexus.gateway.views.requests import RequestLine
 from nexus.ledgers.runtime.requests import Status
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Totals
 
 router = APIRouter(prefix="/requests", tags=["requests"])
 

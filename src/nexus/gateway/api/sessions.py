@@ -6,7 +6,6 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
-from nexus.answer import Totals
 from nexus.gateway.api.messages import Channel
 from nexus.gateway.api.paging import Cursor, Limit
 from nexus.gateway.dependencies import Home
@@ -15,6 +14,7 @@ from nexus.gateway.views.page import Page
 from nexus.gateway.views.sessions import Message, SessionLine
 from nexus.ledgers import events
 from nexus.ledgers.runtime import usage
+from nexus.runs import Totals
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
 Label = Annotated[str, Path(min_length=1, max_length=200, pattern=r"\S", description="The session's label.")]
@@ -76,7 +76,7 @@ async def list_executions(
     unfinished: Annotated[bool, Query(description="Only those that have not ended.")] = False,
 ) -> Runs:
     """The runs of a session, whoever asked for them; those that were cancelled are left out."""
-    found = await (home.under_way(label) if unfinished else home.runs_after(label, after))
+    found = await (home.active_runs(label) if unfinished else home.runs_after(label, after))
     return Runs(ids=[run.id for run in found])
 
 
@@ -115,5 +115,5 @@ async def get_session_usage(home: Home, label: Label) -> Totals:
 @router.post("/{label:path}/leave")
 async def leave_session(home: Home, label: Label, leaving: Leaving) -> Left:
     """Start afresh elsewhere: automations of `command:new` may do something about what was said."""
-    await home.leave(label, channel=leaving.channel)
+    await home.new_session(label, channel=leaving.channel)
     return Left(session=label)

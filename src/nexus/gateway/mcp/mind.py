@@ -70,7 +70,7 @@ class Mind:
             catch_up_ms = round(query.deadline_ms * _CATCH_UP_SHARE)
             await self.app.embedding.catch_up(catch_up_ms / 1000)
             query = replace(query, deadline_ms=query.deadline_ms - catch_up_ms)
-        found = await (await self.app.recall()).find(query)
+        found = await (await self.app.open_recall()).find(query)
         return Recalled(
             memories=[_memory(result) for result in found.results],
             meant={said: list(names) for said, names in found.meant.items()},

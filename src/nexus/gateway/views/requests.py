@@ -9,7 +9,6 @@ from typing import Any
 import apsw
 
 from nexus import clock
-from nexus.answer import Totals
 from nexus.gateway.views import names
 from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page
 from nexus.ledgers import Ledgers, sql
@@ -17,6 +16,7 @@ from nexus.ledgers.runtime import requests as stored
 from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime.requests import StoredRequest
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Totals
 
 _ASKED_CHARACTERS = 300
 

@@ -9,7 +9,6 @@ from typing import Final
 import apsw
 
 from nexus import clock
-from nexus.answer import Totals
 from nexus.broker import budgets
 from nexus.broker.agent import prices
 from nexus.broker.budgets import Standing
@@ -20,6 +19,7 @@ from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import budgets as recorded
 from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.budgets import Hit
+from nexus.runs import Totals
 
 _ASKED_CHARACTERS: Final = 200
 RANGES_DAYS: Final = (7, 30, 90, 365)

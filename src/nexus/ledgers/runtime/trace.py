@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 import apsw
 
 from nexus import clock
-from nexus.answer import Totals
 from nexus.errors import MissingError, UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.runtime import dispatches, injections, requests
+from nexus.runs import Totals
 
 NodeKind = Literal["request", "execution", "automation", "span", "memory"]
 

@@ -11,8 +11,8 @@ from typing import cast
 
 import apsw
 
-from nexus.answer import Totals
 from nexus.ledgers import sql
+from nexus.runs import Totals
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from nexus.automations.context import AutomationContext, Handler
+from nexus.automations.context import Context, Handler
 from nexus.automations.loading import Plugin
 from nexus.errors import AutomationError
 from nexus.roles.parts import Parts
@@ -57,5 +57,5 @@ def _handlers(parts: Parts | None) -> tuple[Handler, Handler]:
     return Injection(parts), Use(parts.ledgers)
 
 
-def _closed(context: AutomationContext) -> None:
+def _closed(context: Context) -> None:
     raise AutomationError("The home is not open here", hint="It runs where the home is served.")

@@ -7,7 +7,7 @@ from nexus.roles.memory_writer.frequency import DEFAULTS
 from nexus.roles.texts import role_text
 
 if TYPE_CHECKING:
-    from nexus.automations.context import AutomationContext
+    from nexus.automations.context import Context
     from nexus.config import Config
     from nexus.roles.parts import Parts
 
@@ -20,7 +20,7 @@ TIMEOUT_MS = 300_000
 def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:
     """The automation. Without the parts of an open home it can be listed, not run."""
 
-    async def run(ctx: "AutomationContext") -> dict[str, Any] | None:
+    async def run(ctx: "Context") -> dict[str, Any] | None:
         # Imported when it first runs: listing automations needs neither the engine nor recall.
         from nexus.roles.memory_writer.writer import Writer
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import apsw
 
-from nexus.automations.context import AutomationContext, Result
+from nexus.automations.context import Context, Result
 from nexus.context import AssembledContext
 from nexus.errors import UnusableAnswerError, UsageError
 from nexus.memory.operations import BATCH
@@ -43,7 +43,7 @@ class Extractor:
     """One run of the writer in structured mode."""
 
     parts: Parts
-    ctx: AutomationContext
+    ctx: Context
     result: Result
     gate: Gate
     provenance: Provenance

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from nexus.automations.context import AutomationContext, Result
+from nexus.automations.context import Context, Result
 from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
 from nexus.ledgers import memory
@@ -77,7 +77,7 @@ class Writer:
 
     parts: Parts
 
-    async def __call__(self, ctx: AutomationContext) -> dict[str, Any] | None:
+    async def __call__(self, ctx: Context) -> dict[str, Any] | None:
         frequency = Frequency.of(ctx.config)
         if ctx.result is None or ctx.request.agent.role not in frequency.roles:
             return None
@@ -107,7 +107,7 @@ class Writer:
         budget_tokens = await self.parts.broker.budget_tokens(_ASKED)
         return frequency.waits_for(due, used_tokens=used or 0, budget_tokens=budget_tokens)
 
-    async def _write(self, ctx: AutomationContext, result: Result, work: _Work) -> dict[str, Any]:
+    async def _write(self, ctx: Context, result: Result, work: _Work) -> dict[str, Any]:
         is_structured = self.parts.config.memory.writer == "structured"
         gate = Gate(
             ledgers=self.parts.ledgers,
@@ -159,7 +159,7 @@ class Writer:
         await asyncio.to_thread(gather)
         return evidence
 
-    async def _run(self, ctx: AutomationContext, result: Result, work: _Work, place: Any) -> str:
+    async def _run(self, ctx: Context, result: Result, work: _Work, place: Any) -> str:
         workspace = ctx.workspace
         assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
@@ -194,7 +194,7 @@ class Writer:
         shown = wrapped("known_entities", "\n".join(found)) + "\n\n" if found and work.is_owners else ""
         return _TASK.format(turns=which, messages=wrapped("messages", "\n".join(lines)) + "\n\n", known=shown)
 
-    async def _settled(self, ctx: AutomationContext, work: _Work, gate: Gate, answer: str) -> dict[str, Any]:
+    async def _settled(self, ctx: Context, work: _Work, gate: Gate, answer: str) -> dict[str, Any]:
         told = {
             "turns": len(work.turns),
             "mode": self.parts.config.memory.writer,
@@ -206,7 +206,7 @@ class Writer:
         await self._mark(ctx, work.turns, "flagged" if flag else "done", flag)
         return {"enrich": told, **({"flag": flag} if flag else {})}
 
-    async def _taught(self, ctx: AutomationContext, work: _Work, gate: Gate) -> bool:
+    async def _taught(self, ctx: Context, work: _Work, gate: Gate) -> bool:
         """Whether anything was written: also by an earlier attempt, which this one goes on from."""
         if gate.counts.total():
             return True
@@ -216,9 +216,7 @@ class Writer:
         ledgers = self.parts.ledgers
         return bool(await ledgers.memory.read(learned) or await ledgers.identity.read(met))
 
-    async def _mark(
-        self, ctx: AutomationContext, due: Sequence[Turn], status: Any, detail: str | None
-    ) -> None:
+    async def _mark(self, ctx: Context, due: Sequence[Turn], status: Any, detail: str | None) -> None:
         await turns.mark(self.parts.ledgers, due, status, detail=detail, request_id=ctx.request.request_id)
 
 

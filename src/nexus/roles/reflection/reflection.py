@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock, ids
-from nexus.answer import Totals
 from nexus.context.wrapping import wrapped
 from nexus.errors import AgentError, ModelError, UnusableAnswerError
 from nexus.ledgers.agents import tool_calls
@@ -17,6 +16,7 @@ from nexus.request import Access, Agent, Event, Request
 from nexus.roles import runs
 from nexus.roles.reflection import citations, tools
 from nexus.roles.texts import role_of
+from nexus.runs import Totals
 
 if TYPE_CHECKING:
     from nexus.context import AssembledContext

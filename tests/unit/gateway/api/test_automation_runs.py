@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from gateways import app_for_gateway, gateway_on
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import Context
 from nexus.home import Home
 from nexus.ledgers.runtime import invocations
 from nexus.testing import ModelServer
@@ -20,13 +20,13 @@ def server() -> Iterator[ModelServer]:
 
 
 async def test_a_failed_async_run_is_retried_once(home: Home, server: ModelServer) -> None:
-    def fails(ctx: AutomationContext) -> None:
+    def fails(ctx: Context) -> None:
         raise ValueError("not today")
 
     server.always("Hi")
     async with app_for_gateway(home, server) as app, gateway_on(app) as client:
         await register(app, "fails", "runAutomations", fails, blocking=False)
-        await (await app.say("Hello")).result()
+        await (await app.send("Hello")).result()
         async with asyncio.timeout(60):
             while not (dead := await app.ledgers.runtime.read(invocations.dead)):
                 await asyncio.sleep(0.02)

@@ -1,6 +1,6 @@
-"""What an agent answers: its pieces while it is being written, and the result with what it cost.
+"""Runs: an answer while it is being written, its result, and what it cost.
 
-Whoever asks knows these, in the program and over HTTP alike.
+The same types are used in this process and over HTTP.
 """
 
 from collections.abc import AsyncIterator
@@ -96,8 +96,8 @@ class Result:
         return cls(**fields)
 
 
-class Answer(Protocol):
-    """What is being answered: by a run, or already."""
+class Run(Protocol):
+    """An agent's work on one turn: follow it, wait for its result, or cancel it."""
 
     @property
     def id(self) -> str: ...
@@ -110,17 +110,17 @@ class Answer(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard:
-    """What a message became: a request, and what answers it."""
+class Receipt:
+    """A received message: its request, and the run that answers it."""
 
     request_id: str
-    answer: Answer
+    run: Run
     execution_id: str | None = None
-    """The run that answers; None where no agent is to."""
+    """None if an automation answered instead of an agent."""
 
 
-class Answered:
-    """An automation's answer. It cost no tokens of its own."""
+class FinishedRun:
+    """An answer without an agent's run: an automation gave it, at no cost."""
 
     def __init__(self, request_id: str, text: str) -> None:
         self.id = request_id
