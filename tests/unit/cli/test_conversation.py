@@ -97,7 +97,7 @@ async def test_a_gateway_that_is_gone_for_a_new_session_does_not_end_the_convers
         conversation = Conversation(There(client), Screen(io.StringIO()), "main", "", interactive=False)
         await module._talk(conversation, _Typed(["/new", "/help"]), "Still here")  # pyright: ignore[reportPrivateUsage]
     told = capsys.readouterr()
-    assert "Nobody answers" in told.err
+    assert "No response" in told.err
     assert "Still here" in told.out
 
 

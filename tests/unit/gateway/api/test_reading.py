@@ -101,7 +101,7 @@ async def test_a_client_says_what_is_wrong_with_the_way_in(home: Home, http: htt
         with pytest.raises(AccessError, match="token"):
             await client.sessions()
     async with Client("http://127.0.0.1:9", home.token()) as client:
-        with pytest.raises(GatewayError, match="Nobody answers"):
+        with pytest.raises(GatewayError, match="No response"):
             await client.login_url()
     with pytest.raises(GatewayError, match="not served"):
         Client.connect(home)
