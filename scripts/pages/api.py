@@ -78,7 +78,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 def _shown(name: str) -> str:
     """The names of shapes that two rooms call alike, and of pages, as people read them."""
-    rooms = {"nexus__answer__": "Answer", "nexus__memory__recall__item__": "Recall"}
+    rooms = {"nexus__runs__": "Answer", "nexus__memory__recall__item__": "Recall"}
     for prefix, short in rooms.items():
         if name.startswith(prefix):
             return f"{short}{name.removeprefix(prefix)}"
