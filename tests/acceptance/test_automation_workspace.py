@@ -78,7 +78,7 @@ async def test_the_memory_is_searched_and_written_from_the_workspace(home: Home,
             await app.memory.run("fact", {"about": "ann", "fact": "Ann grows tomatoes"})
             await register(app, "tidy", ASKS, tmp_path, workspace=True)
             heard = await app.receive("Hello")
-            await heard.answer.result()
+            await heard.run.result()
             written = await rows(
                 app, "memory", "SELECT fact, confidence, source_request_id FROM facts ORDER BY seq"
             )
@@ -120,7 +120,7 @@ async def test_what_somebody_else_says_reaches_no_workspace(home: Home, tmp_path
             with pytest.raises(Exception, match="denied"):
                 await app.accept(said_by("eve", "Hello"))
             await let_in(app, "eve", tools=("bash",))
-            await (await app.accept(said_by("eve", "Hello"))).answer.result()
+            await (await app.accept(said_by("eve", "Hello"))).run.result()
             assert len(await runs(app, "tidy")) == 1
         assert "You tidy." not in str([each.json["messages"][-1] for each in server.requests[1:2]])
     assert (home.meeseeks / "tidy" / "SKILLS.md").read_text() == "# Skills\n"
