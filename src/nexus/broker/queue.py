@@ -207,6 +207,8 @@ class SessionQueue:
             waiting = await ledgers.runtime.read(
                 partial(executions.unfinished_in, session_label=execution.session_label)
             )
+            if execution.id not in waiting:
+                return  # it was cancelled meanwhile, such as a result that a waiting call took
             earlier = waiting[: waiting.index(execution.id)]
             known = await self._engine.states(earlier)
             for id_ in earlier:

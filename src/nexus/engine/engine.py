@@ -272,7 +272,8 @@ class Engine:
         lane = str(options["lane"])
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        task.add_done_callback(lambda _: self._released(execution_id, lane))
+        claimant = self._parts.sweeper.begun(execution_id)
+        task.add_done_callback(lambda _: self._released(execution_id, lane, claimant))
         entry = Entry(id=execution_id, lane=lane, key=str(options["key"]))
         context = Context(
             id=execution_id,
@@ -281,7 +282,7 @@ class Engine:
             key=entry.key,
             attempt=int(options["attempt"]),
             leases=self._parts.leases,
-            executor_id=self._parts.sweeper.claimant(execution_id),
+            executor_id=claimant,
             entry=entry,
         )
         ended = self._ends.get(work)
@@ -321,9 +322,9 @@ class Engine:
 
         return body
 
-    def _released(self, execution_id: str, lane: str) -> None:
+    def _released(self, execution_id: str, lane: str, claimant: str) -> None:
         if self._parts is not None:
-            self._parts.sweeper.released(lane)
+            self._parts.sweeper.released(lane, claimant, execution_id)
         self._ended(execution_id)
 
     def _ended(self, execution_id: str) -> None:

@@ -13,6 +13,11 @@ _DAMAGED = ("malformed", "not a database", "disk image")
 _FULL = ("disk is full", "No space left", "could not extend file")
 
 
+def is_full(error: BaseException) -> bool:
+    """Whether the disk of a database has no room for what was to be written."""
+    return isinstance(error, DBAPIError) and any(words in str(error.orig) for words in _FULL)
+
+
 @contextmanager
 def translated(settings: Settings) -> Generator[None]:
     """Raise what the surroundings did to a database as ours; a refused statement stays as it is."""
@@ -26,7 +31,7 @@ def translated(settings: Settings) -> Generator[None]:
                 f"The engine's database at {place} is damaged: {said}",
                 hint="Run `nexus doctor`, then `nexus restore` with your newest backup.",
             ) from error
-        if any(words in said for words in _FULL):
+        if is_full(error):
             raise EngineFullError(
                 f"The disk is full: the engine's database at {place} could not keep this",
                 hint="Free some space; nothing that was acknowledged is lost.",

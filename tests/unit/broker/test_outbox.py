@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from nexus.app import App
 from nexus.config import LedgersConfig
 from nexus.engine import letters
 from nexus.engine.errors import EngineDamagedError, WorkFailedError
-from nexus.engine.records import GAVE_UP
+from nexus.engine.records import GAVE_UP, State
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn
 from unit.pipeline.test_pipeline import register
@@ -83,6 +83,31 @@ async def test_a_message_accepted_in_an_outage_runs_after_it_and_in_order(
         "Answer to two",
     ]
     assert [text for (text,) in said] == ["Answer to zero", "Answer to one", "Answer to two"]
+
+
+async def test_what_is_cancelled_while_it_is_handed_over_fails_nobody(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a worker's result that a waiting call takes while it is on its way to the session."""
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        full(app)
+        await app.hear("one")
+        room_again(app)
+        states = app.engine.states
+
+        async def cancelled_meanwhile(execution_ids: Sequence[str]) -> dict[str, State]:
+            statement = "UPDATE executions SET status = 'cancelled' WHERE rowid = 2 AND status = 'queued'"
+            await app.ledgers.runtime.write(lambda connection: connection.execute(statement).fetchall())
+            return await states(execution_ids)
+
+        monkeypatch.setattr(app.engine, "states", cancelled_meanwhile)
+        second = await app.hear("two")
+        await app.queue.recover()
+        await quiet(app)
+        runs = await rows(app, "runtime", "SELECT id, status FROM executions ORDER BY rowid")
+    assert runs[1:] == [(second.answer.id, "cancelled")]
+    assert runs[0][1] == "done"
 
 
 async def test_async_automations_of_an_outage_run_after_it_without_a_restart(
