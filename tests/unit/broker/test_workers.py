@@ -1,5 +1,6 @@
 """Workers: dispatched, heard of once, and never able to reach further than who dispatched them."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -80,6 +81,32 @@ async def test_a_result_that_nobody_waited_for_comes_as_a_message(home: Home, se
     assert second.request_id == first.request_id
     assert request is not None
     assert request.status == "done"
+
+
+async def test_a_request_ends_when_the_run_of_a_later_one_got_its_result(
+    home: Home, server: ModelServer
+) -> None:
+    held = Turn("The 9:15", faults=[Hold(gate="train", after_deltas=0)])
+    server.when(last_user="Find a train").script(held)
+    server.when(from_manager).script(
+        Turn("", [send("dispatch", text="Find a train")]),
+        "I am on it.",
+        Turn("", [send("wait")]),
+        heard,
+    )
+    async with app_on(home, server) as app:
+        first = await (await app.say("Plan the trip")).result()
+        asked = await app.say("And?")
+        while (await given_by(app))[0].delivered_to is None:
+            await asyncio.sleep(0.01)
+        server.gate("train").open()
+        second = await asked.result()
+        ended = [
+            await app.ledgers.runtime.read(partial(requests.get, request_id=each.request_id))
+            for each in (first, second)
+        ]
+    assert "The 9:15" in second.response.content
+    assert [request and request.status for request in ended] == ["done", "done"]
 
 
 async def test_a_result_reaches_a_run_that_is_still_at_work(home: Home, server: ModelServer) -> None:

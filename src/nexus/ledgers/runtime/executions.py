@@ -143,7 +143,9 @@ def _end_requests(connection: apsw.Connection, execution_id: str, status: Status
         "status": "failed" if status == "timeout" else status,
         "error": error or (None if status == "done" else f"Its run ended as {status}."),
     }
-    connection.execute(sql.queries("runtime")["end_requests_of_run"], values)
+    queries = sql.queries("runtime")
+    connection.execute(queries["end_requests_of_run"], values)
+    connection.execute(queries["end_requests_heard_by_run"], values)
 
 
 def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[Any]:

@@ -87,6 +87,24 @@ WHERE status = 'running'
                     AND e.session_label = requests.session_label AND e.status IN ('queued', 'running')
                     AND (e.taken_by IS NULL OR e.taken_by <> :run))
 
+-- name: end_requests_heard_by_run
+-- What workers of earlier requests of its session found was taken by a call of this run: no other run tells of it.
+UPDATE requests
+SET status = CASE WHEN EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id AND e.status = 'done'
+                                 AND e.session_label = requests.session_label)
+             THEN 'done' ELSE :status END,
+    error = CASE WHEN EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id AND e.status = 'done'
+                                AND e.session_label = requests.session_label)
+            THEN NULL ELSE :error END,
+    ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE status = 'running'
+  AND id IN (SELECT d.parent_request_id FROM dispatches AS d
+             WHERE d.parent_session_label = (SELECT session_label FROM executions WHERE id = :run)
+               AND d.delivered_to = :run)
+  AND NOT EXISTS (SELECT 1 FROM dispatches AS d WHERE d.parent_request_id = requests.id AND d.status = 'running')
+  AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id
+                    AND e.session_label = requests.session_label AND e.status IN ('queued', 'running'))
+
 -- name: end_dispatch_of_run
 UPDATE dispatches SET status = :status, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE worker_request_id = (SELECT request_id FROM executions WHERE id = :run) AND execution_id = :run
