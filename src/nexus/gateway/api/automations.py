@@ -83,6 +83,12 @@ async def retry_run(home: Home, name: Name, invocation_id: InvocationId) -> Invo
     return await views.retry(home.ledgers, home.automations.queue, name, invocation_id)
 
 
+@router.post("/{name}/runs/{invocation_id}/dismiss")
+async def dismiss_run(home: Home, name: Name, invocation_id: InvocationId) -> Invocation:
+    """Dismiss an async run that failed at every attempt: its input is deleted, and it can't be retried."""
+    return await views.dismiss(home.ledgers, name, invocation_id)
+
+
 async def _changed(home: Any, name: str) -> AutomationView:
     registry.touch(home.home)
     return await views.get(home.ledgers, name)

@@ -100,6 +100,13 @@ async def retry(request: Request, app: App) -> Response:
     return back(f"/automations/{segment(name)}")
 
 
+async def dismiss(request: Request, app: App) -> Response:
+    """Give up on a run that failed for good."""
+    name, run = request.path_params["name"], request.path_params["run"]
+    await automations.dismiss(app.ledgers, name, run)
+    return back(f"/automations/{segment(name)}")
+
+
 async def new(request: Request, app: App) -> Response:
     """The form of a new automation."""
     return await _form(request, app, None, None)
@@ -177,4 +184,5 @@ ROUTES = (
     post("/automations/{name}/disable", disable),
     post("/automations/{name}/rollback", roll_back),
     post("/automations/{name}/runs/{run}/retry", retry),
+    post("/automations/{name}/runs/{run}/dismiss", dismiss),
 )
