@@ -1,7 +1,7 @@
 """What the engine's database does not take, or takes without telling, neither fails work nor holds it up."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def engine(tmp_path: Path) -> Engine:
 
 
 @contextmanager
-def full(engine: Engine, where: str) -> Iterator[None]:
+def full(engine: Engine, where: str) -> Generator[None]:
     """Let the disk have no room for one kind of write."""
     with engine.database.write() as connection:
         connection.exec_driver_sql(
