@@ -92,7 +92,7 @@ async def test_what_is_cancelled_while_it_is_handed_over_fails_nobody(
     server.always("Hi")
     async with app_on(home, server) as app:
         full(app)
-        await app.hear("one")
+        await app.receive("one")
         room_again(app)
         states = app.engine.states
 
@@ -102,11 +102,11 @@ async def test_what_is_cancelled_while_it_is_handed_over_fails_nobody(
             return await states(execution_ids)
 
         monkeypatch.setattr(app.engine, "states", cancelled_meanwhile)
-        second = await app.hear("two")
+        second = await app.receive("two")
         await app.queue.recover()
         await quiet(app)
         runs = await rows(app, "runtime", "SELECT id, status FROM executions ORDER BY rowid")
-    assert runs[1:] == [(second.answer.id, "cancelled")]
+    assert runs[1:] == [(second.run.id, "cancelled")]
     assert runs[0][1] == "done"
 
 

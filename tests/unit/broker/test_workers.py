@@ -95,8 +95,8 @@ async def test_a_request_ends_when_the_run_of_a_later_one_got_its_result(
         heard,
     )
     async with app_on(home, server) as app:
-        first = await (await app.say("Plan the trip")).result()
-        asked = await app.say("And?")
+        first = await (await app.send("Plan the trip")).result()
+        asked = await app.send("And?")
         while (await given_by(app))[0].delivered_to is None:
             await asyncio.sleep(0.01)
         server.gate("train").open()
