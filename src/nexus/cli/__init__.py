@@ -41,8 +41,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "backup": ("nexus.cli.backup:backup", "Copy a live home to a safe place."),
     "restore": ("nexus.cli.backup:restore", "Bring a backup back."),
     "export": ("nexus.cli.transfer:export", "Write a whole home to one JSONL file."),
-    "import": ("nexus.cli.transfer:import_", "Make a home from an exported file."),
-    "forget": ("nexus.cli.forget:forget", "Remove an entity, a thread or a time range for good."),
+    "import": ("nexus.cli.transfer:import_", "Import a history, or make a home from an exported file."),
+    "forget": ("nexus.cli.forget:forget", "Remove an entity, a thread, a time range or an import for good."),
 }
 
 _LOOK = "Run `nexus doctor`: it checks files, permissions and disk space."

@@ -1,4 +1,4 @@
-"""`nexus forget`: remove an entity, a thread or a time range for good."""
+"""`nexus forget`: remove an entity, a thread, a time range or an import for good."""
 
 import asyncio
 import getpass
@@ -33,7 +33,7 @@ def _choices(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def forget() -> None:
-    """Remove an entity, a thread or a time range for good, with all that was learned from it.
+    """Remove an entity, a thread, a time range or an import for good, with all that was learned from it.
 
     First it shows how much would go, and asks. What goes, goes from all six databases, their indexes
     and the bytes of their files. Tokens and costs stay, and a record that holds counts, no content.
@@ -89,6 +89,20 @@ def range_(ctx: click.Context, start: str, end: str, **choices: bool) -> None:
     """
     target = forgetting.time_range(start, end)
     _forget(ctx, lambda _: target, **choices)
+
+
+@forget.command(
+    name="import", short_help="Undo an import: forget what it brought, and what was learned from it."
+)
+@click.argument("import_id", metavar="ID")
+@_choices
+@click.pass_context
+def import_(ctx: click.Context, import_id: str, **choices: bool) -> None:
+    """Undo an import: forget the messages that it recorded, and what was learned from them.
+
+    `nexus import --list` shows the ids. The export itself isn't touched; you can import it again.
+    """
+    _forget(ctx, lambda connection: forgetting.import_(connection, import_id), **choices)
 
 
 @forget.command()

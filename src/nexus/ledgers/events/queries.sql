@@ -121,3 +121,55 @@ SELECT EXISTS (SELECT 1 FROM events WHERE occurred_at < :since AND id <> :id)
 
 -- name: senders
 SELECT id, sender FROM events WHERE id IN (SELECT value FROM json_each(?)) AND sender IS NOT NULL
+
+-- name: begin_import
+INSERT INTO imports (id, source, location, fingerprint, options_json, created_at, updated_at)
+VALUES (:id, :source, :location, :fingerprint, :options, :now, :now)
+
+-- name: unfinished_import
+SELECT id FROM imports
+WHERE source = :source AND location = :location AND fingerprint = :fingerprint AND options_json = :options
+  AND status <> 'done'
+ORDER BY created_at DESC LIMIT 1
+
+-- name: imports
+SELECT id, source, location, status, cursor, threads, messages, known, set_aside_json, created_at, completed_at
+FROM imports WHERE :id IS NULL OR id = :id ORDER BY created_at, id
+
+-- name: advance_import
+UPDATE imports
+SET cursor = coalesce(:cursor, cursor), threads = threads + :threads, messages = messages + :messages,
+    known = known + :known, set_aside_json = :set_aside, updated_at = :now
+WHERE id = :id
+
+-- name: end_import
+UPDATE imports SET status = 'done', updated_at = :now, completed_at = :now WHERE id = :id
+
+-- name: last_import_range
+SELECT first_seq, last_seq FROM import_ranges WHERE import_id = ? ORDER BY first_seq DESC LIMIT 1
+
+-- name: extend_import_range
+UPDATE import_ranges SET last_seq = ? WHERE import_id = ? AND first_seq = ?
+
+-- name: add_import_range
+INSERT INTO import_ranges (import_id, first_seq, last_seq) VALUES (?, ?, ?)
+
+-- name: ensure_imported_thread
+INSERT INTO threads (
+  id, channel, external_id, kind, title, parent_thread_id, metadata_json, created_at, updated_at)
+VALUES (
+  :id, :channel, :external_id, :kind, :title,
+  (SELECT id FROM threads WHERE channel = :channel AND external_id = :parent), :metadata, :at, :at)
+ON CONFLICT DO NOTHING
+
+-- name: recorded_among
+SELECT external_id, id, EXISTS (
+         SELECT 1 FROM import_ranges WHERE import_id = :import AND events.seq BETWEEN first_seq AND last_seq)
+FROM events WHERE channel = :channel AND external_id IN (SELECT value FROM json_each(:external_ids))
+
+-- name: add_attachment
+INSERT INTO attachments (id, event_id, filename, media_type, size_bytes, sha256, path, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: seq_of
+SELECT seq FROM events WHERE id = ?

@@ -10,7 +10,7 @@ from nexus.ledgers.forgetting.sets import FILES, Bindings, Sets
 from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 from nexus.ledgers.forgetting.targets import Target, bounds
 
-_SEEDED: Final = {"entity": "entities", "thread": "threads"}
+_SEEDED: Final = {"entity": "entities", "thread": "threads", "import": "imports"}
 # What nothing known is left about, once the rest is gone.
 _ORPHANS: Final = {
     "threads": "orphan_threads",
@@ -108,6 +108,8 @@ def _follow_meaning(sets: Sets) -> None:
     queries = sql.queries("forgetting")
     if sets.new & {"entities", "contacts", "event_participants"}:
         sets.add("events", queries["said_by_it_or_to_it_alone"])
+    if "imports" in sets.new:
+        sets.add("events", queries["events_of_imports"])
     if "entities" in sets.new:
         sets.add("contacts", queries["contacts_without_an_entity"])
     if "agent_turns" in sets.new:

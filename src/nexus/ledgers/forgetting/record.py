@@ -2,14 +2,14 @@
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import apsw
 
 from nexus.ledgers import events, sql
 from nexus.ledgers.forgetting.planning import Plan
 from nexus.ledgers.forgetting.sets import Sets
-from nexus.ledgers.forgetting.targets import Target
+from nexus.ledgers.forgetting.targets import Kind, Target
 
 _QUERIES: Final = sql.queries("forgetting")
 
@@ -91,7 +91,7 @@ def unfinished(connection: apsw.Connection) -> list[Entry]:
     return [
         Entry(
             forget_id=str(forget_id),
-            target=Target(kind=cast("Literal['entity', 'thread', 'range']", kind), value=str(value)),
+            target=Target(kind=cast("Kind", kind), value=str(value)),
             counts=Counts(**cast("dict[str, Any]", json.loads(str(counts)))),
         )
         for forget_id, kind, value, counts in rows

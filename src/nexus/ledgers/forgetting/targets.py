@@ -1,4 +1,4 @@
-"""What a person wants forgotten: an entity, a thread or a time range, found and checked."""
+"""What a person wants forgotten: an entity, a thread, a time range or an import, found and checked."""
 
 import difflib
 from dataclasses import dataclass, field
@@ -14,12 +14,14 @@ from nexus.ledgers.forgetting.names import Names, fold
 
 _NEAR = 5
 
+Kind = Literal["entity", "thread", "range", "import"]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
     """What is to be forgotten. `value` holds no content: an id, or the range as START/END."""
 
-    kind: Literal["entity", "thread", "range"]
+    kind: Kind
     value: str
     # Whether what names an entity goes too, and the names by which it is found.
     mentions: bool = False
@@ -65,6 +67,14 @@ def thread(connection: apsw.Connection, wanted: str) -> Target:
             hint='See them with `nexus sql "SELECT id, channel, title FROM threads ORDER BY updated_at"`.',
         )
     return Target(kind="thread", value=cast("str", found))
+
+
+def import_(connection: apsw.Connection, wanted: str) -> Target:
+    """The import with that id: what it recorded, and what was learned from it."""
+    found = connection.execute("SELECT id FROM events.imports WHERE id = ?", (wanted.strip(),)).get
+    if not found:
+        raise UsageError(f"No import has the id {wanted!r}", hint="List them with `nexus import --list`.")
+    return Target(kind="import", value=cast("str", found))
 
 
 def time_range(start: str, end: str) -> Target:

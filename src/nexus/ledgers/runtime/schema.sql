@@ -359,7 +359,7 @@ CREATE INDEX spans_request ON spans (request_id);
 CREATE TABLE forgets (
   -- What was forgotten, when and how much of it. It holds ids and counts, never content.
   id            TEXT PRIMARY KEY,   -- fgt_…
-  target_kind   TEXT NOT NULL CHECK (target_kind IN ('entity', 'thread', 'range')),
+  target_kind   TEXT NOT NULL CHECK (target_kind IN ('entity', 'thread', 'range', 'import')),
   target        TEXT NOT NULL,      -- the id, or the range as START/END
   counts_json   TEXT NOT NULL DEFAULT '{}',   -- how much went: rows by table, emptied columns, files
   actor         TEXT NOT NULL,
