@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from nexus.history.files import Files
 from nexus.history.items import Card, Item, Mark, Message, Person, SetAside, Thread
@@ -87,8 +87,9 @@ class VCard(_Components):
 
         # Pictures are most of a card's bytes, and nobody asks for them by words.
         lean = re.sub(rb"(?mi)^(?:PHOTO|LOGO|KEY|SOUND)[;:].*\r?\n(?:[ \t].*\r?\n)*", b"", data)
-        card: Any = vobject.readOne(lean.decode("utf-8", "replace"), ignoreUnreadable=True)
-        held: dict[str, list[Any]] = card.contents
+        read_one = cast("Any", vobject).readOne  # the library says nothing about its types
+        card = read_one(lean.decode("utf-8", "replace"), ignoreUnreadable=True)
+        held = cast("dict[str, list[Any]]", card.contents)
         shown = _first(held, "fn") or _first(held, "n") or _first(held, "org") or _first(held, "email")
         if not shown:
             return
@@ -166,8 +167,8 @@ class ICalendar(_Components):
         return (whole if whole.tzinfo else whole.replace(tzinfo=self.options.timezone)).astimezone(UTC)
 
     def _people(self, event: Any) -> Iterator[Person]:
-        given = event.get("ATTENDEE") or []
-        for each in given if isinstance(given, list) else [given]:
+        given: object = event.get("ATTENDEE") or []
+        for each in cast("list[Any]", given if isinstance(given, list) else [given]):
             address = re.sub(r"(?i)^mailto:", "", str(each)).strip().casefold()
             if "@" in address and not self.options.is_owner(address):
                 shown = each.params.get("CN")
@@ -179,7 +180,7 @@ def _first(held: dict[str, list[Any]], key: str) -> str:
     if not values:
         return ""
     value = values[0].value
-    joined = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+    joined = " ".join(map(str, cast("list[Any]", value))) if isinstance(value, list) else str(value)
     return " ".join(joined.split())
 
 

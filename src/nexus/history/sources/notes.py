@@ -7,7 +7,7 @@ recorded is ever changed.
 import hashlib
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, ClassVar, Final
 
 import yaml
@@ -71,7 +71,8 @@ class Markdown(Source):
     def _written(self, name: str, front: dict[str, Any]) -> datetime | None:
         for field in ("date", "created", "updated", "modified"):
             given = front.get(field)
-            found = moment(given.isoformat() if hasattr(given, "isoformat") else given, self.options.timezone)
+            written = given.isoformat() if isinstance(given, date) else given
+            found = moment(written, self.options.timezone)
             if found is not None:
                 return found
         day = re.search(r"(\d{4}-\d\d-\d\d)", name)
