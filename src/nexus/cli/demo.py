@@ -23,6 +23,11 @@ _LOOK = (
     "up",
 )
 
+_TRUTH = (
+    "All of it is invented, also the Signal, Slack and email messages: Nexus has no adapters for them yet.\n"
+    "To do what its agent does, a home needs [models] manager, [web] search_url and [tools] directories."
+)
+
 
 @click.command()
 @click.option("--seed", type=int, default=7, show_default=True, help="Another seed, another month.")
@@ -55,6 +60,7 @@ def demo(ctx: click.Context, seed: int, scale: int, until: str | None, embed: bo
     click.echo(f"Wrote a month of {counted(scenes, 'conversation')} into {home.root}. Look at it with")
     for command in _LOOK:
         click.echo(f"  nexus --home {home.root} {command}")
+    click.echo(_TRUTH)
 
 
 async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:

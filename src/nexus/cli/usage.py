@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nexus import config
+from nexus import clock, config
 from nexus.cli import model_checks
 from nexus.cli.place import counted, opened_home
 from nexus.cli.tables import print_table
@@ -41,7 +41,8 @@ def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
         click.echo(json.dumps(asdict(report), indent=2, ensure_ascii=False))
         return
     total = report.total
-    click.echo(f"{counted(days, 'day')}: {counted(total.calls, 'call')} of models, {_cost(total)}")
+    until = "" if report.until == clock.day(clock.now()) else f" until {report.until}"
+    click.echo(f"{counted(days, 'day')}{until}: {counted(total.calls, 'call')} of models, {_cost(total)}")
     if total.unpriced_calls:
         click.echo(
             f"Of these, {counted(total.unpriced_calls, 'call')} had no known price. "

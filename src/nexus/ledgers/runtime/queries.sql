@@ -302,6 +302,10 @@ SELECT day, provider || '/' || model, sum(calls), sum(input_tokens), sum(cache_r
        sum(cache_write_tokens), sum(output_tokens), sum(cost_microusd), sum(unpriced_calls)
 FROM usage_days WHERE day >= ? GROUP BY day, provider, model
 
+-- name: last_day_of_usage
+-- The last day on which a model was called.
+SELECT max(day) FROM usage_days
+
 -- name: usage_by_automation
 SELECT automation, sum(calls), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
        sum(output_tokens), sum(cost_microusd), sum(unpriced_calls)

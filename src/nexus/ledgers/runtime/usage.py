@@ -51,6 +51,11 @@ def estimated(connection: apsw.Connection, day: str) -> int:
     return cast("int", connection.execute(sql.queries("runtime")["estimated_usage"], (day,)).get)
 
 
+def last_day(connection: apsw.Connection) -> str | None:
+    """The last day on which a model was called; None if none ever was."""
+    return cast("str | None", connection.execute(sql.queries("runtime")["last_day_of_usage"]).get)
+
+
 def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:
     """What a request and everything below it cost so far."""
     return _totals(connection, "usage_of_root", root_request_id)
