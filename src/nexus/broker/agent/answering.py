@@ -46,6 +46,8 @@ class Asked:
     parameters: ModelRequestParameters = field(default_factory=ModelRequestParameters)
     settings: ModelSettings = field(default_factory=ModelSettings)
     known: Capabilities = field(default_factory=Capabilities)
+    length_bytes: int = 0
+    """About how long it is."""
     first_ms: int = 0
     """How long to wait until an answer begins; 0: as the provider's settings say."""
     stall_ms: int = 0
@@ -77,7 +79,7 @@ class Answering:
         self._response: StreamedResponse | None = None
         self._paused = RequestUsage()
         """What the parts of the answer before the provider's pauses used."""
-        self.sent_bytes = fitting.length_bytes(asked.messages) + fitting.fixed_bytes(asked.parameters)
+        self.sent_bytes = asked.length_bytes
         self._received_bytes = 0
         self._repetitions = {"text": Repetition(), "thinking": Repetition()}
         self._holdback = Holdback()

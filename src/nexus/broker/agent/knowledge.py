@@ -31,6 +31,7 @@ class Knowledge:
         self._learned: dict[str, Capabilities] = {}
         self._asking = asyncio.Lock()
         self._asked: set[str] = set()
+        self._listed: dict[tuple[str, str], Capabilities] = {}
 
     async def of(self, candidate: "Candidate") -> Capabilities:
         """Everything that is known of a model. A server of one's own is asked once in each process."""
@@ -38,7 +39,10 @@ class Knowledge:
             async with self._asking:
                 if candidate.name not in self._asked:
                     await self._ask(candidate)
-        return (await self._kept(candidate)).over(catalog(candidate))
+        key = candidate.name, _address(candidate)
+        if key not in self._listed:
+            self._listed[key] = catalog(candidate)
+        return (await self._kept(candidate)).over(self._listed[key])
 
     async def _ask(self, candidate: "Candidate") -> None:
         told = await probe(candidate.opening, candidate.model.model_name)

@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass
 class Models:
-    """The models that the settings name. Clients are made when they are first needed, and kept."""
+    """The models that the settings name. They and their clients are made when first needed, and kept."""
 
     config: Config
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -52,6 +52,7 @@ class Models:
     slots: Slots = field(default_factory=Slots, init=False)
     without_schema: set[str] = field(default_factory=set[str], init=False)
     """Models that refused a request because it asked for an answer by a JSON schema."""
+    _candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], init=False, repr=False)
     _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
     _openings: dict[str, Opening] = field(default_factory=dict[str, Opening], init=False, repr=False)
     _secrets: set[str] = field(default_factory=set[str], init=False)
@@ -97,6 +98,7 @@ class Models:
 
     async def close(self) -> None:
         """End every connection."""
+        self._candidates.clear()
         clients, self._clients = self._clients, {}
         for client in clients.values():
             await client.close()
@@ -110,6 +112,11 @@ class Models:
         await self.close()
 
     async def _candidate(self, name: str) -> Candidate:
+        if name not in self._candidates:
+            self._candidates[name] = await self._made(name)
+        return self._candidates[name]
+
+    async def _made(self, name: str) -> Candidate:
         provider, slash, model = name.partition("/")
         config = self.config.providers.get(provider)
         if not slash or not model or config is None:

@@ -76,7 +76,7 @@ def asked(
     if room.input_tokens is not None:
         per_token = known.bytes_per_token or fitting.BYTES_PER_TOKEN
         messages = fitting.fitted(messages, conversation.own, int(room.input_tokens * per_token) - fixed)
-    prompt_tokens = fitting.tokens(fixed + fitting.length_bytes(messages), known)
+    length = fixed + fitting.length_bytes(messages)
     settings = ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings()
     if form is not None and candidate.config.is_local and candidate.config.kind != "anthropic":
         # Local servers sample freely by default. Providers' own models may refuse to be told not to.
@@ -86,7 +86,8 @@ def asked(
         parameters=parameters,
         settings=settings,
         known=known,
-        first_ms=_first_ms(candidate, known, prompt_tokens),
+        length_bytes=length,
+        first_ms=_first_ms(candidate, known, fitting.tokens(length, known)),
         stall_ms=_stall_ms(candidate, known),
         ids=short,
         holds_back=bool(conversation.schemas) and _may_write_calls(candidate, known),

@@ -8,6 +8,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from nexus.broker.agent.advice import advice
 from nexus.broker.agent.answering import Answering, Asked
 from nexus.broker.agent.asking import told
+from nexus.broker.agent.fitting import length_bytes
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Attempt
 from nexus.config import Config
@@ -34,7 +35,7 @@ async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]
     """What a model answers, and the bill; an error that says what to do where it does not answer."""
     messages: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(question)])]
     (candidate,) = await models.candidates((name,))
-    answering = Answering(candidate, _Nobody(), Asked(messages=messages))
+    answering = Answering(candidate, _Nobody(), Asked(messages=messages, length_bytes=length_bytes(messages)))
     try:
         answer = await answering.run()
     except Exception as error:  # whatever a client raises
