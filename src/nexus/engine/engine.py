@@ -204,10 +204,10 @@ class Engine:
         self.announce()
         return True
 
-    async def close_letter(self, execution_id: str) -> None:
-        """Take an execution off the dead letters, where it is one: somebody has dealt with it."""
+    async def close_letter(self, execution_id: str) -> bool:
+        """Take an execution off the dead letters: somebody has dealt with it. False: it is not one."""
         with translated(self.settings):
-            await asyncio.to_thread(letters.close, self.database, execution_id)
+            return await asyncio.to_thread(letters.close, self.database, execution_id)
 
     # For the rooms of this package that start work in their own way (jobs, schedules).
 

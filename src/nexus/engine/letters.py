@@ -68,14 +68,14 @@ def count(database: Database) -> int:
         )
 
 
-def close(database: Database, execution_id: str) -> None:
-    """Take a run that crashed its process off the list: somebody has dealt with it."""
+def close(database: Database, execution_id: str) -> bool:
+    """Take a run that crashed its process off the list: it was dealt with. False: it is not on it."""
     statement = database.sql(
         """UPDATE {t}workflow_status SET status = 'ERROR', completed_at = {now}
         WHERE workflow_uuid = :id AND status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'"""
     )
     with database.write() as connection:
-        connection.execute(statement, {"id": execution_id})
+        return connection.execute(statement, {"id": execution_id}).rowcount > 0
 
 
 def retry(database: Database, execution_id: str) -> str:

@@ -52,6 +52,12 @@ class Retried(BaseModel):
     execution_id: str = Field(description="The new run.")
 
 
+class Dismissed(BaseModel):
+    """What came of a dismissal."""
+
+    dismissed: bool = Field(description="False: it was not a dead letter.")
+
+
 async def _known(home: Home, execution_id: ExecutionId) -> Run:
     run = home.broker.run(execution_id)
     await run.state()
@@ -114,6 +120,12 @@ async def cancel_execution(run: Known) -> Cancelled:
 async def retry_execution(home: Home, run: Known) -> Retried:
     """Ask once more for what a run that has ended was asked, at the end of its session's queue."""
     return Retried(execution_id=(await home.queue.retry(run.id)).id)
+
+
+@router.post("/{execution_id}/dismiss")
+async def dismiss_execution(home: Home, run: Known) -> Dismissed:
+    """Take a run that crashed its process too often off the dead letters, without another attempt."""
+    return Dismissed(dismissed=await home.engine.close_letter(run.id))
 
 
 async def _end(run: Run, number: int) -> AsyncIterator[ServerSentEvent]:
