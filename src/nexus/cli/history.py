@@ -1,10 +1,11 @@
-"""`nexus import` for histories: what would come, the import with its progress, and the list of imports."""
+"""Histories: what would come, the import with its progress, the list of imports, and the way out."""
 
 import asyncio
 import json
 import sys
 import tomllib
 from collections.abc import Callable, Coroutine
+from dataclasses import asdict
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from nexus.cli.progress import steps_shown
 from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.errors import UsageError
+from nexus.history import markdown
 from nexus.history.files import total_bytes
 from nexus.ledgers import Ledgers
 from nexus.ledgers.events import imports
@@ -65,6 +67,25 @@ def show_list(ctx: click.Context, *, as_json: bool) -> None:
             f"{each.id}  {each.created_at[:16].replace('T', ' ')}  {each.source:<12} "
             f"{counted(each.messages, 'message'):>18}  {printable(each.location)}  ({state})"
         )
+
+
+def export_markdown(ctx: click.Context, folder: str, *, as_json: bool) -> None:
+    """Write the home to a folder of Markdown."""
+    written = _run(ctx, lambda ledgers, _: _write(ledgers, Path(folder)))
+    if as_json:
+        click.echo(json.dumps({"folder": folder, **asdict(written)}, indent=2))
+        return
+    people = "1 person" if written.people == 1 else f"{written.people:,} people"
+    click.echo(
+        f"Exported {people}, {counted(written.topics, 'topic')} and {counted(written.messages, 'message')} "
+        f"on {counted(written.days, 'day')} to {folder}."
+    )
+    click.echo("Open the folder as a vault in Obsidian, or read it with any editor.")
+
+
+async def _write(ledgers: Ledgers, folder: Path) -> markdown.Written:
+    with steps_shown("Exporting messages") as progress:
+        return await markdown.write(ledgers, folder, lambda messages: progress(messages, 0))
 
 
 async def _preview(ledgers: Ledgers, source: history.Source) -> history.Preview:

@@ -14,14 +14,29 @@ from nexus.ledgers import transfer
 
 @click.command()
 @click.argument("file")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["jsonl", "markdown"]),
+    default="jsonl",
+    show_default=True,
+    help="One file that can be imported, or a folder for people and Obsidian.",
+)
 @click.option("--without-embeddings", is_flag=True, help="Leave out the vectors, which can be made again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
 @click.pass_context
-def export(ctx: click.Context, file: str, without_embeddings: bool, as_json: bool) -> None:
+def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool, as_json: bool) -> None:
     """Write the whole home to one JSONL FILE, while it may be in use.
 
     A name that ends in .gz is compressed; `-` is standard output. Every row of every table is one line.
+
+    With `--format markdown`, FILE is a new folder with a page for each person, topic and day.
     """
+    if format_ == "markdown":
+        from nexus.cli import history
+
+        history.export_markdown(ctx, file, as_json=as_json)
+        return
     home = chosen_home(ctx)
     with transfer.writing(file) as stream, lines_shown("Exporting") as progress:
         done = transfer.write(home, stream, embeddings=not without_embeddings, progress=progress)

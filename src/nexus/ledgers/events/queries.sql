@@ -173,3 +173,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: seq_of
 SELECT seq FROM events WHERE id = ?
+
+-- name: messages_by_time
+SELECT e.seq, e.occurred_at, e.channel, coalesce(t.title, t.external_id, ''), e.kind, e.sender, e.content,
+       (SELECT group_concat(coalesce(filename, media_type), ', ') FROM attachments WHERE event_id = e.id)
+FROM events AS e LEFT JOIN threads AS t ON t.id = e.thread_id
+WHERE (e.occurred_at, e.seq) > (:at, :seq) ORDER BY e.occurred_at, e.seq LIMIT :limit
+
+-- name: presence_of
+SELECT count(DISTINCT event_id), min(occurred_at), max(occurred_at)
+FROM event_participants JOIN events ON events.id = event_id
+WHERE entity_id IN (SELECT value FROM json_each(?))

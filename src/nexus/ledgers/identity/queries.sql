@@ -389,3 +389,7 @@ WITH RECURSIVE up (id, next) AS (
   SELECT entities.id, entities.merged_into FROM up JOIN entities ON entities.id = up.next
 )
 SELECT id FROM up WHERE next IS NULL ORDER BY id LIMIT 1
+
+-- name: root_entities
+SELECT id, type, canonical_name, summary FROM entities WHERE merged_into IS NULL
+ORDER BY canonical_name, coalesce(source_event_id, ''), id
