@@ -26,9 +26,12 @@ from nexus.broker.streams import Streams
 from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
 from nexus.broker.tools.recall import recall_tool, visible_to
+from nexus.channels import Channels, Message
+from nexus.channels.kinds import Adapters, adapters
 from nexus.config import Config, load
 from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
+from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.engine.forgetting import Forgetting
 from nexus.errors import ModelFileError
 from nexus.home import Home, locate
@@ -123,8 +126,14 @@ class App:
         )
         self._outbox = Outbox(self.broker.recover, partial(self.automations.queue.recover, self.ledgers))
         self.queue.late = self.automations.queue.late = self._outbox.late
+        self.adapters = Adapters(home=home)
+        self.channels = Channels(self.ledgers, {}, self._from_channel)
         self.stages = Stages(
-            ledgers=self.ledgers, config=config, broker=self.broker, runner=self.automations.runner
+            ledgers=self.ledgers,
+            config=config,
+            broker=self.broker,
+            runner=self.automations.runner,
+            deliver=self._deliver,
         )
         self.pipeline = Pipeline(self.stages)
         self.timetable = Timetable(self.stages, self.engine, now)
@@ -170,6 +179,8 @@ class App:
                 await self.broker.end_orphans()
                 opening.push_async_callback(self._outbox.stop)
                 self._outbox.start()
+            if self._serve and self._has_door:
+                await self._start_channels(opening)
             self._stack = opening.pop_all()
         return self
 
@@ -261,6 +272,28 @@ class App:
             thread_id=await self.ledgers.events.write(thread),
         )
         return await self.reminders.save(new, place)
+
+    async def _from_channel(self, channel: str, message: Message) -> None:
+        """Take in a message from a channel. Its answer leaves by the channel, when there is one."""
+        settings = self.config.channels[channel]
+        answers = (
+            not message.is_group
+            or settings.answer == "always"
+            or (settings.answer == "addressed" and message.is_addressed)
+        )
+        incoming = Incoming(
+            channel=channel,
+            content=message.text,
+            sender=message.sender,
+            thread=message.thread,
+            display_name=message.sender_name,
+            external_id=message.id,
+            is_owner=message.is_verified and message.sender in settings.owner,
+            is_verified=message.is_verified,
+            is_group=message.is_group,
+            wants_answer=answers,
+        )
+        await self.accept(incoming)
 
     async def reflect(
         self, question: str, *, save_as: str | None = None, asking: reflection.Asking = reflection.OWNER
@@ -376,6 +409,21 @@ class App:
             database.read(lambda c: c.execute("SELECT 1 FROM sqlite_schema").get) for database in self.ledgers
         )
         await asyncio.gather(*reads)
+
+    async def _start_channels(self, opening: AsyncExitStack) -> None:
+        self.adapters = await asyncio.to_thread(adapters, self.config.channels, self.home)
+        self.channels = Channels(
+            self.ledgers,
+            self.adapters.made,
+            self._from_channel,
+            retryable=(EngineUnreachableError, EngineBusyError, EngineFullError),
+            redact=self.adapters.redact,
+        )
+        opening.push_async_callback(self.channels.stop)
+        await self.channels.start()
+
+    async def _deliver(self, request: Request, text: str) -> None:
+        self.channels.wake(request.event.channel or "")
 
     async def _before_worker(self, request: Request, context: AssembledContext) -> None:
         await self.pipeline.before_worker(request, context)

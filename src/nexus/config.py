@@ -285,6 +285,50 @@ class McpConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChannelConfig:
+    """A place where people reach the agent, besides its own windows: in a section such as [channels.alerts].
+
+    Whoever isn't the owner is told a code, for you to let them in with `nexus access approve`.
+    """
+
+    kind: Literal["program", "webhook"] = _setting(
+        "program", "What connects it: a program that you name, or signed requests to and from a URL."
+    )
+    owner: tuple[str, ...] = _setting(
+        (),
+        "Your own addresses, numbers or handles there, as the channel writes them. They have your rights.",
+        held=True,
+    )
+    answer: Literal["addressed", "always", "never"] = _setting(
+        "addressed",
+        "Which messages of a group are answered. `addressed`: those meant for the agent. What isn't answered "
+        "is recorded all the same.",
+    )
+    command: tuple[str, ...] = _setting((), "program: what to start, and its arguments.", held=True)
+    env: Mapping[str, str] = _setting(
+        {}, "program: its variables; a value may name a secret, such as `env:TOKEN`.", held=True
+    )
+    secret: str = _setting("", "webhook: where the secret that signs requests is kept.", secret=True)
+    url: str = _setting("", "webhook: where answers are sent. Empty: nowhere.", held=True)
+    signature: Literal["timed", "body"] = _setting(
+        "timed",
+        "webhook: how requests are signed. `timed`: with the time, so that a recorded one can't be used "
+        "later. `body`: the body alone, as GitHub and others do.",
+    )
+    signature_header: str = _setting("", "webhook: the header with the signature. Empty: `Nexus-Signature`.")
+    fields: Mapping[str, str] = _setting(
+        {},
+        "webhook: where in the body to find `id`, `thread`, `sender`, `sender_name` and `text`, such as "
+        "`comment.user.login`; or `header:NAME`, or `=TEXT` for the text itself.",
+    )
+    body: str = _setting(
+        "",
+        "webhook: the JSON that is sent, with {text}, {thread}, {key} and {reply_to} in its texts. Empty: an "
+        "object with these four.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class AutomationsConfig:
     """What runs at hook points."""
 
@@ -379,6 +423,7 @@ class Config:
     tools: ToolsConfig = ToolsConfig()
     web: WebConfig = WebConfig()
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
+    channels: dict[str, ChannelConfig] = field(default_factory=dict[str, ChannelConfig])
     automations: AutomationsConfig = AutomationsConfig()
     gateway: GatewayConfig = GatewayConfig()
 

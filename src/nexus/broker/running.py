@@ -120,7 +120,8 @@ class AgentRun:
         try:
             context = await self._prepared(request, context)
             # Read when the run begins, so that what is forgotten meanwhile is not in the queue.
-            if context.knows_owner and request.access.level == "owner":
+            visible = request.access.visibility(request.event.thread_id)
+            if context.knows_owner and request.access.level == "owner" and visible.everything:
                 self._profile = await self._parts.profile.text()
             self._opened = await self._begun(request, context)
             result = await self._answer(request, context, self._opened, stream)

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "usage": ("nexus.cli.usage:usage", "See what was spent on what, and what may be spent."),
     "automations": ("nexus.cli.automations:automations", "Register what runs at hook points."),
     "mcp": ("nexus.cli.mcp:mcp", "Give other agents this memory."),
+    "channels": ("nexus.cli.channels:channels", "See how channels are doing, pause and retry them."),
     "access": ("nexus.cli.access:access", "Decide who may talk to the agent, and what they may reach."),
     "engine": ("nexus.cli.engine:engine", "See and steer the work that waits, runs and failed."),
     "backup": ("nexus.cli.backup:backup", "Copy a live home to a safe place."),

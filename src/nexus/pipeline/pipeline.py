@@ -46,8 +46,10 @@ class Pipeline:
             await self._fire("after:receiveEvent", journey)
             await self._stage(journey, "resolveIdentity", stages.resolve_identity(journey))
             await self._fire("after:resolveIdentity", journey)
-            await self._stage(journey, "resolveAccess", stages.resolve_access(journey))
-            await self._decide(journey)
+            stages.listen(journey)
+            if not journey.is_over:
+                await self._stage(journey, "resolveAccess", stages.resolve_access(journey))
+                await self._decide(journey)
             if not journey.is_over:
                 await self._stage(journey, "runAutomations", stages.run_automations(journey))
             if not journey.is_over:
@@ -102,6 +104,7 @@ class Pipeline:
         """The end of a message that an agent could not answer."""
         if request.depth == 0 and context.session_label == request.agent.session_label:
             journey = _journey(request)
+            await self._stages.tell_failure(request)
             await self._stage(journey, "finalize", self._stages.finalize(journey))
             await self._record(journey)
             _tell_end(request, "failed")

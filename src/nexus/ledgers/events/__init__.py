@@ -131,6 +131,29 @@ def delivered(connection: apsw.Connection, *, channel: str, external_id: str) ->
     return None if found is None else get(connection, cast("str", found))
 
 
+def thread_external_id(connection: apsw.Connection, thread_id: str) -> str | None:
+    """What the channel calls a thread."""
+    return cast(
+        "str | None", connection.execute(sql.queries("events")["thread_external_id"], (thread_id,)).get
+    )
+
+
+def last_seq(connection: apsw.Connection) -> int:
+    """The number of the event that was recorded last; 0 where there is none."""
+    return cast("int", connection.execute(sql.queries("events")["last_seq"]).get)
+
+
+def outgoing(connection: apsw.Connection, *, channel: str, after: int) -> tuple[list[tuple[str, str]], int]:
+    """What a home has to say on a channel, recorded after an event: ids with their threads, and up to where.
+
+    What was imported isn't among it: it was said elsewhere.
+    """
+    until = last_seq(connection)
+    values: dict[str, Any] = {"channel": channel, "after": after, "until": until}
+    rows = connection.execute(sql.queries("events")["outgoing_after"], values)
+    return cast("list[tuple[str, str]]", rows.fetchall()), until
+
+
 def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: int) -> list[str]:
     """What was last said into a thread, the newest first."""
     values: dict[str, Any] = {"channel": channel, "external_id": external_id, "limit": limit}

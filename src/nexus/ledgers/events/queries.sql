@@ -24,6 +24,18 @@ SELECT seq, id, thread_id, channel, direction, kind, external_id, sender, conten
        reply_to_event_id, request_id, metadata_json, occurred_at, created_at
 FROM events WHERE id = ?
 
+-- name: thread_external_id
+SELECT external_id FROM threads WHERE id = ?
+
+-- name: last_seq
+SELECT coalesce(max(seq), 0) FROM events
+
+-- name: outgoing_after
+SELECT id, thread_id FROM events
+WHERE seq > :after AND seq <= :until AND channel = :channel AND direction = 'outbound'
+  AND request_id IS NOT NULL AND thread_id IS NOT NULL
+ORDER BY seq
+
 -- name: said_in_thread
 SELECT e.content FROM events AS e JOIN threads AS t ON t.id = e.thread_id
 WHERE t.channel = :channel AND t.external_id = :external_id AND e.direction = 'inbound'
