@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from embedders import Hashes
 from nexus import history
 from nexus.history import importer
 from nexus.history.items import Item
 from nexus.history.sources.chatgpt import ChatGpt
 from nexus.ledgers import Ledgers, forgetting
+from nexus.memory.embedding import Vectors
+from nexus.memory.embedding.job import embed_new
+from nexus.memory.grouping import group_events
 from nexus.memory.operations import Memory
 from nexus.memory.recall import Query, Recall
 from unit.history.exports import bring, chatgpt, long_conversation, mail, rows, said
@@ -195,3 +199,21 @@ async def test_a_message_without_a_time_takes_that_of_the_one_before(opened: Led
     await bring(opened, tmp_path / "x.jsonl")
     found = await rows(opened, "SELECT occurred_at FROM events")
     assert found == [("2024-05-01T10:00:00.000Z",)] * 3
+
+
+async def test_imported_messages_are_embedded_like_any_other(opened: Ledgers, export: Path) -> None:
+    vectors = Vectors(opened.embeddings, Hashes())
+    done = await bring(opened, export)
+    assert await embed_new(opened, vectors) >= done.messages
+    embedded = await rows(opened, "SELECT count(*) FROM embeddings WHERE target_type = 'event'", "embeddings")
+    assert embedded == [(done.messages,)]
+
+
+async def test_imported_conversations_become_episodes_of_their_own_time(
+    opened: Ledgers, export: Path
+) -> None:
+    await bring(opened, export)
+    made = await group_events(opened)
+    assert (len(made.episode_ids), made.events) == (5, 35)
+    times = await rows(opened, "SELECT DISTINCT substr(start_time, 1, 10) FROM episodes", "memory")
+    assert times == [("2023-11-14",)]
