@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 from urllib.parse import urlsplit
@@ -159,7 +160,7 @@ class ProviderConfig:
         0, "The most requests it is sent at a time. 0: as many as the server says it works on."
     )
 
-    @property
+    @cached_property
     def is_local(self) -> bool:
         """Whether it runs on this machine or in this network: it is slow rather than absent, and free."""
         host = urlsplit(self.base_url).hostname or ""
