@@ -85,6 +85,22 @@ async def test_a_message_accepted_in_an_outage_runs_after_it_and_in_order(
     assert [text for (text,) in said] == ["Answer to zero", "Answer to one", "Answer to two"]
 
 
+async def test_a_newer_message_hands_over_what_waits_before_it(home: Home, server: ModelServer) -> None:
+    server.always(lambda r: Turn(f"Answer to {r.last_user.splitlines()[-1]}"))
+    async with app_on(home, server) as app:
+        full(app)
+        await app.receive("one")
+        # So that nothing but the newer message hands it over.
+        await app._outbox.stop()  # pyright: ignore[reportPrivateUsage]
+        room_again(app)
+        newer = await app.receive("two")
+        await newer.run.result()
+        said = await rows(
+            app, "agents", "SELECT content FROM agent_messages WHERE role = 'assistant' ORDER BY position"
+        )
+    assert [text for (text,) in said] == ["Answer to one", "Answer to two"]
+
+
 async def test_what_is_cancelled_while_it_is_handed_over_fails_nobody(
     home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
