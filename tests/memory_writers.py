@@ -105,7 +105,7 @@ async def invocations(app: App, name: str = "memory-writer") -> list[dict[str, A
     found: list[dict[str, Any]] = []
     for status, result, error in await rows(app, "runtime", query, name):
         returned: dict[str, Any] = json.loads(result) if result else {}
-        found.append({"status": status, "error": error, **(returned.get("enrich") or {})})
+        found.append({"status": status, "error": error, **(returned.get("log") or {})})
     return found
 
 

@@ -44,7 +44,7 @@ async def learn(ctx: Context) -> dict[str, Any] | None:
         # Appended in one write, so that two sessions at once lose nothing.
         with (ctx.files.home / RULES).open("a", encoding="utf-8") as file:
             file.write("".join(f"- {rule}\n" for rule in new))
-    return {"enrich": {"rules_learned": len(new)}}
+    return {"log": {"rules_learned": len(new)}}
 
 
 def remind(ctx: Context) -> dict[str, Any] | None:

@@ -37,6 +37,7 @@ from nexus.errors import ModelFileError
 from nexus.home import Home, locate
 from nexus.ledgers import Ledgers, events, forgetting
 from nexus.ledgers.agents import tool_calls
+from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.executions import Mode
@@ -50,6 +51,7 @@ from nexus.memory.recall import EVERYTHING, Answer, Query, Recall, Visibility
 from nexus.memory.recall.reranker import installed_reranker
 from nexus.memory.upkeep import Upkeep
 from nexus.pipeline import Incoming, Pipeline, access
+from nexus.pipeline.destinations import Destinations
 from nexus.pipeline.pipeline import refused
 from nexus.pipeline.reminding import Reminding
 from nexus.pipeline.repeated import received_before
@@ -135,6 +137,7 @@ class App:
             runner=self.automations.runner,
             deliver=self._deliver,
         )
+        self.automations.runner.destinations = Destinations(stages=self.stages, memory=self.memory)
         self.pipeline = Pipeline(self.stages)
         self.timetable = Timetable(self.stages, self.engine, now)
         self.reminders = Reminders(self.ledgers, config.automations, now)
@@ -309,9 +312,14 @@ class App:
 
     async def new_session(self, session_label: str, *, channel: str = "cli") -> None:
         """Leave a session for a new one; automations at `command:new` run for the one that is left."""
+        thread = partial(events.ensure_thread, channel=channel, external_id=session_label)
+        thread_id = await self.ledgers.events.write(thread)
+        find = partial(senders.find, channel=channel, identifier=OWNER)
+        owner = await self.ledgers.identity.read(find)
         request = Request(
-            event=Event(content="/new", channel=channel, sender_id=OWNER),
+            event=Event(content="/new", channel=channel, thread_id=thread_id, sender_id=OWNER),
             agent=Agent(session_label=session_label),
+            principal_id=owner and owner.entity_id,
             access=access.owner(self.config.tools, self.home),
         )
         await self.automations.runner.fire("command:new", Occasion(request=request))

@@ -339,6 +339,18 @@ class AutomationsConfig:
     async_timeout_ms: int = _setting(
         300_000, "How long an async automation may take that has no time-out of its own.", least=1
     )
+    budget_ms: int = _setting(
+        10_000, "How long all blocking automations at one hook point may take together.", least=1
+    )
+    decision_budget_ms: int = _setting(
+        30_000, "The same at `runAutomations`, where an automation may answer by itself.", least=1
+    )
+    worker_budget_ms: int = _setting(
+        10_000, "The same at `worker:pre_execution`, before a worker begins.", least=1
+    )
+    startup_budget_ms: int = _setting(
+        30_000, "The same at `gateway:startup`, which no request waits for.", least=1
+    )
     circuit_errors: int = _setting(
         3, "After how many errors in a row an automation is not run any more for a while.", least=1
     )

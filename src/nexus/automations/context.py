@@ -50,7 +50,9 @@ class Run(Protocol):
 class Services(Protocol):
     """What the rooms below do for an automation, always on behalf of its request."""
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext: ...
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext: ...
 
     async def start_execution(
         self,
@@ -71,7 +73,9 @@ class Services(Protocol):
 class NoServices:
     """Where nothing below was handed in: an automation that needs an agent is told so."""
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
         raise _missing("assemble a context")
 
     async def start_execution(
@@ -122,9 +126,25 @@ class Context:
             raise AutomationError("It has no workspace", hint="Register it with `--workspace`.")
         return self.workspace
 
-    async def assemble_context(self, *, session_label: str, task: str) -> AssembledContext:
-        """The context of a run in a session of its own, on this request's account."""
-        return await self.services.assemble_context(self.request, session_label, task)
+    async def assemble_context(
+        self, *, session_label: str = "", task: str, fork: bool = False
+    ) -> AssembledContext:
+        """The context of a run in a session of its own, on this request's account.
+
+        With `fork` the session begins with the whole conversation of the request, up to and including the
+        turn that `result` is of, and the model reads it from its cache. A fork is made once, so its label
+        ends with the turn's id. Without a label the session is named after automation and conversation.
+        """
+        parent = self.result.session_label if self.result else self.request.agent.session_label
+        label = session_label or f"meeseeks:{self.automation.name}:{parent}"
+        if not fork:
+            return await self.services.assemble_context(self.request, label, task)
+        through = self.result.execution_id if self.result else None
+        end = f":{through or self.request.request_id}"
+        label = label if label.endswith(end) else f"{label}{end}"
+        assembled = await self.services.assemble_context(self.request, label, task, fork_of=parent)
+        assembled.fork_of, assembled.fork_through = parent, through
+        return assembled
 
     async def start_execution(self, assembled: AssembledContext, *, session_label: str | None = None) -> Run:
         """Queue a run and return its handle at once; `await run.result()` waits for it."""

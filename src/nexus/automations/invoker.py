@@ -106,7 +106,7 @@ class Invoker:
             else:
                 ended = await self._in_script(ready, context, timeout_ms)
             if ended.status == "done":
-                ended = _read(ended, parse(ended.value, point))
+                ended = _read(ended, parse(ended.value, point, blocking=entry.automation.blocking))
         except ScriptChangedError as error:
             ended = replace(_failed(str(error)), status="skipped")
         except NexusError as error:
@@ -300,6 +300,8 @@ async def _on_thread(handler: Handler, context: Context) -> Any:
 
 
 def _read(ended: Ended, returned: Returned) -> Ended:
+    warned = "".join(f"WARNING {warning}\n" for warning in returned.warnings)
+    ended = replace(ended, output=f"{ended.output}{warned}")
     if returned.flag is None:
         return replace(ended, returned=returned)
     return replace(ended, returned=returned, status="flagged", error=returned.flag)

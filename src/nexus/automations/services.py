@@ -40,10 +40,12 @@ class InvocationServices:
         self._attempts = attempts
         self.runs: dict[str, Run] = {}
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
         granted = self.grants and self.grants.access(request)
         request = request if granted is None else replace(request, access=granted)
-        return await self._services.assemble_context(request, session_label, task)
+        return await self._services.assemble_context(request, session_label, task, fork_of=fork_of)
 
     async def start_execution(
         self,
@@ -100,8 +102,10 @@ class Calls:
             raise ScriptError(f"The context has no `{method}`")
         return await self._methods[method](**parameters)
 
-    async def _assemble_context(self, session_label: str, task: str) -> dict[str, Any]:
-        return (await self._context.assemble_context(session_label=session_label, task=task)).to_json()
+    async def _assemble_context(self, session_label: str, task: str, fork: bool = False) -> dict[str, Any]:
+        # Which conversation is forked is not for the script to say.
+        assembled = await self._context.assemble_context(session_label=session_label, task=task, fork=fork)
+        return assembled.to_json()
 
     async def _start_execution(self, assembled: dict[str, Any]) -> str:
         run = await self._context.start_execution(AssembledContext.from_json(assembled))

@@ -7,6 +7,7 @@ way to an effect than its context, and that only tells what it would have done.
 
 import asyncio
 import inspect
+import json
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -28,7 +29,7 @@ from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls
 from nexus.automations.workspace import Workspace, workspace
 from nexus.context import AssembledContext
-from nexus.errors import AutomationError, NexusError
+from nexus.errors import AutomationError, NexusError, ScriptError
 from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
 from nexus.request import Access, Agent, Event, Request
@@ -53,8 +54,10 @@ class Replayed:
     recorded: list[Run] = field(default_factory=list[Run])
     would: list[str] = field(default_factory=list[str])
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
-        return await self.below.assemble_context(request, session_label, task)
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
+        return await self.below.assemble_context(request, session_label, task, fork_of=fork_of)
 
     async def start_execution(
         self,
@@ -93,7 +96,7 @@ async def replay(
             trial = await _here(entry, context, timeout_ms)
         else:
             trial = await _shut_in(code, context, folder, timeout_ms)
-    return _checked(replace(trial, would=services.would), point)
+    return _checked(replace(trial, would=services.would), point, blocking=entry.automation.blocking)
 
 
 def invoke(path: Path, *, hook_point: str = "runAutomations", content: str = "", **given: Any) -> Any:
@@ -110,10 +113,13 @@ def invoke(path: Path, *, hook_point: str = "runAutomations", content: str = "",
         invocation_id=ids.new("inv"),
         **given,
     )
+    occasion = Occasion(request=context.request, assembled=context.assembled, result=context.result)
+    before = json.loads(json.dumps(occasion.to_json()))
     value = handler(context)
     if inspect.isawaitable(value):
         value = asyncio.run(_awaited(value))
-    returned.parse(value, point)
+    for problem in (*child.lost_changes(context, before), *returned.parse(value, point).warnings):
+        raise ScriptError(problem)
     return value
 
 
@@ -158,6 +164,7 @@ async def _shut_in(code: Script, context: Context, folder: Path, timeout_ms: int
         "automation": context.automation.to_json(),
         "hook_point": context.hook_point,
         "invocation_id": context.invocation_id,
+        "strict": True,
         "now": clock.timestamp(context.now()),
         "workspace": found and str(found.home),
         "peers": {name: str(peer.dir) for name, peer in found.peers.items()} if found else {},
@@ -198,11 +205,11 @@ def _copied(home: Home, automation: Automation) -> Generator[tuple[Workspace | N
         yield Workspace.at(own, {peer.name: peer for peer in peers}), folder
 
 
-def _checked(trial: Trial, point: HookPoint) -> Trial:
+def _checked(trial: Trial, point: HookPoint, *, blocking: bool) -> Trial:
     if trial.status != "done":
         return trial
     try:
-        returned.parse(trial.value, point)
+        warnings = returned.parse(trial.value, point, blocking=blocking).warnings
     except NexusError as error:
         return replace(trial, status="failed", error=error.message)
-    return trial
+    return replace(trial, status="failed", error=warnings[0]) if warnings else trial

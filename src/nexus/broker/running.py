@@ -125,6 +125,9 @@ class AgentRun:
                 self._profile = await self._parts.profile.text()
             self._opened = await self._begun(request, context)
             result = await self._answer(request, context, self._opened, stream)
+            # What runs after a turn may fork the conversation with it: it is over when they begin.
+            done = partial(turns.end, turn_id=self._opened.id, status="done", error=None)
+            await self._ledgers.agents.write(done)
             await self._parts.hooks.after_run(request, context, result)
         except asyncio.CancelledError:
             if self._turn.context.entry.reason not in {"cancelled", "timeout"}:

@@ -13,7 +13,7 @@ from nexus.automations.condition import condition
 from nexus.automations.creation import Wish
 from nexus.automations.improvement import lessons as waiting
 from nexus.automations.scripts import checked, script
-from nexus.automations.workspace import workspace
+from nexus.automations.workspace import Folder, workspace
 from nexus.automations.workspace.history import History
 from nexus.cli.automations_place import Place, opened
 from nexus.cli.automations_table import print_automation, print_invocation, print_list
@@ -88,14 +88,21 @@ def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: 
     with another `--name` the same code is registered once more, to run elsewhere or with other settings.
     """
     with opened(ctx) as place:
-        registered = _register(place, script_or_name, options)
-    made = registered.automation
+        folder = _hook_folder(place, script_or_name)
+        if folder is None:
+            registered = [_register(place, script_or_name, options)]
+        else:
+            registered = _register_hook(place, folder, options)
     if as_json:
-        click.echo(json.dumps({**made.to_json(), "new_version": registered.is_new}, indent=2))
-    elif registered.is_new:
-        click.echo(f"Registered {made.name}, version {made.version}, at {made.hook_point}.")
-    else:
-        click.echo(f"{made.name} is registered like that already, as version {made.version}.")
+        told = [{**each.automation.to_json(), "new_version": each.is_new} for each in registered]
+        click.echo(json.dumps(told if len(told) > 1 else told[0], indent=2))
+        return
+    for each in registered:
+        made = each.automation
+        if each.is_new:
+            click.echo(f"Registered {made.name}, version {made.version}, at {made.hook_point}.")
+        else:
+            click.echo(f"{made.name} is registered like that already, as version {made.version}.")
 
 
 @automations.command("list")
@@ -408,7 +415,7 @@ def new(name: str, hook_point: str, folder: Path) -> None:
     required=True,
     help="A file that becomes the ROLE.md of its workspace: what it is to do, and how.",
 )
-@click.option("--hook-point", default="after:runAgent", show_default=True, help="Where it runs.")
+@click.option("--hook-point", help="Where it runs. Default: after:runAgent, or schedule with --schedule.")
 @click.option(
     "--blocking/--async", "blocking", default=False, show_default=True, help="Whether the request waits."
 )
@@ -416,18 +423,27 @@ def new(name: str, hook_point: str, folder: Path) -> None:
     "--peer", "peers", multiple=True, help="Whose workspace it may read and write. May be repeated."
 )
 @click.option("--description", help="What it is for.")
+@click.option(
+    "--result",
+    type=click.Choice(get_args(template.Result)),
+    help="Where its answer goes: before the agent (`context`), to people (`reply`), to the memory "
+    "(`remember`), or into NOTES.md of its workspace (`file`). Default: `context` where an agent waits, "
+    "`reply` on a schedule, `file` elsewhere.",
+)
+@click.option("--schedule", "cron", metavar="CRON", help="When it runs by the clock, such as `0 8 * * *`.")
+@click.option("--zone", help="The time zone of the schedule. Default: UTC.")
+@click.option(
+    "--timeout", "timeout_ms", type=click.IntRange(1), help="How long it may take, in milliseconds."
+)
+@click.option("--self-improvement", is_flag=True, help="Let it reflect after a run, once a day by default.")
+@click.option("--ledgers", is_flag=True, help="Let it read the ledgers.")
 @_json
 @click.pass_context
 def create(ctx: click.Context, name: str, role: Path, as_json: bool, **options: Any) -> None:
     """Make an automation of an agent in a role: its script, its workspace and its first version."""
-    wish = Wish(
-        name=name,
-        role=role.read_text(encoding="utf-8"),
-        hook_point=options["hook_point"],
-        blocking=options["blocking"],
-        peers=options["peers"],
-        description=options["description"],
-    )
+    usual = hook_points.SCHEDULE if options["cron"] else "after:runAgent"
+    options |= {"hook_point": options["hook_point"] or usual, "result": options["result"] or ""}
+    wish = Wish(name=name, role=role.read_text(encoding="utf-8"), **options)
     with opened(ctx) as place:
         made = creation.create(place.home, place.write, wish).automation
     if as_json:
@@ -483,8 +499,6 @@ def run(ctx: click.Context, name: str, content: str, as_json: bool) -> None:
 
 def _register(place: Place, given: str, options: dict[str, Any]) -> registration.Registered:
     path = Path(given).expanduser()
-    if (path / script.HOOK_FILE).is_file():
-        path = _handler_of(path)
     standing = place.row(options["name"] or (path.stem if path.is_file() else given))
     if not path.is_file():
         # Another name for the code of one that is there: a second registration of it.
@@ -508,9 +522,23 @@ def _register(place: Place, given: str, options: dict[str, Any]) -> registration
     if "config" in changes:
         changes["config"] = {**new.config, **changes["config"]}
     new = replace(new, name=name, **changes)
-    if options["role"] is not None:
-        workspace.bootstrap(place.home.meeseeks / name, options["role"].read_text(encoding="utf-8"))
-    return registration.register(place.home, place.write, new)
+    if options["role"] is None:
+        return registration.register(place.home, place.write, new)
+    role = options["role"].read_text(encoding="utf-8")
+    workspace.bootstrap(place.home.meeseeks / name, role)
+    registered = registration.register(place.home, place.write, new)
+    _replace_role(place, name, role)
+    return registered
+
+
+def _replace_role(place: Place, name: str, text: str) -> None:
+    """Put a ROLE.md into a workspace; the one that it replaces stays in the workspace's history."""
+    folder = Folder(place.home.meeseeks / name)
+    if folder.read(workspace.ROLE) != text:
+        History(folder.path).commit(f"{name} before its role was replaced")
+        folder.write(workspace.ROLE, text)
+        History(folder.path).commit(f"{name} has another role")
+        click.echo(f"Replaced ROLE.md. The old one is in `nexus automations history {name}`.", err=True)
 
 
 def _own_script(place: Place, standing: Automation) -> Path:
@@ -519,13 +547,48 @@ def _own_script(place: Place, standing: Automation) -> Path:
     return Path() if recorded.startswith(checked.IN_PROCESS) else checked.place(place.home, recorded)
 
 
-def _handler_of(folder: Path) -> Path:
-    from nexus.automations.loading import hook_md
+def _hook_folder(place: Place, given: str) -> Path | None:
+    """The folder with a HOOK.md that is meant by a path or by the name of one of its rows."""
+    path = Path(given).expanduser().absolute()
+    row = None if path.exists() else place.row(given)
+    if row is not None and not (row.script_path or "").startswith(checked.IN_PROCESS):
+        path = checked.place(place.home, row.script_path or "").parent
+    elif path.name == script.HOOK_FILE:
+        path = path.parent
+    return path if (path / script.HOOK_FILE).is_file() else None
 
-    handler = hook_md.read(folder / script.HOOK_FILE).handler
-    if handler is None:
+
+def _register_hook(place: Place, folder: Path, options: dict[str, Any]) -> list[registration.Registered]:
+    """Register a folder's rows as its HOOK.md says, then change what it doesn't state."""
+    from nexus.automations.loading import hook_md, hooks
+
+    hook = hook_md.read(folder / script.HOOK_FILE)
+    if hook.handler is None:
         raise AutomationError(f"{folder} has no handler.py and no executable handler")
-    return handler
+    stated = {"name": True, "hook_point": True, "cron": True, "sandbox": hook.sandbox is not None}
+    stated |= dict.fromkeys(hook.settings, True) | {"description": hook.description is not None}
+    for option in (key for key, is_stated in stated.items() if is_stated and options.get(key) is not None):
+        flag = "schedule" if option == "cron" else option.removesuffix("_ms").replace("_", "-")
+        raise UsageError(f"HOOK.md decides about --{flag}", hint=f"Edit {folder / script.HOOK_FILE}.")
+    brought = registration.bring_in(place.home, hook.name, hook.handler)
+    assert brought.folder is not None  # noqa: S101 - an invariant, for the reader and the type checker
+    hook = hook_md.read(brought.folder / script.HOOK_FILE)
+    made = hooks.sync(place.home, place.write, hook, by_hand=True)
+    return [_changed(place, each, options) for each in made]
+
+
+def _changed(
+    place: Place, registered: registration.Registered, options: dict[str, Any]
+) -> registration.Registered:
+    name = registered.automation.name
+    new = registration.settings_of(registered.automation)
+    changes = _changes(place, name, options)
+    if "config" in changes:
+        changes["config"] = {**new.config, **changes["config"]}
+    if not changes:
+        return registered
+    new = replace(new, disabled_reason=registered.automation.disabled_reason, **changes)
+    return registration.register(place.home, place.write, new)
 
 
 def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -544,9 +607,7 @@ def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]
     if options["workspace"] or options["role"] is not None:
         changes["workspace_dir"] = registration.workspace_dir(place.home, name)
     if options["peers"]:
-        changes["peer_workspaces"] = tuple(
-            registration.workspace_dir(place.home, peer) for peer in options["peers"]
-        )
+        changes["peer_workspaces"] = registration.peer_dirs(place.home, options["peers"])
     if options["trigger"]:
         changes["triggers"] = _triggers(options["trigger"])
     if options["config_json"] is not None:

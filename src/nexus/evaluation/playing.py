@@ -284,6 +284,6 @@ def _told(runs: Sequence[tuple[Any, ...]]) -> tuple[dict[str, int], list[str]]:
         counts[status] = counts.get(status, 0) + 1
         refused += [str(error)] if error else []
         returned: Row = (json.loads(result) if result else None) or {}
-        enriched: Row = returned.get("enrich") or {}
+        enriched: Row = returned.get("log") or returned.get("enrich") or {}
         refused += [str(each) for each in enriched.get("refused", ())]
     return counts, refused

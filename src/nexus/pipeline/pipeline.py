@@ -21,6 +21,7 @@ from nexus.automations.context import Result as AutomationResult
 from nexus.automations.returned import Returned
 from nexus.context import AssembledContext
 from nexus.errors import AccessError, NexusError
+from nexus.ledgers.agents import sessions
 from nexus.ledgers.runtime import requests, spans
 from nexus.ledgers.runtime.spans import Span
 from nexus.pipeline.incoming import Incoming, Journey
@@ -74,6 +75,9 @@ class Pipeline:
         if context.session_label == request.agent.session_label:
             journey = _journey(request)
             journey.assembled = context
+            known = partial(sessions.get, label=context.session_label)
+            if await self._stages.ledgers.agents.read(known) is None:
+                await self._fire("agent:bootstrap", journey)
             await self._fire("worker:pre_execution", journey)
             await self._stages.ledgers.runtime.write(partial(requests.update, request=request))
             await self._record(journey)

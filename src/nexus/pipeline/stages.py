@@ -8,7 +8,7 @@ import apsw
 
 from nexus import ids
 from nexus.automations.occasion import Occasion
-from nexus.automations.returned import Returned
+from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
 from nexus.broker.broker import Broker
 from nexus.config import Config
@@ -143,6 +143,8 @@ class Stages:
             request, session_label=label, task=request.event.content
         )
         journey.assembled.model = journey.incoming.model
+        for text in contexts(request):
+            journey.assembled.prepend(text)
 
     async def run_agent(self, journey: Journey) -> None:
         """Queue the run. It ends in whatever process serves the home, which takes the journey further."""

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from nexus import clock, ids
 from nexus.automations import registry, timing
@@ -22,13 +22,11 @@ from nexus.ledgers import events
 from nexus.ledgers.runtime import automations, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.pipeline import access
+from nexus.pipeline.destinations import CHANNEL, SESSION
 from nexus.pipeline.reminding import LATE
 from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request
 
-CHANNEL: Final = "cli"
-SESSION: Final = "main"
-"""Where messages go, unless the automation's settings name another `session`, `channel` or `thread`."""
 _LOOK_S = 1.0
 _log = logging.getLogger(__name__)
 

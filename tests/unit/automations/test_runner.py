@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -189,13 +190,8 @@ async def test_a_request_does_not_wait_until_what_was_started_has_stopped(
         assert [row.status for row in await stage.rows("slow")] == ["timeout"]
 
 
-async def test_the_hook_points_budget_bounds_them_together(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from nexus.automations import hook_points
-
-    point = hook_points.HookPoint(name="runAutomations", when="", receives="", budget_ms=150)
-    monkeypatch.setitem(hook_points._BY_NAME, "runAutomations", point)  # pyright: ignore[reportPrivateUsage]
+async def test_the_hook_points_budget_bounds_them_together(stage: Stage) -> None:
+    stage.runner.settings = replace(stage.runner.settings, decision_budget_ms=150)
 
     async def sleeps(ctx: Context) -> None:
         await asyncio.sleep(3600)

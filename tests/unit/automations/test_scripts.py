@@ -187,7 +187,9 @@ class _Echo:
         self.started: list[tuple[str, AssembledContext, str | None]] = []
         self.cancelled: list[str] = []
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
         return AssembledContext(
             session_label=session_label,
             role="worker",

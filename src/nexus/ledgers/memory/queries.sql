@@ -23,6 +23,9 @@ WHERE instr(:line, fact) > 0 ORDER BY length(fact) DESC, seq DESC LIMIT 1
 -- name: learned_by
 SELECT count(*) FROM facts WHERE source_event_id IN (SELECT value FROM json_each(:events)) AND source_request_id = :request
 
+-- name: is_known
+SELECT 1 FROM facts WHERE created_at >= :since AND source_request_id = :request AND fact = :fact LIMIT 1
+
 -- name: has_fact
 SELECT 1 FROM facts WHERE id = ?
 

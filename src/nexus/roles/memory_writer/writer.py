@@ -86,7 +86,7 @@ class Writer:
         due = await turns.due(self.parts.ledgers, history, limit=frequency.most_turns)
         waiting = await self._waiting(frequency, ctx.result, len(due))
         if not due or waiting is not None:
-            return {"enrich": {"waits": waiting or "no turn is due"}}
+            return {"log": {"waits": waiting or "no turn is due"}}
         try:
             return await self._write(ctx, ctx.result, await _work(ctx.request, due, history))
         except BaseException as error:
@@ -204,7 +204,7 @@ class Writer:
         }
         flag = None if await self._taught(ctx, work, gate) else _flag(work, gate)
         await self._mark(ctx, work.turns, "flagged" if flag else "done", flag)
-        return {"enrich": told, **({"flag": flag} if flag else {})}
+        return {"log": told, **({"flag": flag} if flag else {})}
 
     async def _taught(self, ctx: Context, work: _Work, gate: Gate) -> bool:
         """Whether anything was written: also by an earlier attempt, which this one goes on from."""

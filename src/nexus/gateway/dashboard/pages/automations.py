@@ -19,6 +19,13 @@ from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
 
 _SCRIPT = 8_000
+_RESULTS = (
+    ("", "before the agent where one waits, a message on a schedule, NOTES.md elsewhere"),
+    ("context", "before the agent that answers; the request must wait for it"),
+    ("reply", "a message where the request came from"),
+    ("remember", "a memory for each line"),
+    ("file", "NOTES.md in its workspace"),
+)
 
 
 async def listed(request: Request, app: App) -> Response:
@@ -122,6 +129,7 @@ async def create(request: Request, app: App) -> Response:
         blocking=given.text("blocking") == "yes",
         peers=tuple(given.all("peer")),
         description=given.text("description") or None,
+        result=given.text("result"),
     )
     try:
         write = registration.writer(app.ledgers)
@@ -139,6 +147,7 @@ async def _form(request: Request, app: App, wish: Wish | None, error: NexusError
         status_of(error) if error else 200,
         active="automations",
         points=hook_points.HOOK_POINTS,
+        results=_RESULTS,
         others=[each.name for each in found if each.workspace_dir],
         wish=wish,
         error=error,
