@@ -97,7 +97,7 @@ async def _tell(app: App, said: str, session: str) -> None:
     for fact, source, confidence in facts:
         print(f"  + {fact} ({source}, {confidence})")
     result: dict[str, Any] = json.loads(returned[0][0] or "{}") if returned else {}
-    for refusal in cast("dict[str, list[str]]", result.get("enrich") or {}).get("refused", []):
+    for refusal in cast("dict[str, list[str]]", result.get("log") or {}).get("refused", []):
         print(f"  - {refusal}")
     print(
         f"  {used[0] if used else ''} tokens fresh, cached, out; {time.monotonic() - begun:.0f} s", flush=True

@@ -28,7 +28,7 @@ async def test_context_is_put_before_the_message_with_its_source_named(
         server.always("Fine.")
         async with app_on(home, server) as app:
             await register(app, "weather", returning({"context": "It rains."}), tmp_path, hook_point=point)
-            await (await app.say("Shall I walk?")).result()
+            await (await app.send("Shall I walk?")).result()
         assert '<context source="weather">\nIt rains.\n</context>' in server.requests[0].last_user
         assert server.requests[0].last_user.endswith("Shall I walk?")
 
@@ -43,7 +43,7 @@ async def test_a_reply_is_a_message_where_the_request_came_from_or_elsewhere(
         async with app_on(home, server) as app:
             source = returning({"reply": replies})
             await register(app, "post", source, tmp_path, hook_point="after:runAgent", blocking=blocking)
-            await (await app.say("Hello")).result()
+            await (await app.send("Hello")).result()
             await ended(app, "post")
             said = await messages(app)
             threads = await rows(
@@ -67,8 +67,8 @@ async def test_what_is_to_be_remembered_passes_the_gate_and_a_refusal_flags_the_
         server.always("Fine.")
         async with app_on(home, server) as app:
             await register(app, "learn", returning({"remember": statements}), tmp_path)
-            heard = await app.hear("Hello")
-            await heard.answer.result()
+            heard = await app.receive("Hello")
+            await heard.run.result()
             [run] = await runs(app, "learn")
             kept = await rows(app, "memory", "SELECT fact, confidence, source_request_id FROM facts")
     assert kept == [("Ann grows basil", 0.8, heard.request_id)]
@@ -82,7 +82,7 @@ async def test_a_repeated_invocation_sends_and_remembers_once(home: Home, tmp_pa
         server.always("Fine.")
         async with app_on(home, server) as app:
             await register(app, "learn", source, tmp_path, hook_point="after:runAgent", blocking=False)
-            await (await app.say("Hello")).result()
+            await (await app.send("Hello")).result()
             [run] = await ended(app, "learn")
             await app.ledgers.runtime.write(
                 lambda c: c.execute(
@@ -119,7 +119,7 @@ async def test_what_nobody_reads_is_a_warning_in_the_log(home: Home, tmp_path: P
         server.always("Fine.")
         async with app_on(home, server) as app:
             await register(app, "lost", source, tmp_path, hook_point=point)
-            await (await app.say("Hello")).result()
+            await (await app.send("Hello")).result()
             [run] = await runs(app, "lost")
         assert server.requests[0].last_user.endswith("Hello"), "the message goes on as it was"
     assert told in f"{run.output} {run.error}"
@@ -139,7 +139,7 @@ async def test_enrich_of_an_async_automation_is_a_warning(home: Home, tmp_path: 
         async with app_on(home, server) as app:
             source = returning({"enrich": {"tea": 1}})
             await register(app, "lost", source, tmp_path, hook_point="after:runAgent", blocking=False)
-            await (await app.say("Hello")).result()
+            await (await app.send("Hello")).result()
             [run] = await ended(app, "lost")
     assert "don't wait for an async one" in (run.output or "")
     assert json.loads(json.dumps(run.result)) == {"enrich": {"tea": 1}}

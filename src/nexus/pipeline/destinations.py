@@ -4,10 +4,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+import apsw
+
 from nexus.automations.returned import Reply
 from nexus.ledgers import events, memory
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
+from nexus.memory.references import meant
 from nexus.pipeline.stages import Stages
 from nexus.request import Event, Request
 
@@ -44,7 +47,10 @@ class Destinations:
             fact=str(statement["fact"]),
         )
         if not await self.stages.ledgers.memory.read(known):
-            await self.memory.run("fact", statement, provenance)
+            named = [str(statement[key]) for key in ("about", "target") if statement.get(key)]
+            new = await self.stages.ledgers.identity.read(partial(_unknown, names=named))
+            made = [{"operation": "entity", "name": name} for name in new]
+            await self.memory.run("batch", [*made, {"operation": "fact", **statement}], provenance)
 
     async def _elsewhere(self, request: Request, reply: Reply) -> Event:
         channel = reply.channel or request.event.channel or CHANNEL
@@ -52,3 +58,8 @@ class Destinations:
         thread = partial(events.ensure_thread, channel=channel, external_id=session)
         thread_id = await self.stages.ledgers.events.write(thread)
         return Event(content=request.event.content, channel=channel, thread_id=thread_id)
+
+
+def _unknown(connection: apsw.Connection, names: list[str]) -> list[str]:
+    """The names that nobody goes by yet."""
+    return [name for name in dict.fromkeys(names) if meant(connection, name) is None]

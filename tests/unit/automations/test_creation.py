@@ -97,7 +97,7 @@ async def test_the_answer_of_a_role_goes_where_the_wish_says(home: Home) -> None
         server.always(Turn("Take the bus."))
         async with app_on(home, server) as app:
             await asyncio.to_thread(creation.create, home, writer(app.ledgers), wish)
-            await (await app.say("How do I get there?")).result()
+            await (await app.send("How do I get there?")).result()
         assert '<context source="brief">\nThe train is late.' in server.requests[-1].last_user
 
 
