@@ -15,7 +15,7 @@ from acceptance.agents import PATIENCE_MS, PATIENCE_S
 from acceptance.program import NEXUS
 from acceptance.terminal import Terminal
 from nexus import config
-from nexus.demo import mark
+from nexus.demo import place
 from nexus.home import Home
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS, MULTILINGUAL_MODEL, locate
 from nexus.memory.embedding.files import pulled_folder
@@ -197,7 +197,7 @@ def test_whoever_answers_wrongly_is_told_why_and_keeps_the_other_answers(
 
 def test_the_home_of_the_demonstration_is_not_taken_for_ones_own(new_home: Home, env: dict[str, str]) -> None:
     _init(new_home, env)
-    mark.begin(new_home)
+    place.begin(new_home)
     told = f"The home at {new_home.root} holds the invented month of `nexus demo`."
     with closing(Terminal(new_home, env, "init")) as terminal:
         terminal.wait_for(told)

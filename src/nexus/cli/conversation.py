@@ -9,7 +9,7 @@ from contextlib import suppress
 import click
 
 from nexus import config
-from nexus.cli import trace_table
+from nexus.cli import trace
 from nexus.cli.chat import new_label
 from nexus.cli.place import counted
 from nexus.cli.screen import Screen, cost_line
@@ -135,7 +135,7 @@ class Conversation:
         if not self._request_id:
             self._screen.note("Nothing was said yet.")
             return
-        trace_table.print_trace(await self._talk.trace(self._request_id), self._said, ids=False)
+        trace.print_trace(await self._talk.trace(self._request_id), self._said, ids=False)
 
     async def tell(self, work: Awaitable[None]) -> None:
         """Carry out a command; what goes wrong is said, and the conversation goes on."""

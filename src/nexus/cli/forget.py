@@ -2,19 +2,124 @@
 
 import asyncio
 import getpass
+import json
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 import apsw
 import click
 
-from nexus.cli import forget_report
 from nexus.cli.place import opened_home
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
-from nexus.ledgers.forgetting import Beside, Target
+from nexus.ledgers.forgetting import Beside, Plan, Report, Target
+
+_MENTIONS_SHOWN = 12
+
+
+def progress(step: str) -> None:
+    """One line for each step, for people who wait."""
+    if sys.stderr.isatty():
+        click.echo(f"{step} …", err=True)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+def show_plan(plan: Plan, *, err: bool) -> None:
+    """What would go, and by which names it was found."""
+    if plan.is_empty:
+        click.echo(f"Nothing belongs to {_described(plan.target)}.", err=err)
+        return
+    click.echo(f"With {_described(plan.target)} would go:", err=err)
+    _show_counts(plan.removed, plan.emptied, plan.files, err=err)
+    if plan.first_event:
+        click.echo(f"Events from {plan.first_event} to {plan.last_event}.", err=err)
+    if plan.mentions:
+        click.echo("Events and facts found by each of its names:", err=err)
+        commonest = sorted(plan.mentions.items(), key=lambda entry: -entry[1])
+        for name, count in commonest[:_MENTIONS_SHOWN]:
+            click.echo(f"  {count:>9,}  {name}", err=err)
+        if len(commonest) > _MENTIONS_SHOWN:
+            click.echo(f"  … and {len(commonest) - _MENTIONS_SHOWN} rarer names", err=err)
+        click.echo("A name that is a common word finds too much: leave it out with --without-name.", err=err)
+    _show_kept(plan.kept, err=err)
+
+
+def show(report: Report) -> None:
+    """What went, how long it took, and what could not be reached."""
+    click.echo(f"Forgot {_described(report.target)}:")
+    _show_counts(report.counts.removed, report.counts.emptied, report.counts.files, err=False)
+    spent = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in report.seconds.items())
+    click.echo(f"It took {sum(report.seconds.values()):.1f} s ({spent}). Recorded as {report.forget_id}.")
+    _show_kept(report.kept, err=False)
+    if report.named_in:
+        click.echo("These files of the home still name it:")
+        for path in report.named_in:
+            click.echo(f"  {path}")
+    if not report.target.names.all:
+        click.echo("Files under state/ and logs/ were not searched: there is no name to look for.")
+    click.echo("Not reached: backups and exports that were made before.")
+
+
+def record(subject: Plan | Report) -> dict[str, Any]:
+    """A plan or a report for a program to read."""
+    target = {"kind": subject.target.kind, "target": subject.target.value}
+    if isinstance(subject, Plan):
+        return {
+            **target,
+            "removed": subject.removed,
+            "emptied": subject.emptied,
+            "files": subject.files,
+            "kept": subject.kept,
+            "first_event": subject.first_event,
+            "last_event": subject.last_event,
+        }
+    return {
+        "id": subject.forget_id,
+        **target,
+        "removed": subject.counts.removed,
+        "emptied": subject.counts.emptied,
+        "files": subject.counts.files,
+        "kept": subject.kept,
+        "seconds": {phase: round(seconds, 3) for phase, seconds in subject.seconds.items()},
+        "named_in": [str(path) for path in subject.named_in],
+    }
+
+
+def _described(target: Target) -> str:
+    if target.range is None:
+        return f"{target.kind} {target.value}"
+    return f"the time from {target.range[0]} to {target.range[1]}"
+
+
+def _show_counts(removed: Mapping[str, int], emptied: Mapping[str, int], files: int, *, err: bool) -> None:
+    for ledger in dict.fromkeys(path.partition(".")[0] for path in (*removed, *emptied)):
+        rows = [f"{count:,} {path.partition('.')[2]}" for path, count in removed.items() if _in(ledger, path)]
+        if rows:
+            click.echo(f"  {ledger:<11}{', '.join(rows)}", err=err)
+        texts = [
+            f"{count:,} {path.partition('.')[2]}" for path, count in emptied.items() if _in(ledger, path)
+        ]
+        if texts:
+            click.echo(f"  {ledger if not rows else '':<11}emptied: {', '.join(texts)}", err=err)
+    if files:
+        click.echo(f"  {'files':<11}{files:,} attachments", err=err)
+
+
+def _in(ledger: str, path: str) -> bool:
+    return path.partition(".")[0] == ledger
+
+
+def _show_kept(kept: Mapping[str, int], *, err: bool) -> None:
+    """Others that bear the name, and settings that use it, are not its own."""
+    if kept:
+        places = ", ".join(f"{count:,} {path}" for path, count in kept.items())
+        click.echo(f"Kept, though named so too: {places}.", err=err)
+
 
 T = TypeVar("T")
 Resolve = Callable[[apsw.Connection], Target]
@@ -111,16 +216,14 @@ def import_(ctx: click.Context, import_id: str, **choices: bool) -> None:
 def resume(ctx: click.Context, as_json: bool) -> None:
     """Finish what a crash or a busy database interrupted."""
     beside = _engine(ctx)
-    reports = _run(
-        ctx, lambda ledgers: forgetting.resume(ledgers, tell=forget_report.progress, beside=beside)
-    )
+    reports = _run(ctx, lambda ledgers: forgetting.resume(ledgers, tell=progress, beside=beside))
     if as_json:
-        forget_report.print_json([forget_report.record(report) for report in reports])
+        print_json([record(report) for report in reports])
         return
     if not reports:
         click.echo("There is nothing to finish.")
     for report in reports:
-        forget_report.show(report)
+        show(report)
 
 
 def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, as_json: bool) -> None:
@@ -128,24 +231,24 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
     if dry_run or not yes:
         plan = _run(ctx, lambda ledgers: forgetting.preview(ledgers, target))
         if dry_run and as_json:
-            forget_report.print_json(forget_report.record(plan))
+            print_json(record(plan))
             return
-        forget_report.show_plan(plan, err=as_json)
+        show_plan(plan, err=as_json)
         if dry_run or plan.is_empty:
             return
         _confirm()
     beside = _engine(ctx)
     report = _run(ctx, lambda ledgers: _carry_out(ledgers, target, beside))
     if as_json:
-        forget_report.print_json(None if report is None else forget_report.record(report))
+        print_json(None if report is None else record(report))
     elif report is None:
         click.echo("There is nothing to forget.")
     else:
-        forget_report.show(report)
+        show(report)
 
 
 async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forgetting.Report | None:
-    tell = forget_report.progress
+    tell = progress
     for report in await forgetting.resume(ledgers, tell=tell, beside=beside):
         click.echo(f"Finished {report.forget_id}, which had been interrupted.", err=True)
     return await forgetting.forget(ledgers, target, actor=_actor(), tell=tell, beside=beside)

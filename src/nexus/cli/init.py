@@ -17,7 +17,7 @@ from nexus.cli.init_providers import PROVIDERS
 from nexus.cli.init_questions import Asking, Defaults, Person
 from nexus.cli.place import chosen_home
 from nexus.cli.terminal import printable
-from nexus.demo import mark
+from nexus.demo import place
 from nexus.errors import NexusError
 from nexus.home import Home
 from nexus.ledgers import attach
@@ -114,7 +114,7 @@ def _tell_next(*, has_model: bool, is_new: bool) -> None:
 
 def _is_meant(home: Home, asking: Asking) -> bool:
     """False where it is the demonstration's, and the person would rather have another."""
-    if not mark.file(home).exists():
+    if not place.file(home).exists():
         return True
     click.echo(f"The home at {home.root} holds the invented month of `nexus demo`.")
     click.echo("Your own would better be another: `nexus --home DIR init`.")

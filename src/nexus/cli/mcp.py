@@ -32,7 +32,7 @@ def serve(ctx: click.Context) -> None:
     """
     home, settings = opened_home(ctx)
     # Imported here, because the libraries behind it take longer than `nexus mcp --help` may.
-    from nexus.gateway.mcp.stdio import serve as serving
+    from nexus.gateway.mcp.server import serve as serving
 
     asyncio.run(serving(home, settings))
 

@@ -7,7 +7,7 @@ import click
 
 from nexus.cli.place import counted, opened_home
 from nexus.errors import UsageError
-from nexus.skills import guides, memory
+from nexus.skills import folder, memory
 from nexus.skills.doors import OWNER
 from nexus.skills.folder import NEW, Seeded
 
@@ -29,7 +29,7 @@ def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
     home, _ = opened_home(ctx)
     if not workspace.is_dir():
         raise UsageError(f"There is no folder {workspace}", hint=f"Make it with `mkdir -p {workspace}`.")
-    done = [memory.lay(home, workspace.absolute(), home.run / OWNER), *guides.lay(workspace.absolute())]
+    done = [memory.lay(home, workspace.absolute(), home.run / OWNER), *folder.lay(workspace.absolute())]
     if as_json:
         click.echo(json.dumps([_document(each) for each in done], indent=2))
         return

@@ -6,8 +6,8 @@ from functools import partial
 
 from nexus.demo import people, programs
 from nexus.demo.answers import Answers, Status
-from nexus.demo.conclusions import Concluding
 from nexus.demo.month import Scene, Work, conclusions, start_of
+from nexus.demo.people import Concluding
 from nexus.home import Home
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.senders import Seen

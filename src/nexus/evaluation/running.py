@@ -20,8 +20,7 @@ from nexus import __version__, clock
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.evaluation import playing
-from nexus.evaluation.asking import Answer, ask
-from nexus.evaluation.judging import Judge
+from nexus.evaluation.asking import Answer, Judge, ask
 from nexus.evaluation.life import Life, Row
 from nexus.evaluation.playing import Played, make_home, play, prepared
 from nexus.evaluation.scoring import Scorer, Verdicts

@@ -5,19 +5,140 @@ with 401 whatever it asks for, so that nothing can be learned about what there i
 """
 
 import asyncio
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nexus.gateway.addresses import PublicAddress, origins
-from nexus.gateway.browsers import SESSION_S
-from nexus.gateway.keys import Keys
-from nexus.gateway.limits import BURST_S, BodyLimits, BodyTooLargeError, Bucket, read_body, replayed
+from nexus.errors import ConfigError
+from nexus.gateway.browsers import SESSION_S, Keys
 from nexus.gateway.refusals import refusal
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublicAddress:
+    """Where a proxy in front of the gateway is reached."""
+
+    origin: str
+    """As browsers write it: without a port that is the usual one."""
+    host: str
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.origin.startswith("https:")
+
+
+def public_address(url: str) -> PublicAddress | None:
+    """The address that `[gateway] public_url` tells; None where it is empty."""
+    if not url:
+        return None
+    try:
+        parts = urlsplit(url.lower())
+        port = parts.port
+    except ValueError:
+        raise _unusable(url) from None
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise _unusable(url)
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    usual = port in (None, _DEFAULT_PORTS[parts.scheme])
+    host = name if usual else f"{name}:{port}"
+    return PublicAddress(origin=f"{parts.scheme}://{host}", host=host)
+
+
+def spellings(hosts: Iterable[str]) -> frozenset[str]:
+    """Names as `Host` may have them: a browser leaves out the port where it is the usual one."""
+    given = {host.lower() for host in hosts}
+    return frozenset(given | {host.removesuffix(f":{port}") for host in given for port in (80, 443)})
+
+
+def origins(host: str) -> frozenset[str]:
+    """What a page of that `Host` sends as its `Origin`."""
+    return frozenset(
+        f"{scheme}://{name}"
+        for scheme, port in _DEFAULT_PORTS.items()
+        for name in (host, host.removesuffix(f":{port}"))
+    )
+
+
+def _unusable(url: str) -> ConfigError:
+    return ConfigError(
+        f"`[gateway] public_url` is no address: {url!r}",
+        hint="Write it as `https://nexus.example`, with a port where it is not the usual one.",
+    )
+
+
+BURST_S: Final = 5
+"""How many seconds' worth of requests may come at once."""
+
+
+class Bucket:
+    """Tokens that come back at a steady rate; whoever takes one from an empty bucket is refused."""
+
+    def __init__(self, rate_per_s: float, most: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate_per_s
+        self._most = most
+        self._now = now
+        self._left = most
+        self._at = now()
+
+    def take(self) -> bool:
+        now = self._now()
+        self._left = min(self._most, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyLimits:
+    """What the body of a request may be."""
+
+    most_bytes: int
+    timeout_ms: int
+
+
+class BodyTooLargeError(Exception):
+    """More was sent than is allowed."""
+
+
+async def read_body(receive: Receive, limits: BodyLimits) -> bytes:
+    """The whole body; `BodyTooLargeError` or `TimeoutError` where it is too large or takes too long."""
+    body = bytearray()
+    async with asyncio.timeout(limits.timeout_ms / 1000):
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body += message.get("body", b"")
+            if len(body) > limits.most_bytes:
+                raise BodyTooLargeError
+            if not message.get("more_body", False):
+                return bytes(body)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read already to whoever comes next, and then what the connection says."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
 
 LOGIN: Final = "/login"
 HOOKS: Final = "/hooks/"

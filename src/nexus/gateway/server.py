@@ -25,14 +25,11 @@ from nexus import __version__
 from nexus.app import App
 from nexus.config import GatewayConfig
 from nexus.gateway import api, dashboard, errors, hooks, mcp
-from nexus.gateway.addresses import public_address, spellings
 from nexus.gateway.api.login import login_url
-from nexus.gateway.guard import Guard, Rules
-from nexus.gateway.keys import Keys
-from nexus.gateway.limits import BodyLimits
+from nexus.gateway.browsers import Keys
+from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
 from nexus.gateway.listener import Listener, address
-from nexus.gateway.metrics import Metrics
-from nexus.gateway.observer import Observer
+from nexus.gateway.metrics import Metrics, Observer
 from nexus.gateway.spans import Exporter, collector
 
 OPENAPI: Final = "/api/openapi.json"

@@ -11,6 +11,7 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Final, cast
 
@@ -160,3 +161,17 @@ def _record(folder: int) -> dict[str, str]:
 
 def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+PAGES: Final = {"memory-search": "memory_search", "memory-reflect": "memory_reflect"}
+"""The name of each skill, and the folder of its page."""
+
+
+def lay(workspace: Path) -> list[Seeded]:
+    """Lay the pages into a workspace, or bring them up to date."""
+    return [seed(workspace, name, {"SKILL.md": page(name)}) for name in PAGES]
+
+
+def page(name: str) -> str:
+    """The text of a skill."""
+    return resources.files("nexus.skills").joinpath(PAGES[name], "SKILL.md").read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ from nexus.app import App
 from nexus.cli import conversation as module
 from nexus.cli.conversation import Conversation
 from nexus.cli.screen import Screen
+from nexus.cli.talk import There
 from nexus.cli.talking_here import Here
-from nexus.cli.talking_there import There
 from nexus.client import Client
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError

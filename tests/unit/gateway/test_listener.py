@@ -11,8 +11,7 @@ from starlette.types import Receive, Scope, Send
 from gateways import client_of
 from nexus.gateway import listener
 from nexus.gateway.listener import Listener, address, bound
-from nexus.gateway.metrics import Metrics
-from nexus.gateway.observer import Observer
+from nexus.gateway.metrics import Metrics, Observer
 
 
 class Waiting:

@@ -3,10 +3,9 @@
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from nexus.gateway.addresses import public_address
+from nexus.gateway.browsers import LINK_S
 from nexus.gateway.dependencies import Home, HomeKeys
-from nexus.gateway.guard import LOGIN
-from nexus.gateway.keys import LINK_S
+from nexus.gateway.guard import LOGIN, public_address
 
 router = APIRouter(tags=["login"])
 

@@ -19,10 +19,9 @@ import apsw
 from nexus import ids
 from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import Home
-from nexus.ledgers.forgetting import planning, record, removal, scrubbing, traces
-from nexus.ledgers.forgetting.beside import Beside, Nothing
+from nexus.ledgers.forgetting import planning, record, removal
 from nexus.ledgers.forgetting.planning import Plan
-from nexus.ledgers.forgetting.record import Counts, Entry
+from nexus.ledgers.forgetting.record import Beside, Counts, Entry, Nothing
 from nexus.ledgers.forgetting.sets import Sets, attached
 from nexus.ledgers.forgetting.targets import Target
 from nexus.ledgers.ledgers import Ledgers
@@ -84,11 +83,11 @@ async def forget(
         if plan.is_empty:
             return None
         entry = Entry(forget_id=ids.new("fgt"), target=target, counts=Counts().and_those_of(plan))
-        scrubbing.require_space(ledgers.home, _to_scrub(entry))
+        removal.require_space(ledgers.home, _to_scrub(entry))
         await ledgers.runtime.write(partial(entry.begin, sets=sets, actor=actor))
     planned = time.perf_counter()
     report = await _carry_out(ledgers, entry, tell, beside)
-    named_in = await asyncio.to_thread(traces.files, ledgers.home, target.names)
+    named_in = await asyncio.to_thread(removal.files, ledgers.home, target.names)
     seconds = {"plan": planned - began, **report.seconds}
     return replace(report, seconds=seconds, kept=plan.kept, named_in=named_in)
 
@@ -158,7 +157,7 @@ async def _scrub(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> 
         tell(f"Writing {ledger} anew")
         if ledger == "runtime":
             await ledgers.runtime.write(entry.drop_items)
-        left.append(await scrubbing.scrub(ledgers[ledger]))
+        left.append(await removal.scrub(ledgers[ledger]))
     if any(left):
         raise CareError(
             f"Everything was removed, but its bytes may still stand in {', '.join(filter(None, left))}",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from nexus.ledgers import sql
-from nexus.ledgers.forgetting import mentions, rows
+from nexus.ledgers.forgetting import rows, targets
 from nexus.ledgers.forgetting.rules import Ref, Table, Then, Time
 from nexus.ledgers.forgetting.sets import FILES, Bindings, Sets
 from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
@@ -48,7 +48,7 @@ def make(sets: Sets, target: Target, forget_id: str | None = None) -> Plan:
     _seed(sets, target, limits)
     if forget_id is not None:
         _seed_again(sets, forget_id)
-    found = mentions.seed(sets, target.names)
+    found = targets.seed(sets, target.names)
     while sets.advance() or (_add_orphans(sets, limits) and sets.advance()):
         _follow_references(sets, target)
         _follow_meaning(sets)
@@ -151,7 +151,7 @@ def _counted(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
         target=target,
         removed={path: count for path, count in removed.items() if count},
         emptied={f"{TOUCHED[kind.partition('.')[0]].ledger}.{kind}": count for kind, count in _emptied(sets)},
-        kept=mentions.kept(sets, target.names),
+        kept=targets.kept(sets, target.names),
         files=sets.count(FILES),
         first_event=first,
         last_event=last,

@@ -1,8 +1,9 @@
 """The record of a forget in the runtime ledger: the plan while it is under way, then counts for good."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import apsw
 
@@ -100,3 +101,25 @@ def unfinished(connection: apsw.Connection) -> list[Entry]:
 
 def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
     return {key: one.get(key, 0) + other.get(key, 0) for key in dict.fromkeys((*one, *other))}
+
+
+class Beside(Protocol):
+    """Handed in by whoever knows the ledgers and the store."""
+
+    async def remove(self, execution_ids: Sequence[str], /) -> None:
+        """Remove all copies that belong to these runs. It may be repeated."""
+        ...
+
+    async def scrub(self) -> str:
+        """Take the removed bytes out of its files; returns what could not be done."""
+        ...
+
+
+class Nothing:
+    """Where the ledgers are all there is."""
+
+    async def remove(self, execution_ids: Sequence[str], /) -> None:
+        pass
+
+    async def scrub(self) -> str:
+        return ""

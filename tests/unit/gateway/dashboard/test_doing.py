@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 
 from nexus.app import App
-from nexus.gateway.keys import Keys
+from nexus.gateway.browsers import Keys
 from nexus.gateway.views import automations, entities
 from unit.gateway.scene import SCRIPT, Scene
 
