@@ -159,10 +159,18 @@ class ProviderConfig:
     concurrency: int = _setting(
         0, "The most requests it is sent at a time. 0: as many as the server says it works on."
     )
+    temperature: float = _setting(
+        -1.0,
+        "How freely the model picks its words, from 0 to 2. -1: 0.2 on a local server, where small models "
+        "lose the thread at the usual 0.8, and the provider's default elsewhere.",
+        least=-1,
+    )
 
     @cached_property
     def is_local(self) -> bool:
         """Whether it runs on this machine or in this network: it is slow rather than absent, and free."""
+        if self.kind == "builtin":
+            return True
         host = urlsplit(self.base_url).hostname or ""
         with suppress(ValueError):
             return ipaddress.ip_address(host).is_private

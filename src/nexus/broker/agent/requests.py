@@ -43,6 +43,8 @@ _DEFAULTS: Final = ProviderConfig()
 # Of a local server whose speed is not known, and how much slower than measured it may get.
 _FIRST_MS: Final = 900_000
 _SLOWER_TIMES: Final = 4
+# Servers sample at 0.8 by default, at which a small model recites its tools instead of answering.
+_LOCAL_TEMPERATURE: Final = 0.2
 # A pause is as long as so many tokens take.
 _STALL_TOKENS: Final = 32
 
@@ -78,9 +80,9 @@ def asked(
         messages = fitting.fitted(messages, conversation.own, int(room.input_tokens * per_token) - fixed)
     length = fixed + fitting.length_bytes(messages)
     settings = ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings()
-    if form is not None and candidate.config.is_local and candidate.config.kind != "anthropic":
-        # Local servers sample freely by default. Providers' own models may refuse to be told not to.
-        settings["temperature"] = 0.0
+    temperature = _temperature(candidate.config, fills_form=form is not None)
+    if temperature is not None:
+        settings["temperature"] = temperature
     return Asked(
         messages=messages,
         parameters=parameters,
@@ -143,6 +145,15 @@ def _told(messages: list[ModelMessage]) -> list[str]:
             elif isinstance(part, UserPromptPart) and isinstance(part.content, str):
                 told.append(part.content)
     return told
+
+
+def _temperature(config: ProviderConfig, *, fills_form: bool) -> float | None:
+    """How freely to sample; None leaves it to the provider, whose models may refuse to be told."""
+    if config.temperature >= 0:
+        return config.temperature
+    if not config.is_local or config.kind == "anthropic":
+        return None
+    return 0.0 if fills_form else _LOCAL_TEMPERATURE
 
 
 def _first_ms(candidate: Candidate, known: Capabilities, prompt_tokens: int) -> int:
