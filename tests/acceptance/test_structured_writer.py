@@ -167,6 +167,29 @@ async def test_jokes_suppositions_questions_proposals_and_echoes_are_not_written
     assert all(run["refused"] for run in asked), "and each run says what was refused"
 
 
+async def test_what_the_turn_before_said_is_not_written_again_from_the_next(
+    home: Home, server: ModelServer
+) -> None:
+    nurse, nights = "Petra works as a nurse at the LKH hospital", "Petra works nights this week"
+    async with extracting(home, server) as app:
+        await talk(
+            app,
+            server,
+            ("Petra works as a nurse at the LKH hospital.", "Noted.", extracted(("Petra", nurse))),
+            (
+                "She works nights this week.",
+                "Noted.",
+                extracted(("Petra", nurse), ("Petra", f"{nurse}."), ("Petra", nights)),
+            ),
+        )
+        learned = await rows(app, "memory", _FACTS)
+        _, second = await invocations(app)
+        shown = [request.last_user for request in server.requests if is_extractor(request)]
+    assert "<before>" in shown[1]
+    assert [fact.partition(" (")[0] for fact, *_ in learned] == [nurse, nights]
+    assert len(second["refused"]) == 2
+
+
 async def test_a_turn_that_only_asks_costs_nothing(home: Home, server: ModelServer) -> None:
     async with extracting(home, server) as app:
         await talk(app, server, ("What is the difference between TCP and UDP?", "Order.", None))

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from contents import writing
 from nexus.cli import program
 from nexus.errors import UsageError
 from nexus.home import Home
+from nexus.ledgers.identity import senders
+from nexus.ledgers.identity.senders import Seen
 from nexus.memory.profile import MAX_TOKENS
 
-NUTS = {"operation": "fact", "about": "owner", "fact": "The owner is allergic to nuts"}
+NUTS = {"operation": "fact", "about": "Owner", "fact": "The owner is allergic to nuts"}
 
 
 def run(home: Home, *words: str, given: str | None = None, **env: str) -> Result:
@@ -25,6 +28,10 @@ def shown(home: Home, *words: str) -> Any:
 
 
 def learn(home: Home, *operations: dict[str, str]) -> None:
+    identity = writing(home, "identity")
+    seen = Seen(channel="cli", identifier="owner", display_name="Owner", event_id=None, is_owner=True)
+    senders.resolve(identity, seen=seen)
+    identity.close()
     assert run(home, "write", "batch", given=json.dumps(operations)).exit_code == 0
 
 
@@ -37,7 +44,7 @@ def test_each_line_is_shown_with_the_fact_it_rests_on(home: Home) -> None:
 
     (cited,) = shown(home)["citations"]
 
-    line = run(home, "profile").stdout.splitlines()[cited["line"] - 1]
+    line: str = run(home, "profile").stdout.splitlines()[int(cited["line"]) - 1]
     assert cited["fact"] == NUTS["fact"]
     assert line == f"- {NUTS['fact']}  {cited['fact_id']}"
 

@@ -8,6 +8,8 @@ import pytest
 
 from nexus.app import App
 from nexus.home import Home
+from nexus.ledgers.identity import senders
+from nexus.ledgers.identity.senders import Seen
 from nexus.memory.profile import OwnerProfile, versions
 from nexus.roles.consolidation import profile
 from nexus.testing import ModelRequest, ModelServer
@@ -50,10 +52,12 @@ def answer(*lines: tuple[str, str]) -> Callable[[ModelRequest], str]:
 
 
 async def learned(app: App, *facts: str) -> None:
+    seen = Seen(channel="cli", identifier="owner", display_name="Owner", event_id=None, is_owner=True)
+    await app.ledgers.identity.write(lambda c: senders.resolve(c, seen=seen))
     await app.memory.run("entity", {"id": "elin", "name": "Elin", "type": "Person"})
     for fact in facts:
-        about = {"about": "elin" if fact.startswith("Elin") else "owner"}
-        more = {"entities": ["owner"]} if "owner's" in fact else {}
+        about = {"about": "elin" if fact.startswith("Elin") else "Owner"}
+        more = {"entities": ["Owner"]} if "owner's" in fact else {}
         await app.memory.run("fact", {"fact": fact, **about, **more})
 
 
