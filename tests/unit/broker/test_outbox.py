@@ -14,6 +14,7 @@ import pytest
 from apps import app_on, send, settings
 from memory_writers import quiet, rows
 from nexus.app import App
+from nexus.broker import outbox
 from nexus.config import LedgersConfig
 from nexus.engine import letters
 from nexus.engine.errors import EngineDamagedError, WorkFailedError
@@ -83,6 +84,19 @@ async def test_a_message_accepted_in_an_outage_runs_after_it_and_in_order(
         "Answer to two",
     ]
     assert [text for (text,) in said] == ["Answer to zero", "Answer to one", "Answer to two"]
+
+
+async def test_a_message_accepted_in_an_outage_runs_though_no_other_comes(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_EVERY_S", 3_600.0)
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        full(app)
+        asked = await app.receive("one")
+        room_again(app)
+        async with asyncio.timeout(120):
+            assert (await asked.run.result()).response.content == "Hi"
 
 
 async def test_a_newer_message_hands_over_what_waits_before_it(home: Home, server: ModelServer) -> None:
