@@ -119,3 +119,16 @@ async def test_a_tree_that_goes_in_circles_ends(opened: Ledgers, tmp_path: Path)
     )  # fmt: skip
     done = await bring(opened, chatgpt(tmp_path / "conversations.json", tree))
     assert done.messages == 2
+
+
+async def test_a_conversation_of_30_mb_with_a_thousand_branches_is_read(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    tree = long_conversation("c", 2_000, "word " * 3_000)
+    for number in range(0, 2_000, 2):
+        # Every question was edited once, and the first version was never answered.
+        tree["mapping"][f"old-{number}"] = node(f"old-{number}", f"c-{number}", role="user", text="old")
+    path = chatgpt(tmp_path / "conversations.json", tree)
+    assert path.stat().st_size > 30_000_000
+    done = await bring(opened, path)
+    assert (done.messages, done.threads, done.set_aside.total) == (3_000, 1_001, 0)

@@ -61,7 +61,10 @@ class ChatGpt(Source):
                     number += 1
                     if number <= skip:
                         continue
-                    yield from _conversation(raw.data, f"{name}, conversation {number}")
+                    whole = _parsed(raw.data)
+                    # The bytes aren't needed while the messages are written.
+                    del raw
+                    yield from _conversation(whole, f"{name}, conversation {number}")
                     yield Mark(place_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")
@@ -71,14 +74,19 @@ def _names(files: Files) -> list[str]:
     return [name for name in files.names() if _FILE.fullmatch(name)]
 
 
-def _conversation(data: bytes | None, place: str) -> Iterator[Item]:
+def _parsed(data: bytes | None) -> dict[str, Any] | str:
+    """A conversation, or why it can't be read."""
     if data is None:
-        yield SetAside(reason="the conversation is larger than 64 MiB", place=place)
-        return
+        return "the conversation is larger than 64 MiB"
     try:
-        whole = record(json_stream.parsed(data))
+        return record(json_stream.parsed(data))
     except ValueError:
-        yield SetAside(reason="the conversation is not valid JSON", place=place)
+        return "the conversation is not valid JSON"
+
+
+def _conversation(whole: dict[str, Any] | str, place: str) -> Iterator[Item]:
+    if isinstance(whole, str):
+        yield SetAside(reason=whole, place=place)
         return
     nodes = record(whole.get("mapping"))
     id_ = text(whole.get("conversation_id")) or text(whole.get("id"))
@@ -108,16 +116,16 @@ class _Tree:
         yield from self._messages(main, self._id)
         # Leaves in the order of the file, so that the same export always gives the same branches.
         for leaf in self._leaves():
-            branch = [node for node in self._path(leaf) if node not in self._seen]
-            messages = list(self._messages(branch, f"{self._id}/{leaf}"))
+            messages = list(self._messages(self._path(leaf), f"{self._id}/{leaf}"))
             if messages:
                 yield Thread(external_id=f"{self._id}/{leaf}", kind="branch", parent=self._id)
                 yield from messages
 
     def _path(self, leaf: str | None) -> list[str]:
+        """The nodes above a leaf, up to where it left a path that was read before."""
         path: list[str] = []
         on_path: set[str] = set()
-        while leaf is not None and leaf in self._nodes and leaf not in on_path:
+        while leaf is not None and leaf in self._nodes and leaf not in on_path and leaf not in self._seen:
             path.append(leaf)
             on_path.add(leaf)
             leaf = text(record(self._nodes[leaf]).get("parent"))
@@ -133,10 +141,9 @@ class _Tree:
 
     def _messages(self, path: list[str], thread: str) -> Iterator[Message]:
         for id_ in path:
-            if id_ not in self._seen:
-                self._seen.add(id_)
-                message = record(record(self._nodes[id_]).get("message"))
-                yield from _message(message, id_, thread, self._answered(id_))
+            self._seen.add(id_)
+            message = record(record(self._nodes[id_]).get("message"))
+            yield from _message(message, id_, thread, self._answered(id_))
 
     def _answered(self, id_: str) -> str | None:
         """The message before this one; nodes without any content are passed over."""

@@ -39,7 +39,10 @@ class Claude(Source):
                 for raw in json_stream.scan(stream, lambda path: path == ("*",), _LARGEST_BYTES):
                     number += 1
                     if number > skip:
-                        yield from _conversation(raw.data, f"{name}, conversation {number}")
+                        whole = _parsed(raw.data)
+                        # The bytes aren't needed while the messages are written.
+                        del raw
+                        yield from _conversation(whole, f"{name}, conversation {number}")
                         yield Mark(place_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")
@@ -49,14 +52,19 @@ def _names(files: Files) -> list[str]:
     return [name for name in files.names() if _FILE.fullmatch(name)]
 
 
-def _conversation(data: bytes | None, place: str) -> Iterator[Item]:
+def _parsed(data: bytes | None) -> dict[str, Any] | str:
+    """A conversation, or why it can't be read."""
     if data is None:
-        yield SetAside(reason="the conversation is larger than 64 MiB", place=place)
-        return
+        return "the conversation is larger than 64 MiB"
     try:
-        whole = record(json_stream.parsed(data))
+        return record(json_stream.parsed(data))
     except ValueError:
-        yield SetAside(reason="the conversation is not valid JSON", place=place)
+        return "the conversation is not valid JSON"
+
+
+def _conversation(whole: dict[str, Any] | str, place: str) -> Iterator[Item]:
+    if isinstance(whole, str):
+        yield SetAside(reason=whole, place=place)
         return
     id_ = text(whole.get("uuid"))
     if id_ is None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import quote
@@ -27,16 +28,13 @@ class IMessage(Source):
 
     @classmethod
     def recognizes(cls, files: Files) -> bool:
-        return any(
-            name.endswith(".db") and beginning(files, name, 15) == b"SQLite format 3"
-            for name in files.names()
-        )
+        return any(map(partial(_is_database, files), files.names()))
 
     def read(self, cursor: str | None) -> Iterator[Item]:
         _, after = cursor_place(cursor)
         for name in self.files.names():
             location = self.files.location(name)
-            if not name.endswith(".db") or location is None:
+            if location is None or not _is_database(self.files, name):
                 continue
             try:
                 connection = apsw.Connection(
@@ -86,6 +84,11 @@ class IMessage(Source):
                     attachments=_files(file, type_, size),
                 )
             yield Mark(place_cursor(name, int(rowid)))
+
+
+def _is_database(files: Files, name: str) -> bool:
+    start = beginning(files, name, 65_536) if name.endswith(".db") else b""
+    return start.startswith(b"SQLite format 3") and b"chat_message_join" in start
 
 
 def _person(handle: str | None) -> Person:
