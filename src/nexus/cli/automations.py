@@ -113,7 +113,7 @@ def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
     """List what is registered, in the order in which it runs."""
     with opened(ctx) as place:
         found = [
-            (each, condition(place.home, each, place.off))
+            (each, condition(place.home, each, place.off, place.config.automations).text)
             for each in place.write(rows.listed)
             if hook_point in {None, each.hook_point}
         ]
@@ -136,7 +136,7 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show one automation: its settings, its state, its last error."""
     with opened(ctx) as place:
         found = place.found(name)
-        told = condition(place.home, found, place.off)
+        told = condition(place.home, found, place.off, place.config.automations).text
         aside = [lesson.id for lesson in waiting.pending(place.home, name)]
     if as_json:
         click.echo(json.dumps({**found.to_json(), "state": told, "lessons": aside}, indent=2))

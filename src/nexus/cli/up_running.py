@@ -16,6 +16,7 @@ from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import model_checks
+from nexus.cli.automation_checks import troubled
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.config import Config
@@ -24,6 +25,7 @@ from nexus.gateway.listener import PORT, bound, raise_descriptor_limit
 from nexus.gateway.server import Gateway
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import Automation
 from nexus.logs import Logging
 from nexus.serving import Serving
 from nexus.skills.doors import OWNER, SOCKET
@@ -86,7 +88,7 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "embedding_model": waiting.model_id,
         "serving_embedding_model": waiting.serving_model_id,
         "waiting_to_be_embedded": waiting.depth,
-        "off": await _off(app, [each.name for each in found if each.status == "disabled"]),
+        "off": await _off(app, found),
         "warnings": [*_warnings(app.config.gateway.host), *model_checks.warnings(app.config)],
     }
 
@@ -100,7 +102,7 @@ def _models(config: Config) -> dict[str, list[str]]:
     return found
 
 
-async def _off(app: App, disabled: list[str]) -> list[dict[str, str]]:
+async def _off(app: App, registered: list[Automation]) -> list[dict[str, str]]:
     """What does not work, and why."""
     off: list[dict[str, str]] = []
     try:
@@ -114,7 +116,11 @@ async def _off(app: App, disabled: list[str]) -> list[dict[str, str]]:
     off += [{"what": "automation", "why": problem, "hint": ""} for problem in app.automations.problems]
     off += [
         {"what": name, "why": "it is disabled", "hint": f"`nexus automations enable {name}` lets it run."}
-        for name in disabled
+        for name in (each.name for each in registered if each.status == "disabled")
+    ]
+    off += [
+        {"what": name, "why": told.text, "hint": told.remedy}
+        for name, told in await asyncio.to_thread(troubled, app.home, registered)
     ]
     return off
 

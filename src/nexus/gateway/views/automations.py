@@ -227,8 +227,9 @@ def _whole(home: Home, standing: Automation, versions: tuple[Automation, ...]) -
 
 
 def _conditions(home: Home, found: list[Automation]) -> list[str]:
-    off = switched_off(config.load(home.config_file))
-    return [condition(home, each, off) for each in found]
+    settings = config.load(home.config_file)
+    off = switched_off(settings)
+    return [condition(home, each, off, settings.automations).text for each in found]
 
 
 def _files(folder: Folder) -> tuple[File, ...]:
