@@ -210,4 +210,4 @@ class Request:
 def check_label(session_label: str) -> None:
     """Refuse a session without a name: the engine would never run what waits in it."""
     if not session_label.strip():
-        raise UsageError("A session needs a label", hint="Write one, such as `main`.")
+        raise UsageError("The session label is empty", hint="Pass a label such as `main`.")

@@ -74,7 +74,7 @@ def test_init_twice_changes_nothing(made: Path) -> None:
     done = nexus(made, "init")
 
     assert done.returncode == 0
-    assert "nothing was changed" in done.stdout
+    assert "nothing changed" in done.stdout
     assert snapshot(made) == before
 
 

@@ -18,7 +18,7 @@ def test_claude_code_gets_the_memory_and_loses_it_again(tmp_path: Path) -> None:
     nexus(home, "init")
     file.write_text('{"numStartups": 3}')
     first, second = nexus(home, "mcp", "install", "claude-code"), nexus(home, "mcp", "install", "claude-code")
-    assert "has this memory now" in first.stdout
+    assert "Connected " in first.stdout
     assert "already" in second.stdout
     written = json.loads(file.read_text())
     entry = {

@@ -105,7 +105,7 @@ async def test_a_failed_run_says_why_and_the_conversation_goes_on(home: Home, se
         assert (await (await app.send("Hi again")).result()).response.content == "Hello."
         states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY created_at")
     assert "ModelError" not in raised.value.message
-    assert raised.value.hint.startswith("Say where its key is: `api_key` below [providers.")
+    assert raised.value.hint.startswith("Set `api_key` in [providers.")
     assert states == [("failed",), ("done",)]
 
 
@@ -123,7 +123,7 @@ async def test_sessions_answer_side_by_side(home: Home, server: ModelServer) -> 
 
 async def test_without_a_model_nothing_is_recorded(home: Home) -> None:
     async with App(home, Config()) as app:
-        with pytest.raises(ConfigError, match="No model is set"):
+        with pytest.raises(ConfigError, match="No model configured"):
             await app.send("Hello")
         assert await rows(app, "events", "SELECT count(*) FROM events") == [(0,)]
 
@@ -133,7 +133,7 @@ async def test_a_session_without_a_label_is_refused_and_not_waited_for(
     home: Home, server: ModelServer, label: str
 ) -> None:
     async with app_on(home, server) as app:
-        with pytest.raises(UsageError, match="needs a label"):
+        with pytest.raises(UsageError, match="label is empty"):
             await app.send("Hello", session_label=label)
         assert await rows(app, "events", "SELECT count(*) FROM events") == [(0,)]
 

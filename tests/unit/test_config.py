@@ -214,7 +214,7 @@ def test_a_mistake_in_a_list_or_a_named_section_is_named(tmp_path: Path, text: s
 def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config.load(_written(tmp_path, f"[providers.anthropic]\n{key} = 'sk-very-secret'\n"), {})
-    assert "must say where the secret is kept" in caught.value.message
+    assert "must name where the secret is" in caught.value.message
     assert "sk-very-secret" not in str(caught.value)
     assert "env:ANTHROPIC_API_KEY" in caught.value.hint
 
@@ -230,7 +230,7 @@ def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path: Path, key: s
 def test_a_secret_in_a_header_or_a_variable_is_refused_and_not_repeated(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config.load(_written(tmp_path, f"[mcp.notes]\n{line}\n"), {})
-    assert "must say where the secret is kept" in caught.value.message
+    assert "must name where the secret is" in caught.value.message
     assert "sk-very-secret" not in str(caught.value)
 
 

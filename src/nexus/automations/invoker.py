@@ -256,7 +256,7 @@ async def in_process(handler: Handler, context: Context, timeout_ms: float) -> E
     except TimeoutError:
         if not limit.expired():
             raise
-        return Ended(status="timeout", returned=Returned(), error=f"not done after {timeout_ms:.0f} ms")
+        return Ended(status="timeout", returned=Returned(), error=f"timed out after {timeout_ms:.0f} ms")
     return Ended(status="done", returned=Returned(), value=value)
 
 

@@ -37,23 +37,23 @@ def check(new: NewAutomation) -> None:
     if new.hook_point != SCHEDULE:
         if said:
             raise AutomationError(
-                f"{new.hook_point} does not run by the clock",
+                f"{new.hook_point} has no schedule",
                 hint="Leave out --hook-point, or --schedule and --zone.",
             )
         return
     if len({"cron", "at"} & said) != 1:
         raise AutomationError(
-            "What runs by the clock needs a schedule",
+            "A schedule is missing",
             hint="Such as `--schedule '0 8 * * *'`: daily at eight.",
         )
     if others := ", ".join(sorted(new.triggers.keys() - KEYS)):
         raise AutomationError(
-            f"What runs by the clock has no other conditions, such as {others}", hint="Leave out --trigger."
+            f"A scheduled automation can't have triggers ({others})", hint="Leave out --trigger."
         )
     if new.blocking:
-        raise AutomationError("What runs by the clock keeps nobody waiting", hint="Leave out --blocking.")
+        raise AutomationError("A scheduled automation can't be blocking", hint="Leave out --blocking.")
     if "at" in said and new.mode != "once":
-        raise AutomationError("What runs at one moment runs once", hint="Add --once.")
+        raise AutomationError("An automation with a single date runs once", hint="Pass --once.")
     schedule(new.name, new.triggers)
 
 

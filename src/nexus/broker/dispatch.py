@@ -27,7 +27,7 @@ from nexus.ledgers.runtime.executions import Status as ExecutionStatus
 from nexus.request import Access, Agent, Grant, Request
 from nexus.runs import Result
 
-_FORGOTTEN = "What it was about was forgotten."
+_FORGOTTEN = "Its subject was deleted."
 _LOOK_S = 0.02
 _LOOKS = 50
 _END_MS = 10_000

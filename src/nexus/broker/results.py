@@ -38,7 +38,7 @@ class Run:
                 yield delta
 
     async def cancel(self) -> bool:
-        """Stop it. False: it had ended already."""
+        """Stop it. False: already finished."""
         return await self._handle.cancel()
 
 

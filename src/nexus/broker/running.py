@@ -113,7 +113,7 @@ class AgentRun:
     async def __call__(self) -> dict[str, Any]:
         request = await requests.restore(self._ledgers, self._turn.execution.request_id)
         if request is None:
-            raise AgentError("The request of this run was forgotten")
+            raise AgentError("The request of this run was deleted")
         context = self._asked()
         self._automation = await self._on_account_of(request, context)
         stream = self._parts.streams.open(self._turn.execution.id)
@@ -133,7 +133,7 @@ class AgentRun:
             if self._turn.context.entry.reason not in {"cancelled", "timeout"}:
                 stream.close()  # the run goes on elsewhere, and everything stays open
                 raise
-            await self._ended(request, context, "cancelled", "It was cancelled.")
+            await self._ended(request, context, "cancelled", "Canceled.")
             self._parts.streams.finish(self._turn.execution.id, stream)
             raise
         except LEDGER_PASSES:
@@ -418,4 +418,4 @@ def _tool_context(
 def _told(error: Exception) -> str:
     if isinstance(error, NexusError):
         return str(error)
-    return f"Something went wrong inside: {type(error).__name__}: {error}"
+    return f"Internal error: {type(error).__name__}: {error}"

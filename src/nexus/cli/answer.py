@@ -48,7 +48,7 @@ async def _answered(
         if as_json:
             click.echo(json.dumps(_document(result, label), indent=2))
         if result.execution_id and await talk.workers_at_work(result.execution_id):
-            screen.note(f"Workers are still at work. `nexus chat --session {label}` goes on with them.")
+            screen.note(f"Workers are still running. Continue with `nexus chat --session {label}`.")
         if sys.stderr.isatty() and not as_json:
             screen.note(cost_line(result.usage))
         if wait:

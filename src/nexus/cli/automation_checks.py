@@ -24,7 +24,7 @@ def examine(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="automations",
             level="warning",
-            message=f"{counted(count, 'lesson')} of {name} wait{'s' * (count == 1)} for your approval",
+            message=f"{counted(count, 'lesson')} of {name} waiting for your approval",
             remedy=f"Review with `nexus automations lessons {name}`.",
         )
     for name, found in troubled(home, _registered(home)):

@@ -38,7 +38,7 @@ async def converse(
         if interactive:
             typed = Editor(list(reversed(await talk.sent_messages(label, _REMEMBERED_LINES))))
             at = f" at {talk.where}" if talk.where else ""
-            click.secho(f"Session {label}{at}. /help shows what else there is.", dim=True)
+            click.secho(f"Session {label}{at}. Type /help for commands.", dim=True)
         else:
             typed = Lines()
         watching = asyncio.create_task(conversation.watch())
@@ -70,7 +70,7 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
                 await conversation.tell(conversation.trace())
             case _ if command.startswith("/"):
                 conversation.failed = True
-                click.secho(f"There is no command {command}. /help lists them.", err=True)
+                click.secho(f"Unknown command {command}. Type /help for a list.", err=True)
             case _:
                 await conversation.say(text)
 
@@ -91,7 +91,7 @@ class Conversation:
         self._request_id = ""
         self._speaking = asyncio.Lock()
         self.failed = False
-        """Something that was asked for could not be done."""
+        """Some messages or commands failed."""
 
     async def begin(self, label: str) -> None:
         """Go over to another session."""
@@ -116,14 +116,14 @@ class Conversation:
         """Show what the memory holds about some words, or about what was said last."""
         about = text or self._said
         if not about:
-            self._screen.note("Say something first, or write what to look for: /memory the boat trip")
+            self._screen.note("Say something first, or add search words: /memory the boat trip")
             return
         found = await self._talk.recalled(about)
         for one in found:
             who = f"{one.speaker}: " if one.speaker else ""
             self._screen.line(f"{one.at[:10]}  {who}{' '.join(one.text.split())}")
         if not found:
-            self._screen.note("The memory holds nothing about that.")
+            self._screen.note("No matches.")
 
     async def cost(self) -> None:
         """Show what the session cost so far."""
@@ -133,7 +133,7 @@ class Conversation:
     async def trace(self) -> None:
         """Show what was done for what was said last."""
         if not self._request_id:
-            self._screen.note("Nothing was said yet.")
+            self._screen.note("No messages yet.")
             return
         trace.print_trace(await self._talk.trace(self._request_id), self._said, ids=False)
 

@@ -128,9 +128,9 @@ Resolve = Callable[[apsw.Connection], Target]
 def _choices(command: Callable[..., None]) -> Callable[..., None]:
     """What every kind of forgetting can be asked for."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print it for a program to read."),
-        click.option("--dry-run", is_flag=True, help="Show what would go, and change nothing."),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("--dry-run", is_flag=True, help="Show what would be deleted, without deleting it."),
+        click.option("--yes", "-y", is_flag=True, help="Skip the confirmation."),
     ):
         command = option(command)
     return command
@@ -138,31 +138,31 @@ def _choices(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def forget() -> None:
-    """Remove an entity, a thread, a time range or an import for good, with all that was learned from it.
+    """Permanently delete an entity, thread, time range or import, and everything learned from it.
 
-    First it shows how much would go, and asks. What goes, goes from all six databases, their indexes
-    and the bytes of their files. Tokens and costs stay, and a record that holds counts, no content.
+    Shows a preview and asks first. Data is removed from all databases, indexes and file contents. Usage and a
+    record with counts stay.
     """
 
 
 @forget.command()
 @click.argument("id_or_name")
-@click.option("--keep-mentions", is_flag=True, help="Keep texts of others that only name it.")
+@click.option("--keep-mentions", is_flag=True, help="Keep other people's texts that only mention it.")
 @click.option(
     "--without-name",
     multiple=True,
     metavar="NAME",
-    help="A name of it that is also a common word: do not look for it in texts. May be repeated.",
+    help="Skip this name (a common word) when searching texts. Repeatable.",
 )
 @_choices
 @click.pass_context
 def entity(
     ctx: click.Context, id_or_name: str, keep_mentions: bool, without_name: tuple[str, ...], **choices: bool
 ) -> None:
-    """Forget a person, a company, a project, …, under all its names.
+    """Delete an entity under all its names.
 
-    What it said, and what was said to it alone, goes; so do the facts about it, and every text that
-    names it, unless you keep those.
+    Removes what it said, what was said to it alone, facts about it, and every text that mentions it unless
+    you keep those.
     """
     _forget(
         ctx,
@@ -173,24 +173,24 @@ def entity(
     )
 
 
-@forget.command(short_help="Forget a thread, and what was learned from it.")
+@forget.command(short_help="Delete a thread and what was learned from it.")
 @click.argument("thread_id", metavar="ID")
 @_choices
 @click.pass_context
 def thread(ctx: click.Context, thread_id: str, **choices: bool) -> None:
-    """Forget a thread: its events, the sessions that served it, and what was learned from it."""
+    """Delete a thread: its events, its sessions, and what was learned from it."""
     _forget(ctx, lambda connection: forgetting.thread(connection, thread_id), **choices)
 
 
-@forget.command(name="range", short_help="Forget what was said in a time, and what was learned from it.")
+@forget.command(name="range", short_help="Delete a time range and what was learned in it.")
 @click.argument("start")
 @click.argument("end")
 @_choices
 @click.pass_context
 def range_(ctx: click.Context, start: str, end: str, **choices: bool) -> None:
-    """Forget what was said from START until just before END, and what was learned from it.
+    """Delete what was said from START until just before END, and what was learned from it.
 
-    A time is written as 2026-02-13 (midnight, UTC) or 2026-02-13T10:00:00+01:00.
+    Times look like 2026-02-13 (midnight UTC) or 2026-02-13T10:00:00+01:00.
     """
     target = forgetting.time_range(start, end)
     _forget(ctx, lambda _: target, **choices)
@@ -211,17 +211,17 @@ def import_(ctx: click.Context, import_id: str, **choices: bool) -> None:
 
 
 @forget.command()
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def resume(ctx: click.Context, as_json: bool) -> None:
-    """Finish what a crash or a busy database interrupted."""
+    """Finish an interrupted deletion."""
     beside = _engine(ctx)
     reports = _run(ctx, lambda ledgers: forgetting.resume(ledgers, tell=progress, beside=beside))
     if as_json:
         print_json([record(report) for report in reports])
         return
     if not reports:
-        click.echo("There is nothing to finish.")
+        click.echo("Nothing to resume.")
     for report in reports:
         show(report)
 
@@ -242,7 +242,7 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
     if as_json:
         print_json(None if report is None else record(report))
     elif report is None:
-        click.echo("There is nothing to forget.")
+        click.echo("Nothing to delete.")
     else:
         show(report)
 
@@ -250,7 +250,7 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
 async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forgetting.Report | None:
     tell = progress
     for report in await forgetting.resume(ledgers, tell=tell, beside=beside):
-        click.echo(f"Finished {report.forget_id}, which had been interrupted.", err=True)
+        click.echo(f"Finished {report.forget_id}.", err=True)
     return await forgetting.forget(ledgers, target, actor=_actor(), tell=tell, beside=beside)
 
 
@@ -277,10 +277,8 @@ def _run(ctx: click.Context, work: Callable[[Ledgers], Coroutine[Any, Any, T]]) 
 
 def _confirm() -> None:
     if not sys.stdin.isatty():
-        raise UsageError(
-            "Nothing was removed: there is nobody to ask", hint="Add --yes to remove it without a question."
-        )
-    click.confirm("Remove all this for good?", abort=True)
+        raise UsageError("Nothing deleted: no terminal to confirm", hint="Pass --yes to skip the prompt.")
+    click.confirm("Delete permanently?", abort=True)
 
 
 def _actor() -> str:

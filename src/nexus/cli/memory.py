@@ -7,7 +7,7 @@ from nexus.cli import memory_conclusions, memory_scripts, memory_views
 
 @click.group()
 def memory() -> None:
-    """Look at what is known about whom, and say who is who."""
+    """Inspect and edit the memory: entities, facts, merges."""
 
 
 for _command in (

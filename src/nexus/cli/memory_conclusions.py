@@ -19,15 +19,15 @@ from nexus.memory.profile import OwnerProfile, Version, versions
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Show the batches that would be made. No model is asked.")
-@click.option("--again", is_flag=True, help="Also try what was set aside.")
+@click.option("--dry-run", is_flag=True, help="Show the batches without calling a model.")
+@click.option("--again", is_flag=True, help="Also retry facts that were set aside.")
 @as_json_option
 @click.pass_context
 def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -> None:
-    """Make observations of the facts that wait, now.
+    """Turn pending facts into observations now.
 
-    While a home is served this is done by itself, twice an hour, for facts that are older than ten minutes.
-    How much is done at a time and in a day is limited in [memory] of config.toml.
+    A served home does this twice an hour for facts older than ten minutes. [memory] in config.toml sets
+    limits per run and per day.
     """
     if dry_run:
         _print_plan(ctx, as_json)
@@ -43,7 +43,7 @@ def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -
 def _told(report: dict[str, Any]) -> str:
     lines = [
         f"{counted(report['facts'], 'fact')}: {counted(report['added'], 'new observation')}, "
-        f"{report['revised']} revised, {report['confirmed']} still hold."
+        f"{report['revised']} revised, {report['confirmed']} confirmed."
     ]
     if report.get("refused"):
         lines.append(
@@ -52,7 +52,7 @@ def _told(report: dict[str, Any]) -> str:
     if report["set_aside"]:
         lines.append(f"{counted(report['set_aside'], 'fact')} set aside: `--dry-run` shows why.")
     if report["stopped"]:
-        lines.append(f"Not everything was done: {report['stopped']}.")
+        lines.append(f"Stopped early: {report['stopped']}.")
     return "\n".join(lines)
 
 
@@ -73,18 +73,18 @@ def _print_plan(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(plan)
         return
-    waiting = "1 fact waits" if plan["waiting"] == 1 else f"{counted(plan['waiting'], 'fact')} wait"
+    waiting = "1 fact pending" if plan["waiting"] == 1 else f"{counted(plan['waiting'], 'fact')} pending"
     click.echo(f"{waiting}. Off: {plan['off']}." if plan["off"] else f"{waiting}.")
     if plan["batches"]:
         print_table(
-            ("facts#", "shown with", "tokens#", "paid for by"),
+            ("facts#", "shown with", "tokens#", "billed to"),
             [
                 (
                     len(each["fact_ids"]),
                     f"{counted(len(each['observation_ids']), 'observation')}, "
                     f"{counted(len(each['known_ids']), 'known fact')}",
                     each["tokens"],
-                    each["root_request_id"] or "a request of its own",
+                    each["root_request_id"] or "its own request",
                 )
                 for each in plan["batches"]
             ],
@@ -97,15 +97,14 @@ def _print_plan(ctx: click.Context, as_json: bool) -> None:
 
 @click.command()
 @click.argument("what", required=False)
-@click.option("--stale", is_flag=True, help="Only those that newer facts touch.")
+@click.option("--stale", is_flag=True, help="Only stale ones.")
 @limit_option
 @as_json_option
 @click.pass_context
 def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, as_json: bool) -> None:
-    """List observations in their last version, the newest first.
+    """List observations, newest first.
 
-    With WHAT, an entity, only those about it; with the id of an observation, that one with the facts that
-    support it and its versions.
+    WHAT is an entity, to list observations about it, or an observation id, to show its facts and versions.
     """
     if what and what.startswith("obs_"):
         _print_one(ctx, what, as_json)
@@ -123,7 +122,7 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
     if found:
         _print_observations(found)
     else:
-        click.echo("There are none.")
+        click.echo("No results.")
     if counts["waiting"] or counts["set_aside"]:
         click.echo(
             f"{counted(counts['waiting'], 'fact')} not consolidated yet, {counts['set_aside']} set aside: "
@@ -135,12 +134,12 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
 def _print_one(ctx: click.Context, id_: str, as_json: bool) -> None:
     found = with_ledgers(ctx, lambda ledgers: stored.shown(ledgers, id_))
     if found is None:
-        raise UsageError(f"There is no observation {id_}", hint="`nexus memory observations` lists them.")
+        raise UsageError(f"Unknown observation {id_}", hint="List them with `nexus memory observations`.")
     if as_json:
         print_json(found)
         return
     stale = f"  stale since {found['stale_at'][:10]}" if found["stale_at"] else ""
-    click.echo(f"{click.style(found['subject'] or 'about nobody', bold=True)}  {found['id']}{stale}")
+    click.echo(f"{click.style(found['subject'] or 'no subject', bold=True)}  {found['id']}{stale}")
     click.echo(found["content"])
     click.echo("\nSupported by")
     lines = [(fact["at"][:10], fact["fact"], fact["id"]) for fact in found["evidence"]]

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 @click.group()
 def models() -> None:
-    """List and download the models that the memory uses. They run on this machine."""
+    """List and download local models for the memory and the built-in agent."""
 
 
 @models.command("list")
 def list_() -> None:
-    """List the models that Nexus knows, and whether they are installed."""
+    """List known models and whether they are installed."""
     from nexus.broker.agent import builtin
     from nexus.errors import ModelFileError, NexusError
     from nexus.memory.embedding import DEFAULT_MODEL, MODELS, find
@@ -46,18 +46,18 @@ def list_() -> None:
 
 @models.command()
 @click.argument("name")
-@click.option("--endpoint", envvar="HF_ENDPOINT", help="Another hub than the public one.")
+@click.option("--endpoint", envvar="HF_ENDPOINT", help="Hub URL.")
 def pull(name: str, endpoint: str | None) -> None:
-    """Download the model NAME and check its hashes."""
+    """Download model NAME and verify its hashes."""
     from nexus.broker.agent.builtin import BUILTIN
     from nexus.errors import UsageError
     from nexus.memory.embedding import MODELS
 
     known: dict[str, Model | BuiltinModel] = {**MODELS, **BUILTIN}
     if name not in known:
-        raise UsageError(f"There is no model `{name}`", hint=f"Known: {', '.join(known)}.")
+        raise UsageError(f"Unknown model `{name}`", hint=f"Known: {', '.join(known)}.")
     folder = download(known[name], endpoint)
-    click.echo(f"Installed {name} in {folder}; its hashes match.")
+    click.echo(f"Installed {name} in {folder}. Hashes verified.")
 
 
 def download(model: "Model | BuiltinModel", endpoint: str | None = None) -> Path:

@@ -140,26 +140,28 @@ _DEADLINE_MS: Final = 10_000
 
 @click.command()
 @click.argument("text")
-@click.option("--explain", is_flag=True, help="Say for each result why it is there.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer for a program to read.")
+@click.option("--explain", is_flag=True, help="Explain each result.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--budget", type=click.Choice(["low", "mid", "high"]), default="mid", show_default=True)
-@click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="The most results.")
+@click.option(
+    "--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results."
+)
 @click.option("--max-tokens", type=click.IntRange(1), default=4000, show_default=True)
 @click.option(
     "--scope",
     metavar="KINDS",
-    help="Only these kinds: events, facts, observations, mental_models, episodes, entities.",
+    help="Comma-separated kinds: events, facts, observations, mental_models, episodes, entities.",
 )
-@click.option("--entity", help="Only what is about this entity: its id, any of its names, `me` or `my boss`.")
-@click.option("--channel", help="Only what was said on this channel.")
-@click.option("--after", metavar="TIME", help="Only what is from then on, as 2026-05-01.")
-@click.option("--before", metavar="TIME", help="Only what is from before then.")
+@click.option("--entity", help="Only about this entity: id, name, `me` or `my boss`.")
+@click.option("--channel", help="Filter by channel.")
+@click.option("--after", metavar="TIME", help="Only since this time, such as 2026-05-01.")
+@click.option("--before", metavar="TIME", help="Only before this time.")
 @click.pass_context
 def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **options: Any) -> None:
-    """Find what the memory holds about TEXT, the best first.
+    """Search the memory for TEXT, best matches first.
 
-    Searches events, facts, observations, mental models, episodes and entities. Results that may not answer
-    the question are listed under "Weak matches". No language model is called.
+    Searches events, facts, observations, mental models, episodes and entities, without a language model.
+    Results that may not answer the question are listed under "Weak matches".
     """
     home, settings = opened_home(ctx)
     query = Query(
@@ -197,6 +199,6 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answe
             await derive(ledgers, vectors)
             await vectors.mirror.refresh()
         except ModelFileError as error:
-            notes.append(f"Searching by words alone: {error.message}. {error.hint}")
+            notes.append(f"Searching by words only: {error.message}. {error.hint}")
         reranker = await asyncio.to_thread(installed_reranker)
         return await Recall(ledgers, vectors, reranker=reranker).find(query), notes

@@ -79,8 +79,8 @@ class Screen:
         """Why what was shown so far doesn't count."""
         if delta.text:
             return f"{delta.text}; the answer follows again, up to there"
-        what = "that answer broke off" if self._said or self._in_line else "no answer came"
-        return f"{what}; it is asked for again"
+        what = "the answer broke off" if self._said or self._in_line else "no answer came"
+        return f"{what}; retrying"
 
     def _end_line(self) -> None:
         if self._in_line:

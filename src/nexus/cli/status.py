@@ -16,10 +16,10 @@ from nexus.ledgers.runtime.automations import Automation
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Show what the home holds: how much of what, since when, and how large."""
+    """Show a summary of the home."""
     home, settings = opened_home(ctx)
     picture = asyncio.run(_picture(home, settings))
     if as_json:
@@ -38,7 +38,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     for name, told in picture["automations"].items():
         click.echo(f"  automation  {name}: {told}")
     if picture["writer"] is None and picture["manager"] is not None:
-        click.echo("  memory      not written: set `writer` below [models] in config.toml")
+        click.echo("  memory      not written: set `writer` in [models] in config.toml")
     for holder in picture["used_by"]:
         click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
 
@@ -102,7 +102,7 @@ def _progress(embedding: dict[str, Any]) -> str:
     done = (
         f"{embedding['embedded']:,} of {embedding['total']:,} texts ({share:.0%}) by {embedding['model_id']}"
     )
-    until = f"; searches use {embedding['serving_model_id']} until it is done"
+    until = f"; searches use {embedding['serving_model_id']} until then"
     return done + until * embedding["changes_model"]
 
 

@@ -218,18 +218,21 @@ def _console() -> Console:
 
 @click.command()
 @click.argument("id", required=False)
-@click.option("--ids", is_flag=True, help="Show the ids of everything.")
+@click.option("--ids", is_flag=True, help="Show all ids.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, help="How many to list, without ID."
+    "--limit",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Number of requests to list, without ID.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def trace(ctx: click.Context, id: str | None, ids: bool, limit: int, as_json: bool) -> None:  # noqa: A002
-    """Show all that was done for the request ID, or list the latest requests.
+    """Show the trace of a request, or list the latest requests.
 
-    ID is that of a request, event, execution, dispatch or span, or the beginning of one. Tokens are told
-    apart: fresh ones, those read from a cache and those written to one, and those that came out. ∑ adds up
-    everything below.
+    ID is a request, event, execution, dispatch or span id, or its beginning. Tokens are split into fresh,
+    read from cache, written to cache, and output. ∑ marks totals.
     """
     home, settings = opened_home(ctx)
     if id is None:

@@ -22,15 +22,13 @@ from nexus.ledgers import transfer
     show_default=True,
     help="One file that can be imported, or a folder for people and Obsidian.",
 )
-@click.option("--without-embeddings", is_flag=True, help="Leave out the vectors, which can be made again.")
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
+@click.option("--without-embeddings", is_flag=True, help="Leave out embeddings; they can be rebuilt.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool, as_json: bool) -> None:
-    """Write the whole home to one JSONL FILE, while it may be in use.
+    """Export the home to a JSONL FILE, even while it is in use.
 
-    A name that ends in .gz is compressed; `-` is standard output. Every row of every table is one line.
-
-    With `--format markdown`, FILE is a new folder with a page for each person, topic and day.
+    A name ending in .gz is compressed; `-` is stdout. Every table row is one line.
     """
     if format_ == "markdown":
         from nexus.cli import history
@@ -48,10 +46,10 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
         return
     click.echo(f"Exported {home.root} to {file}: {_contents(done.tally)}.", err=aside)
     for part in done.left_out:
-        click.echo(f"  left out: {part}", err=True)
+        click.echo(f"  skipped: {part}", err=True)
     if done.left_out:
-        click.echo("  An export holds what Nexus made; `nexus backup` keeps your own too.", err=True)
-    click.echo(f"Next: `nexus --home PATH import {file}` makes a home of it.", err=aside)
+        click.echo("  An export contains only tables of Nexus; `nexus backup` includes yours.", err=True)
+    click.echo(f"Next: `nexus --home PATH import {file}` to create a home from it.", err=aside)
 
 
 @click.command("import")
@@ -68,7 +66,7 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
 @click.option("--timezone", metavar="ZONE", help="Of times without one. Default: this machine's.")
 @click.option("--mapping", metavar="TOML", help="Which field of a JSONL file is what.")
 @click.option("--trust", is_flag=True, help=TRUST)
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def import_(
     ctx: click.Context, file: str | None, show_list: bool, trust: bool, as_json: bool, **choices: Any
@@ -105,9 +103,9 @@ def _make_home(ctx: click.Context, file: str, *, trust: bool, as_json: bool) -> 
         held = [each.to_json() for each in imported.held]
         _print_json({"home": str(home.root), "file": file, **tally.end(), "held": held})
         return
-    click.echo(f"Made a home at {home.root}, as it was on {tally.header.created_at}: {_contents(tally)}.")
+    click.echo(f"Created a home at {home.root} as of {tally.header.created_at}: {_contents(tally)}.")
     print_held(imported.held)
-    click.echo("Next: `nexus status` shows it.")
+    click.echo("Next: `nexus status` for a summary.")
 
 
 def _contents(tally: transfer.Tally) -> str:

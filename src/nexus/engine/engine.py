@@ -85,7 +85,7 @@ class Engine:
     async def open(self, *, serve: bool = True) -> None:
         """Begin. With `serve=False` this process starts and watches work, and runs none."""
         if self._database is not None:
-            raise EngineStateError("The engine has been started already")
+            raise EngineStateError("The engine is already running")
         with translated(self.settings):
             database = await asyncio.to_thread(prepared, self.settings)
         self._database = database
@@ -164,7 +164,7 @@ class Engine:
             found = await asyncio.to_thread(records.get, self.database, execution_id)
         if found is None:
             raise UnknownExecutionError(
-                f"There is no execution {execution_id}", hint="List them with `nexus engine executions`."
+                f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
             )
         return found
 
@@ -190,7 +190,7 @@ class Engine:
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
 
     async def cancel(self, execution_id: str) -> bool:
-        """Cancel what waits; ask what runs to stop. False: it had ended already."""
+        """Cancel a queued execution, or ask a running one to stop. False: already finished."""
         if await asyncio.to_thread(tables.cancel_waiting, self.database, execution_id):
             self._ended(execution_id)
             return True

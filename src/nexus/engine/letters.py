@@ -83,11 +83,11 @@ def retry(database: Database, execution_id: str) -> str:
     execution = records.get(database, execution_id)
     if execution is None:
         raise UnknownExecutionError(
-            f"There is no execution {execution_id}", hint="List them with `nexus engine executions`."
+            f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
         )
     if execution.state not in FINAL:
         raise EngineStateError(
-            f"{execution_id} is {execution.state}; only what has ended can be run again",
+            f"{execution_id} is {execution.state}; only finished runs can be retried",
             hint=f"Cancel it first with `nexus engine cancel {execution_id}`.",
         )
     with database.write() as connection:

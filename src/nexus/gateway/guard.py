@@ -188,7 +188,7 @@ class Guard:
         if refused is None and not _is_signed(request):
             refused = self._unproven(request)
         if refused is None and not self._requests.take():
-            refused = refusal(429, "Too many requests at once", "Wait a moment, then try again.")
+            refused = refusal(429, "Too many requests", "Wait a moment, then try again.")
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -197,12 +197,14 @@ class Guard:
         except BodyTooLargeError:
             most = self._rules.body.most_bytes
             refused = refusal(
-                413, f"More than {most:,} bytes were sent", "Send less, or raise `[gateway] max_body_bytes`."
+                413,
+                f"Request body larger than {most:,} bytes",
+                "Send less, or raise `[gateway] max_body_bytes`.",
             )
         except ClientDisconnect:
             return
         except TimeoutError:
-            refused = refusal(408, "The request took too long to arrive", "Send it again, at once.")
+            refused = refusal(408, "Timed out receiving the request", "Send it again.")
         else:
             await self._app(scope, replayed(body, receive), send)
             return
@@ -213,10 +215,12 @@ class Guard:
         host, origin = headers.get("host", "").lower(), headers.get("origin")
         if host not in self._rules.hosts:
             return refusal(
-                421, "This home does not answer to that name", "Use the address that `nexus up` tells."
+                421,
+                "Unknown host name",
+                "Use the address printed by `nexus up`, or add the name to `[gateway] hosts`.",
             )
         if origin is not None and origin.lower() not in self._origins(host):
-            return refusal(403, "Pages of other sites may not use this home", "Open its own dashboard.")
+            return refusal(403, "Cross-origin requests are not allowed", "Use the dashboard instead.")
         return None
 
     def _origins(self, host: str) -> frozenset[str]:
@@ -231,7 +235,7 @@ class Guard:
         if request.url.path != LOGIN or request.method != "GET":
             return None
         if not self._keys.is_code(request.query_params.get("code", "")):
-            return self._refused(request.headers, "This login link was used already, or is too old")
+            return self._refused(request.headers, "This login link was already used or has expired")
         entered = HTMLResponse(_ENTER)
         entered.set_cookie(
             self._keys.cookie,
@@ -253,15 +257,15 @@ class Guard:
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             right = self._keys.is_token(token.strip())
-            return None if right else self._refused(headers, "The token is wrong")
+            return None if right else self._refused(headers, "Invalid API token")
         if not self._keys.browsers.knows(request.cookies.get(self._keys.cookie, "")):
-            return self._refused(headers, "Nothing is told without the token of the home")
+            return self._refused(headers, "Missing API token")
         return _forged(request)
 
     def _refused(self, headers: Headers, message: str) -> Response:
         if not self._refusals.take():
             return refusal(429, "Too many attempts", "Wait a moment, then try again.", headers)
-        hint = "`nexus login` prints a link for the browser, `nexus login --token` the token for programs."
+        hint = "Run `nexus login` for a browser link, or `nexus login --token` for the API token."
         return refusal(401, message, hint, headers)
 
 
@@ -275,7 +279,7 @@ def _forged(request: Request) -> Response | None:
     own = site in {"same-origin", "none"}
     if own and (request.method in _SAFE or "origin" in request.headers):
         return None
-    return refusal(403, "This request does not come from the dashboard", "Programs use the token instead.")
+    return refusal(403, "The request is not from the dashboard", "Programs must use the API token.")
 
 
 def _with_headers(send: Send) -> Send:

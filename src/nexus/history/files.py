@@ -72,7 +72,7 @@ def opened(path: Path) -> Files:
             start = stream.read(4)
     except OSError as error:
         raise CareError(
-            f"{path} cannot be read: {error.strerror}", hint="Check its name and permissions."
+            f"Can't read {path}: {error.strerror}", hint="Check its name and permissions."
         ) from error
     return Archive(path) if start == b"PK\x03\x04" else Single(path)
 

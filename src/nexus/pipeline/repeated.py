@@ -26,7 +26,9 @@ async def received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) 
     if event is None:
         return None
     if event.content != storable(incoming.content):
-        raise UsageError("This key was used for another message", hint="Make a new key for each message.")
+        raise UsageError(
+            "This idempotency key was used for another message", hint="Use a new key for each message."
+        )
     request = await ledgers.runtime.read(partial(_last_request, event_id=event.id))
     if request is None:
         return None

@@ -109,7 +109,7 @@ class Stages:
             code = await self.ledgers.identity.write(ask)
             journey.denied = "an unknown sender"
             journey.response = (
-                f"I do not know you yet. The owner of this agent can let you in with the code {code}."
+                f"I don't know you yet. The owner of this agent can approve you with the code {code}."
             )
             return
         request.access = access.known(granted, self.ledgers.home)

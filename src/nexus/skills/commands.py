@@ -245,7 +245,7 @@ class Commands:
             raise UsageError("A batch is read from standard input", hint=f"For example:\n{_batch_example()}")
         known = OPERATIONS.get(operation)
         if known is None:
-            raise UsageError(f"There is no operation {operation!r}", hint=usage())
+            raise UsageError(f"Unknown operation {operation!r}", hint=usage())
         bare, values = flags(rest, known.example)
         if bare:
             raise UsageError(

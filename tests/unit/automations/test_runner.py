@@ -120,7 +120,7 @@ async def test_plain_code_that_takes_too_long_leaves_the_event_loop_free(stage: 
         await asyncio.sleep(0)
     await stage.runner.settled()
     (row,) = await stage.rows("slow")
-    assert (row.status, row.error, row.result) == ("timeout", "not done after 50 ms", None)
+    assert (row.status, row.error, row.result) == ("timeout", "timed out after 50 ms", None)
     assert not answered.enrich
     assert not mine.enrichment
 
@@ -320,7 +320,7 @@ async def test_an_edit_that_was_not_registered_is_refused_until_it_is(stage: Sta
     assert not (await stage.fire()).enrich
     (row,) = await stage.rows("edited")
     assert row.status == "skipped"
-    assert "is not the one that was registered" in (row.error or "")
+    assert "changed since it was registered" in (row.error or "")
     assert (await stage.row("edited")).circuit_state == "closed"
 
     again = await stage.script("edited", "def run(ctx):\n    return {'enrich': {'v': 2}}\n")
@@ -481,7 +481,7 @@ async def test_a_dead_letter_is_dismissed_and_the_doctor_is_content(opened: Ledg
         async with asyncio.timeout(60):
             while await opened.runtime.read(invocations.count_dead) < 2:
                 await asyncio.sleep(0.02)
-        assert await asyncio.to_thread(reported) == ["2 async invocations failed at every attempt"]
+        assert await asyncio.to_thread(reported) == ["2 async invocations failed every attempt"]
         listed = await asyncio.to_thread(nexus, "retry", "--json")
         assert dead.id in [each["id"] for each in json.loads(listed.stdout)]
 

@@ -24,7 +24,7 @@ async def test_a_blocking_handler_is_given_up_at_its_time_limit(home: Home) -> N
         ended.set()
 
     found = await _replayed(home, blocks, 200)
-    assert (found.status, found.error) == ("timeout", "not done after 200 ms")
+    assert (found.status, found.error) == ("timeout", "timed out after 200 ms")
     assert not ended.is_set()
     may_end.set()
 

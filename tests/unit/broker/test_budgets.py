@@ -95,7 +95,7 @@ async def test_a_day_is_used_up_for_every_process_and_message(home: Home, server
         assert (await (await app.send("Is it day?")).result()).response.content == "Yes"
     async with _app(home, server, day_tokens=10) as app:
         run = await app.send("Still?", session_label="another")
-        with pytest.raises(WorkFailedError, match="for a day is used up"):
+        with pytest.raises(WorkFailedError, match="per day is used up"):
             await run.result()
         (hit,) = await _hits(app)
         (standing,) = await views.standing(app.ledgers, app.config.budgets)
@@ -243,11 +243,11 @@ async def test_the_limits_of_guests_count_by_person_and_together(
     [
         (
             {"request_usd": 0.5},
-            r"The budget of \$0.50 for one message and what it leads to is used up: \$0.60",
+            r"The budget of \$0.50 for one message and all work it leads to is used up \(\$0.60",
         ),
-        ({"automation_usd": 0.25}, r"The budget of \$0.25 for `notes` in a day"),
-        ({"day_usd": 0.9}, r"The budget of \$0.90 for a day is used up: \$0.90"),
-        ({"month_tokens": 300}, "The budget of 300 tokens for a month is used up: 400 tokens were spent"),
+        ({"automation_usd": 0.25}, r"The budget of \$0.25 per day for `notes`"),
+        ({"day_usd": 0.9}, r"The budget of \$0.90 per day is used up \(\$0.90"),
+        ({"month_tokens": 300}, r"The budget of 300 tokens per month is used up \(400 tokens spent"),
     ],
 )
 async def test_each_budget_says_which_how_much_and_what_to_do(

@@ -115,9 +115,9 @@ def test_a_file_that_cannot_be_understood_is_left_alone(
     file = tmp_path / "settings"
     file.write_bytes(content)
     for act in (partial(listed, launch=_LAUNCH), unlisted):
-        with pytest.raises(UsageError, match="left as it is: ") as caught:
+        with pytest.raises(UsageError, match="is unchanged: ") as caught:
             act(client(name), file)
-        assert why in caught.value.message.partition("left as it is: ")[2]
+        assert why in caught.value.message.partition("is unchanged: ")[2]
         assert "--print" in caught.value.hint
     assert file.read_bytes() == content
     assert list(tmp_path.iterdir()) == [file]
@@ -128,7 +128,7 @@ def test_a_link_to_nothing_is_told_and_stays(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "dotfiles" / "mcp.json")
     around.symlink_to(around)
     for file in (link, around):
-        with pytest.raises(UsageError, match="which is not there"):
+        with pytest.raises(UsageError, match="which does not exist"):
             listed(client("cursor"), file, _LAUNCH)
         assert file.is_symlink()
     assert not (tmp_path / "dotfiles").exists()
@@ -139,7 +139,7 @@ def test_what_is_no_file_is_told(tmp_path: Path) -> None:
     folder.mkdir()
     os.mkfifo(pipe)
     for file in (folder, pipe):
-        with pytest.raises(UsageError, match="it is no file"):
+        with pytest.raises(UsageError, match="it isn't a file"):
             listed(client("cursor"), file, _LAUNCH)
 
 

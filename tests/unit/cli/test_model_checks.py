@@ -17,7 +17,7 @@ def _found(home: Home) -> list[Finding]:
 
 def test_a_home_without_a_model_is_well_and_is_told_how_to_have_one(home: Home) -> None:
     (finding,) = _found(home)
-    assert (finding.level, finding.message) == ("ok", "None is set yet")
+    assert (finding.level, finding.message) == ("ok", "No model configured")
     assert "[models]" in finding.remedy
 
 
@@ -26,7 +26,7 @@ def test_a_missing_key_is_a_warning_that_names_its_place(home: Home, monkeypatch
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     (finding,) = _found(home)
     assert finding.level == "warning"
-    assert "anthropic/claude-opus-5: There is no secret at env:ANTHROPIC_API_KEY" in finding.message
+    assert "anthropic/claude-opus-5: No secret found at env:ANTHROPIC_API_KEY" in finding.message
 
 
 def test_with_a_key_the_order_of_the_managers_models_is_shown(
@@ -38,7 +38,7 @@ def test_with_a_key_the_order_of_the_managers_models_is_shown(
     (finding,) = _found(home)
     assert (finding.level, finding.message) == (
         "ok",
-        "The manager is anthropic/claude-opus-5, then ollama/qwen3",
+        "Manager: anthropic/claude-opus-5, then ollama/qwen3",
     )
 
 
@@ -55,7 +55,7 @@ def test_a_model_that_no_budget_in_money_can_limit_is_a_warning_that_says_what_t
     monkeypatch.setenv("NEXUS_PROVIDERS_FAR_BASE_URL", "https://models.example/v1")
     found = [each for each in examine(home, thorough=False) if each.check == "budgets"]
     assert [each.level for each in found] == ["warning"]
-    assert found[0].message == "`request_usd` in [budgets] cannot limit far/large: its price is not known"
+    assert found[0].message == "`request_usd` in [budgets] can't limit far/large: its price is unknown"
     assert '[prices."far/large"]' in found[0].remedy
     home.config_file.write_text('[prices."far/large"]\nfresh_usd = 1\n', encoding="utf-8")
     assert [each for each in examine(home, thorough=False) if each.check == "budgets"] == []
@@ -64,7 +64,7 @@ def test_a_model_that_no_budget_in_money_can_limit_is_a_warning_that_says_what_t
 def test_a_price_of_no_model_is_a_warning(home: Home) -> None:
     home.config_file.write_text("[prices.large]\nfresh_usd = 1\n", encoding="utf-8")
     messages = [each.message for each in _found(home)]
-    assert "[prices.large] names no model" in messages
+    assert "[prices.large] is not a model name" in messages
 
 
 def test_usage_warns_of_it_in_a_sentence(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,4 +72,4 @@ def test_usage_warns_of_it_in_a_sentence(home: Home, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("NEXUS_PROVIDERS_FAR_BASE_URL", "https://models.example/v1")
     shown = CliRunner().invoke(usage, obj=str(home.root))
     assert shown.exit_code == 0
-    assert "Warning: `request_usd` in [budgets] cannot limit far/large" in shown.stderr
+    assert "Warning: `request_usd` in [budgets] can't limit far/large" in shown.stderr

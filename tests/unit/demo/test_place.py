@@ -88,7 +88,7 @@ async def test_one_that_lacks_a_directory_is_made_anew(home: Home) -> None:
 
 async def test_one_that_was_cut_off_is_named_and_can_be_made_anew(home: Home) -> None:
     await prepare(home, Config())
-    with pytest.raises(HomeError, match="not written to its end"):
+    with pytest.raises(HomeError, match="incomplete demo"):
         await prepare(home, Config())
     await _demonstrate(home, again=True)
     assert await _events(home) == 1

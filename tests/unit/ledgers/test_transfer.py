@@ -344,7 +344,7 @@ def test_files_that_stand_in_each_others_place_are_refused(
     "first", [b"", b"\n", b"hello\n", b"{}\n", b"[]\n", lines({"nexus_export": 1}), lines(header(events="x"))]
 )
 def test_a_file_of_something_else_is_refused(new: Home, first: bytes) -> None:
-    with pytest.raises(CareError, match="not a file that `nexus export` wrote"):
+    with pytest.raises(CareError, match="Not a file from `nexus export`"):
         imported(first, new)
 
 

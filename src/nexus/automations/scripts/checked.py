@@ -66,11 +66,11 @@ def read(home: Home, automation: Automation) -> Script:
     if not automation.script_path:
         raise ScriptError(f"`{automation.name}` has no script")
     if automation.script_path.startswith(IN_PROCESS):
-        raise ScriptError(f"The package that `{automation.name}` comes from is not installed")
+        raise ScriptError(f"The package of `{automation.name}` is not installed")
     found = script.read(place(home, automation.script_path))
     if found.hash != automation.script_hash:
         raise ScriptChangedError(
-            f"The script of `{automation.name}` is not the one that was registered",
-            hint=f"Look at {found.path}, then run `nexus automations register {automation.name}`.",
+            f"The script of `{automation.name}` changed since it was registered",
+            hint=f"Review {found.path}, then run `nexus automations register {automation.name}`.",
         )
     return found

@@ -32,7 +32,7 @@ def read(path: Path) -> Script:
         content = _content(path)
         hash_ = _hash_of_folder(folder) if folder else hashlib.sha256(content).hexdigest()
     except OSError as error:
-        raise ScriptError(f"{path} cannot be read: {error.strerror}") from error
+        raise ScriptError(f"Can't read {path}: {error.strerror}") from error
     if path.suffix == ".py":
         return Script(path=path, hash=hash_, source=_decoded(path, content), folder=folder)
     if not os.access(path, os.X_OK):

@@ -131,11 +131,11 @@ class Answering:
                     if self._repeating is not None:
                         return self._cut_off(response.get())
         except TimeoutError as error:
-            reason = self._waited_for() if limit.expired() else str(error) or "it took too long"
+            reason = self._waited_for() if limit.expired() else str(error) or "timed out"
             raise ModelConnectionError(model.model_name, reason) from None
         answer = response.get()
         if answer.state == "incomplete":
-            raise ModelConnectionError(model.model_name, "the answer ended before it was complete")
+            raise ModelConnectionError(model.model_name, "the answer was cut off")
         return answer
 
     def publish(self, delta: Delta) -> None:
@@ -242,8 +242,8 @@ class Answering:
 
     def _waited_for(self) -> str:
         if self._first_delta_ms is None:
-            return f"no answer began within {self._first_ms} ms"
-        return f"the answer paused for more than {self._stall_ms} ms"
+            return f"no answer within {self._first_ms} ms"
+        return f"the answer stalled for more than {self._stall_ms} ms"
 
     def _tokens(self, length_bytes: int) -> int:
         return fitting.tokens(length_bytes, self.asked.known)

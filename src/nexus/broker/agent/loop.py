@@ -70,11 +70,11 @@ async def run(job: Job) -> Outcome:
         if not limit.expired():
             raise
         raise LimitError(
-            f"The run took longer than {job.limits.timeout_ms} ms",
-            hint="Raise `timeout_ms` in the section [agents] of config.toml.",
+            f"The run exceeded {job.limits.timeout_ms} ms",
+            hint="Raise `timeout_ms` in [agents] in config.toml.",
         ) from None
     except AgentRunError as error:
-        raise AgentError(job.models.redact(f"The run could not go on: {error}")) from None
+        raise AgentError(job.models.redact(f"The run failed: {error}")) from None
 
 
 async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
@@ -143,8 +143,8 @@ async def _drive(job: Job, model: RecordedModel, run_: AgentRun[Any, str]) -> Ou
         if isinstance(node, ModelRequestNode):
             if requests == job.limits.max_turns:
                 raise LimitError(
-                    f"The run asked a model {requests} times and is not done",
-                    hint="Raise `max_turns` in the section [agents] of config.toml.",
+                    f"The run made {requests} model calls without finishing",
+                    hint="Raise `max_turns` in [agents] in config.toml.",
                 )
             if requests:
                 await _add_steered(job, node.request)

@@ -122,8 +122,8 @@ class Models:
         if not slash or not model or config is None:
             known = ", ".join(self.config.providers)
             raise ConfigError(
-                f"`{name}` does not name a model",
-                hint=f"Write `provider/model`. Known providers: {known}. More go to [providers.NAME].",
+                f"`{name}` is not a model name",
+                hint=f"Use the form `provider/model`. Known providers: {known}. More go to [providers.NAME].",
             )
         async with self._making:
             if provider not in self._clients:
@@ -133,7 +133,7 @@ class Models:
             made = client.model(model)
             _ = made.profile  # some libraries look at the name only here
         except UserError as error:
-            raise ConfigError(f"`{name}` does not name a model: {error}") from error
+            raise ConfigError(f"`{name}` is not a model name: {error}") from error
         return Candidate(
             name=name,
             provider=provider,
@@ -175,7 +175,7 @@ class Models:
             return await asyncio.to_thread(connect, opening)
         except UserError as error:
             raise ConfigError(
-                self.redact(f"The client for `{config.kind}` can't be made: {error}"),
+                self.redact(f"The client for `{config.kind}` can't be created: {error}"),
                 hint="See the provider's entry in the documentation under *Choose a model*.",
             ) from error
 

@@ -49,7 +49,7 @@ class RecordedModel(FallbackModel):
         if answer is None:
             raise AgentError(
                 "An earlier answer of this run is no longer in the ledger",
-                hint="Ask again: it was forgotten.",
+                hint="Ask again: it was deleted.",
             )
         self._last = answer.model_name
         self._asking.resume(answer)

@@ -101,9 +101,9 @@ class Limits:
         """Refuse a further request when all were made."""
         if self.max_requests and requests >= self.max_requests:
             raise LimitError(
-                f"The limit of {self.max_requests} requests to models for one message and what it leads to "
-                f"is reached: {requests} were made",
-                hint="Raise `max_requests` in the section [agents] of config.toml.",
+                f"This message and the work it leads to made {requests} model calls "
+                f"(limit {self.max_requests})",
+                hint="Raise `max_requests` in [agents] in config.toml.",
             )
 
 

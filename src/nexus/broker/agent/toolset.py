@@ -77,7 +77,7 @@ class RecordedTools(AbstractToolset[Any]):
         if ended.state != "ended":
             raise AgentError(
                 "An earlier tool call of this run is no longer in the ledger",
-                hint="Ask again: it was forgotten.",
+                hint="Ask again: it was deleted.",
             )
         if ended.error is not None:
             raise ToolFailed(ended.error)

@@ -40,6 +40,6 @@ async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]
         answer = await answering.run()
     except Exception as error:  # whatever a client raises
         raise ModelError(
-            f"{name} does not answer: {told(error, models.redact)}", hint=advice(error, candidate)
+            f"{name} failed: {told(error, models.redact)}", hint=advice(error, candidate)
         ) from error
     return answer.text or "", answering.attempt(None)

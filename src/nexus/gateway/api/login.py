@@ -11,15 +11,15 @@ router = APIRouter(tags=["login"])
 
 
 class Link(BaseModel):
-    """A way into the dashboard for one browser."""
+    """A login link."""
 
-    url: str = Field(description="Open it in a browser of this machine. It works once.")
-    valid_s: int = Field(description="For how long.")
+    url: str = Field(description="Open it in a browser. It works once.")
+    valid_s: int = Field(description="Validity.")
 
 
 @router.post("/login-links", status_code=201)
 async def make_login_link(request: Request, home: Home, keys: HomeKeys) -> Link:
-    """Make a login link, which opens the dashboard once and within ten minutes."""
+    """Create a login link that works once, within ten minutes."""
     public = public_address(home.config.gateway.public_url)
     base = public.origin if public else str(request.base_url)
     return Link(url=login_url(base, keys.new_code()), valid_s=LINK_S)

@@ -14,38 +14,39 @@ Channel = Literal["api", "cli", "web"]
 
 
 class NewMessage(BaseModel):
-    """Something to say to the agent, as the owner of the home."""
+    """A message to the agent, from the owner."""
 
-    text: str = Field(min_length=1, pattern=r"\S", description="What is said.")
+    text: str = Field(min_length=1, pattern=r"\S", description="Text of the message.")
     session: str = Field(
         default="main",
         min_length=1,
         max_length=200,
         pattern=r"\S",
-        description="The conversation that it belongs to; one of that label is begun where there is none.",
+        description="Session label; created if new.",
     )
     model: str = Field(
         default="",
         max_length=200,
-        description="`provider/model` that is to answer. Empty: the one of the settings.",
+        description="`provider/model` to use. Empty: the configured one.",
     )
     mode: Mode = Field(
         default="followup",
-        description="What happens while the session is busy: `followup` waits, `collect` is answered with "
-        "what comes shortly after, `steer` is offered to the run under way, `interrupt` cancels that.",
+        description=(
+            "If the session is busy: `followup` waits, `collect` joins messages that follow "
+            "shortly, `steer` joins the current run, `interrupt` cancels it."
+        ),
     )
-    channel: Channel = Field(default="api", description="Where it was said. It gives no rights.")
+    channel: Channel = Field(default="api", description="Channel. It grants no rights.")
 
 
 class Accepted(BaseModel):
-    """A message that was recorded and is being answered."""
+    """A recorded message."""
 
-    request_id: str = Field(description="The request that it became: see /api/requests/{request_id}.")
+    request_id: str = Field(description="See /api/requests/{request_id}.")
     execution_id: str | None = Field(
-        description="The run that answers: see /api/executions/{execution_id}/stream. Null where an "
-        "automation has answered instead."
+        description="See /api/executions/{execution_id}/stream. Null if an automation answered."
     )
-    content: str | None = Field(default=None, description="The answer, where there is one already.")
+    content: str | None = Field(default=None, description="The answer, if already available.")
 
 
 @router.post("/messages", status_code=202)
@@ -57,12 +58,11 @@ async def send_message(
         Header(
             min_length=1,
             max_length=200,
-            description="A message that is sent again under the same key is answered once: the second answer "
-            "names the first one's run.",
+            description="Repeating a message with the same key returns the first run.",
         ),
     ] = None,
 ) -> Accepted:
-    """Say something, and get the ids of the request and the run that answers it, at once."""
+    """Send a message. Returns the ids of its request and run immediately."""
     receipt = await home.receive(
         message.text,
         session_label=message.session,

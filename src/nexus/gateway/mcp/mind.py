@@ -101,7 +101,7 @@ class Mind:
         models_of(self.app.config.models, "reflection")
         if not self._serves and serving(self.app.home) is None:
             raise GatewayError(
-                "Nobody serves the home, so no model can be asked", hint="Start `nexus up` and ask again."
+                "Nexus is not running, so no model is available", hint="Run `nexus up` and try again."
             )
         request = await self._asked(question, client)
         status: Literal["done", "failed"] = "failed"

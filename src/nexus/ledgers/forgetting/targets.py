@@ -153,12 +153,12 @@ def entity(
     if len(roots) > 1:
         raise UsageError(
             f"{len(roots)} entities are called {wanted!r}: {', '.join(roots[:_NEAR])}",
-            hint="Give the id of the one you mean; `nexus sql` shows what is known about each.",
+            hint="Pass the id of one; `nexus memory show ID` describes it.",
         )
     if connection.execute(queries["is_owner"], {"id": roots[0]}).get:
         raise UsageError(
             f"{wanted!r} is the owner of this home",
-            hint="Forget threads or time ranges, or delete the home as a whole.",
+            hint="Delete threads or time ranges, or the whole home.",
         )
     names = _texts(connection, queries["names_of_entity"], {"id": roots[0]}) if mentions else []
     return Target(kind="entity", value=roots[0], mentions=mentions, names=Names.of(names, without))
@@ -169,7 +169,7 @@ def thread(connection: apsw.Connection, wanted: str) -> Target:
     found = connection.execute("SELECT id FROM events.threads WHERE id = ?", (wanted.strip(),)).get
     if not found:
         raise UsageError(
-            f"There is no thread {wanted!r}",
+            f"Unknown thread {wanted!r}",
             hint='See them with `nexus sql "SELECT id, channel, title FROM threads ORDER BY updated_at"`.',
         )
     return Target(kind="thread", value=cast("str", found))
@@ -189,12 +189,12 @@ def time_range(start: str, end: str) -> Target:
         first, after = clock.parse(start), clock.parse(end)
     except ValueError as error:
         raise UsageError(
-            f"That is not a time: {error}", hint="Write it as 2026-02-13 or 2026-02-13T10:00:00Z."
+            f"Invalid time: {error}", hint="Use a form like 2026-02-13 or 2026-02-13T10:00:00Z."
         ) from error
     if first >= after:
         raise UsageError(
             f"The range from {clock.timestamp(first)} to {clock.timestamp(after)} is empty",
-            hint="The end comes after the start and is not part of the range.",
+            hint="The end must be after the start; it is exclusive.",
         )
     return Target(kind="range", value=f"{clock.timestamp(first)}/{clock.timestamp(after)}")
 
@@ -221,7 +221,7 @@ def _unknown_entity(connection: apsw.Connection, wanted: str) -> UsageError:
     listed = ", ".join(f"{by_fold[name]} ({known[by_fold[name]]})" for name in near)
     return UsageError(
         f"No entity is called {wanted!r}",
-        hint=f"Near it: {listed}."
+        hint=f"Similar: {listed}."
         if listed
         else "`nexus sql` lists them: SELECT id, canonical_name FROM entities;",
     )

@@ -33,7 +33,7 @@ class NewExecution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
-    """A run, as it stands."""
+    """A run."""
 
     id: str
     request_id: str
@@ -53,7 +53,7 @@ class Execution:
     waiting_since: str | None
     """Since when no provider answers it."""
     waiting_for: str | None
-    """What the providers said last."""
+    "Last provider error."
 
 
 def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:

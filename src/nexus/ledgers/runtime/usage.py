@@ -77,7 +77,7 @@ def of_roles(connection: apsw.Connection, roles: Sequence[str], day: str) -> Tot
 
 
 def of_session(connection: apsw.Connection, session_label: str) -> Totals:
-    """What the messages of a session cost so far, with everything that they led to."""
+    """Show the total cost of a session."""
     return _totals(connection, "usage_of_session", session_label)
 
 

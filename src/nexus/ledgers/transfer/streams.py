@@ -28,7 +28,7 @@ def writing(name: str) -> Generator[BinaryIO]:
         return
     path = Path(name).expanduser()
     if path.exists():
-        raise CareError(f"{path} exists already", hint="Name another file, or remove that one first.")
+        raise CareError(f"{path} exists already", hint="Use another name, or delete the file first.")
     building = path.with_name(f".{path.name}.unfinished-{ids.new('exp')}")
     try:
         with files.new(building) as raw:
@@ -62,7 +62,7 @@ def reading(name: str) -> Generator[BinaryIO]:
         stream = path.open("rb", buffering=_BUFFER_BYTES)
     except OSError as error:
         hint = "For a backup folder, use `nexus restore`." if path.is_dir() else "Check its name."
-        raise CareError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+        raise CareError(f"Can't read {path}: {error.strerror}", hint=hint) from error
     with stream:
         yield _unpacked(stream)
 

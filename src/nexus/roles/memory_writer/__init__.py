@@ -46,4 +46,4 @@ def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:
 def _off(config: "Config | None") -> str | None:
     if config is None or config.models.writer:
         return None
-    return "no model is set for it: write `writer = …` below [models] in config.toml"
+    return "no model set: add `writer = …` to [models] in config.toml"

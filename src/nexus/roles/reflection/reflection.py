@@ -125,7 +125,7 @@ class _Asked:
             results = await self._searched()
             if not results:
                 raise UnusableAnswerError(
-                    "The model answered twice without searching the memory",
+                    "The model answered twice without searching",
                     hint="Ask again, or set another model as `reflection` in [models] of config.toml.",
                 )
             return await self._told(text, results)

@@ -85,7 +85,7 @@ async def test_file_that_is_no_model_fails_at_once_with_what_to_do(tmp_path: Pat
         run = BuiltinRun(server, tmp_path, names=(f"builtin/{broken}",), limits=Limits(outage_ms=3_600_000))
         with pytest.raises(ModelError, match="can't be loaded") as failed:
             await run("Say hello.")
-    assert "enough memory" in failed.value.hint
+    assert "Check free memory" in failed.value.hint
     assert len(run.journal.attempts) == 1
 
 
@@ -96,7 +96,7 @@ def test_missing_parts_are_named_with_what_to_do(tmp_path: Path, monkeypatch: py
     assert missing.value.hint == f"Run `nexus models pull {DEFAULT.name}`."
     with pytest.raises(ConfigError, match="no builtin model `other`"):
         catalog.weights("other", tmp_path)
-    with pytest.raises(ConfigError, match="There is no model at"):
+    with pytest.raises(ConfigError, match="No model at"):
         catalog.weights("/nowhere/model.gguf", tmp_path)
     monkeypatch.setattr(catalog, "is_installed", lambda: False)
     with pytest.raises(ConfigError) as absent:

@@ -81,9 +81,9 @@ async def test_run_with_a_tool_goes_through(server: ModelServer, tmp_path: Path,
 @pytest.mark.parametrize(
     ("failure", "told"),
     [
-        ("authentication", "Put a valid key at env:KEY"),
-        ("not_found", "Correct the name `it/"),
-        ("overloaded", "Try again in a while"),
+        ("authentication", "Put a valid API key in env:KEY"),
+        ("not_found", "Fix the name `it/"),
+        ("overloaded", "Try again later"),
     ],
 )
 async def test_failure_says_what_to_do(

@@ -214,7 +214,7 @@ async def test_without_bubblewrap_nothing_runs(tmp_path: Path, monkeypatch: pyte
     ("complaint", "message"),
     [
         ("bwrap: setting up uid map: Permission denied", "uid map"),
-        ("bwrap: No permissions to create new namespace", "cannot be set up"),
+        ("bwrap: No permissions to create new namespace", "Can't set up"),
         ("bwrap: Unknown option --bind-fd", "too old"),
         ("", "without a word"),
     ],

@@ -30,7 +30,7 @@ async def test_budgets_and_what_they_refused_are_told(home: Home) -> None:
             asked = await client.submit("Is it day?")
             await asked.run.result()
             refused = await client.submit("Still?", session_label="another")
-            with pytest.raises(NexusError, match="for a day is used up"):
+            with pytest.raises(NexusError, match="per day is used up"):
                 await refused.run.result()
             told = await client.usage(days=2, messages=1)
     day, month = told["budgets"]
