@@ -46,13 +46,13 @@ def create(home: Home, write: Write, wish: Wish) -> Registered:
     """Write its script from the template, make its workspace and register it."""
     point = hook_points.get(wish.hook_point)
     if not wish.role.strip():
-        raise AutomationError("An agent needs a role", hint="Say in ROLE.md what it is to do, and how.")
+        raise AutomationError("The role is empty", hint="Describe its task in ROLE.md.")
     result = _result(wish, point)
     new = _settings(home, wish)
     registration.check(new, config.load(home.config_file).automations)
     if write(lambda connection: automations.get(connection, wish.name)) is not None:
         raise AutomationError(
-            f"There is an automation `{wish.name}` already",
+            f"Automation `{wish.name}` already exists",
             hint=f"Choose another name, or edit the ROLE.md of its workspace at {new.workspace_dir}.",
         )
     folder = Path(tempfile.mkdtemp())

@@ -62,8 +62,8 @@ def check(new: NewAutomation, settings: AutomationsConfig | None = None) -> None
     """Refuse what could never run or would run otherwise than it was meant."""
     if not _NAME.fullmatch(new.name):
         raise AutomationError(
-            f"{new.name!r} cannot be an automation's name",
-            hint="Use letters, digits and `-`, at most 80.",
+            f"Invalid automation name: {new.name!r}",
+            hint="Use up to 80 letters, digits and `-`.",
         )
     hook_points.get(new.hook_point)
     triggers.check(new.triggers)
@@ -71,7 +71,7 @@ def check(new: NewAutomation, settings: AutomationsConfig | None = None) -> None
     checked.variables(new.config)
     if checked.is_sandboxed(new) and new.script_path.startswith(IN_PROCESS):
         raise AutomationError(
-            "Code of an installed package runs inside of Nexus: only a script can be sandboxed",
+            "Only scripts can be sandboxed; this is code of an installed package",
             hint="Leave out `--sandbox`.",
         )
     if checked.reads_ledgers(new) and new.workspace_dir is None:
@@ -79,15 +79,13 @@ def check(new: NewAutomation, settings: AutomationsConfig | None = None) -> None
             "Only agents of an automation with a workspace read the ledgers", hint="Add `--workspace`."
         )
     if new.self_improvement and new.workspace_dir is None:
-        raise AutomationError(
-            "An automation improves itself in its workspace, and this one has none", hint="Add `--workspace`."
-        )
+        raise AutomationError("Self-improvement needs a workspace", hint="Add `--workspace`.")
     if new.peer_workspaces and new.workspace_dir is None:
-        raise AutomationError("Only an automation with a workspace has peers", hint="Add `--workspace`.")
+        raise AutomationError("Peers need a workspace", hint="Add `--workspace`.")
     if not 0 <= new.retries <= MOST_RETRIES:
         raise AutomationError(f"An automation may have 0 to {MOST_RETRIES} retries, not {new.retries}")
     if new.timeout_ms is not None and new.timeout_ms < 1:
-        raise AutomationError("A time-out must be at least 1 ms")
+        raise AutomationError("The timeout must be at least 1 ms")
     if settings is not None and (cut := cut_timeout(new, settings)):
         point = hook_points.get(new.hook_point)
         raise AutomationError(
@@ -142,7 +140,7 @@ def check_source(found: Script) -> None:
     if "run" not in defined | imported:
         raise ScriptError(
             f"{found.path.name} has no function `run(ctx)`",
-            hint="`nexus automations new NAME` writes an example.",
+            hint="See an example with `nexus automations new NAME`.",
         )
 
 
@@ -253,7 +251,7 @@ def kept_source(home: Home, version: Automation) -> str:
 
 def unknown(name: str) -> UnknownAutomationError:
     return UnknownAutomationError(
-        f"There is no automation `{name}`", hint="List them with `nexus automations list`."
+        f"Unknown automation `{name}`", hint="List them with `nexus automations list`."
     )
 
 

@@ -32,37 +32,37 @@ def print_json(value: Any) -> None:
 def show_plan(plan: Plan, *, err: bool) -> None:
     """What would go, and by which names it was found."""
     if plan.is_empty:
-        click.echo(f"Nothing belongs to {_described(plan.target)}.", err=err)
+        click.echo(f"Nothing found for {_described(plan.target)}.", err=err)
         return
-    click.echo(f"With {_described(plan.target)} would go:", err=err)
+    click.echo(f"Would delete {_described(plan.target)}:", err=err)
     _show_counts(plan.removed, plan.emptied, plan.files, err=err)
     if plan.first_event:
         click.echo(f"Events from {plan.first_event} to {plan.last_event}.", err=err)
     if plan.mentions:
-        click.echo("Events and facts found by each of its names:", err=err)
+        click.echo("Matches in events and facts, by name:", err=err)
         commonest = sorted(plan.mentions.items(), key=lambda entry: -entry[1])
         for name, count in commonest[:_MENTIONS_SHOWN]:
             click.echo(f"  {count:>9,}  {name}", err=err)
         if len(commonest) > _MENTIONS_SHOWN:
             click.echo(f"  … and {len(commonest) - _MENTIONS_SHOWN} rarer names", err=err)
-        click.echo("A name that is a common word finds too much: leave it out with --without-name.", err=err)
+        click.echo("If a name is a common word, skip it with --without-name.", err=err)
     _show_kept(plan.kept, err=err)
 
 
 def show(report: Report) -> None:
     """What went, how long it took, and what could not be reached."""
-    click.echo(f"Forgot {_described(report.target)}:")
+    click.echo(f"Deleted {_described(report.target)}:")
     _show_counts(report.counts.removed, report.counts.emptied, report.counts.files, err=False)
     spent = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in report.seconds.items())
     click.echo(f"It took {sum(report.seconds.values()):.1f} s ({spent}). Recorded as {report.forget_id}.")
     _show_kept(report.kept, err=False)
     if report.named_in:
-        click.echo("These files of the home still name it:")
+        click.echo("These files in the home still mention it:")
         for path in report.named_in:
             click.echo(f"  {path}")
     if not report.target.names.all:
-        click.echo("Files under state/ and logs/ were not searched: there is no name to look for.")
-    click.echo("Not reached: backups and exports that were made before.")
+        click.echo("state/ and logs/ were not searched: there is no name to search for.")
+    click.echo("Not deleted: existing backups and exports.")
 
 
 def record(subject: Plan | Report) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _show_kept(kept: Mapping[str, int], *, err: bool) -> None:
     """Others that bear the name, and settings that use it, are not its own."""
     if kept:
         places = ", ".join(f"{count:,} {path}" for path, count in kept.items())
-        click.echo(f"Kept, though named so too: {places}.", err=err)
+        click.echo(f"Kept, though they match too: {places}.", err=err)
 
 
 T = TypeVar("T")

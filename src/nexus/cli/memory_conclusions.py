@@ -179,8 +179,8 @@ def profile(
 ) -> None:
     """Show or edit the summary of you that is part of every prompt.
 
-    Nexus keeps it up to date from facts, with the sources of each line, in at most 300 tokens. What you write
-    yourself is kept word for word; later versions only add what is learned afterwards. Guests never get it.
+    Nexus builds it from facts, with sources, in at most 300 tokens. Your edits are kept word for word; later
+    versions only add new facts. Guests never get it.
     """
     if sum((edit, text is not None, reset, all_versions)) > 1:
         raise UsageError("Use one of --edit, --set, --reset and --versions")
@@ -212,7 +212,7 @@ def _edited(version: Version | None) -> str | None:
 
 def _print(ctx: click.Context, version: Version | None, as_json: bool) -> None:
     if version is None:
-        click.echo("{}" if as_json else "Nothing is known about you yet. Write it yourself with --edit.")
+        click.echo("{}" if as_json else "The profile is empty. Write it yourself with --edit.")
         return
     cited = with_ledgers(ctx, lambda ledgers: versions.citations(ledgers, version.id))
     if as_json:

@@ -254,7 +254,7 @@ def _print_episodes(found: list[dict[str, Any]]) -> None:
     )
 
 
-_reason = click.option("--reason", help="Why; it stays in the audit.")
+_reason = click.option("--reason", help="Reason, kept in the audit log.")
 
 
 @click.command()
@@ -265,18 +265,18 @@ _reason = click.option("--reason", help="Why; it stays in the audit.")
     default="pending",
     show_default=True,
 )
-@click.option("--find", "look", is_flag=True, help="First compare all entities again, by their company too.")
+@click.option("--find", "look", is_flag=True, help="Compare all entities again first.")
 @limit_option
 @as_json_option
 @click.pass_context
 def candidates(
     ctx: click.Context, entity: str | None, status: str, look: bool, limit: int, as_json: bool
 ) -> None:
-    """List pairs of entities that may be one, the likeliest first, with why."""
+    """List possible duplicates with reasons, likeliest first."""
 
     async def work(ledgers: Ledgers) -> list[dict[str, Any]]:
         if look:
-            click.echo(f"{counted(await review(ledgers), 'pair')} waiting for a decision.", err=True)
+            click.echo(f"{counted(await review(ledgers), 'pair')} to review.", err=True)
         same = await views.find(ledgers, entity) if entity else None
         wanted = None if status == "all" else status
         return await views.candidates(ledgers, status=wanted, entities=same, limit=limit)
@@ -286,10 +286,10 @@ def candidates(
         print_json(found)
         return
     if not found:
-        click.echo("There are none.")
+        click.echo("No results.")
         return
     print_table(("id", "score#", "one", "other", "why", "status"), [_line(pair) for pair in found])
-    click.echo("`nexus memory merge ONE OTHER` makes them one; `nexus memory reject ID` keeps them apart.")
+    click.echo("Merge with `nexus memory merge ONE OTHER`, or keep apart with `nexus memory reject ID`.")
 
 
 @click.command()
@@ -299,13 +299,13 @@ def candidates(
 @as_json_option
 @click.pass_context
 def merge(ctx: click.Context, source: str, target: str, reason: str | None, as_json: bool) -> None:
-    """Let TARGET stand for SOURCE from now on. Nothing is moved, so it can be taken back."""
+    """Merge SOURCE into TARGET. No data moves, so it can be undone."""
     answer = _write(ctx, "merge", source=source, target=target, reason=reason)
     if as_json:
         print_json(answer)
         return
     click.echo(f"{answer['merged']} is now part of {answer['root']}.")
-    click.echo(f"Take it back with `nexus memory unmerge {answer['merged']}`.")
+    click.echo(f"Undo with `nexus memory unmerge {answer['merged']}`.")
 
 
 @click.command()
@@ -314,12 +314,12 @@ def merge(ctx: click.Context, source: str, target: str, reason: str | None, as_j
 @as_json_option
 @click.pass_context
 def unmerge(ctx: click.Context, entity: str, reason: str | None, as_json: bool) -> None:
-    """Take a merge back: ENTITY stands for itself again, with all that it had."""
+    """Undo a merge: ENTITY is separate again, with everything it had."""
     answer = _write(ctx, "unmerge", entity=entity, reason=reason)
     if as_json:
         print_json(answer)
     else:
-        click.echo(f"{answer['entity_id']} stands for itself again, apart from {answer['was_merged_into']}.")
+        click.echo(f"{answer['entity_id']} is separate from {answer['was_merged_into']}.")
 
 
 @click.command()
@@ -327,12 +327,12 @@ def unmerge(ctx: click.Context, entity: str, reason: str | None, as_json: bool) 
 @as_json_option
 @click.pass_context
 def reject(ctx: click.Context, candidate: str, as_json: bool) -> None:
-    """Say that the two entities of CANDIDATE are not one; the pair is not proposed again."""
+    """Record that the two entities of CANDIDATE are different."""
     answer = _write(ctx, "reject", candidate=candidate)
     if as_json:
         print_json(answer)
     else:
-        click.echo(f"{candidate} is rejected.")
+        click.echo(f"Rejected {candidate}.")
 
 
 def _write(ctx: click.Context, operation: str, **arguments: Any) -> dict[str, Any]:

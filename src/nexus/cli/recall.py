@@ -71,7 +71,7 @@ def _why(result: Result) -> list[tuple[str, str]]:
     reasons, item = result.reasons, result.item
     found = [f"{_ARMS.get(arm, arm)} (#{rank})" for arm, (rank, _) in reasons.arms.items() if rank]
     if reasons.neighbour_of:
-        found.append(f"it stands beside {reasons.neighbour_of}")
+        found.append(f"next to {reasons.neighbour_of}")
     matched = [f'"{word}"' for word in reasons.matched_words]
     added = [f"{name} {value:+.2f}" for name, value in reasons.factors.items() if abs(value) >= 0.005]
     source = [item.id]
@@ -120,18 +120,18 @@ def _show_course(answer: Answer) -> None:
         click.echo(f"{said} → {', '.join(names)}")
     if answer.window:
         start, end = answer.window
-        click.echo(f"Time meant: {start.date()} to {end.date()}")
+        click.echo(f"Time range: {start.date()} to {end.date()}")
     if answer.late_arms:
-        click.echo(f"Too late for the deadline, and left out: {', '.join(answer.late_arms)}")
+        click.echo(f"Missed the deadline: {', '.join(answer.late_arms)}")
     click.echo(
-        f"{answer.considered} candidates; the best answers with a probability of {answer.answerable:.0%}."
+        f"{answer.considered} candidates; probability that the best one answers: {answer.answerable:.0%}."
     )
     total = answer.timings_ms.get("total", 0.0)
     slowest = sorted(((ms, name) for name, ms in answer.timings_ms.items() if name != "total"), reverse=True)[
         :4
     ]
     spent = ", ".join(f"{name} {ms:.0f}" for ms, name in slowest)
-    click.echo(f"{total:.0f} ms, of which the longest, some of them side by side: {spent}.")
+    click.echo(f"{total:.0f} ms; longest steps, some in parallel: {spent}.")
 
 
 # The program has just started and nothing is warm; a person waits longer than an agent may.

@@ -64,12 +64,12 @@ def print_latest(found: list[tuple[Node, str]]) -> None:
     """Requests in a list, the newest first."""
     console = _console()
     if not found:
-        console.print("Nothing was asked of this home yet.")
+        console.print("No requests yet.")
         return
     headings = ("", "request", "", "took", "in", "out", "cost", "")
     rows = [_summary(*one) for one in found]
     _print_table(console, headings, rows, left=(0, 1, 2, 7), flexible=7, droppable=(2, 4, 5))
-    console.print(Text("`nexus trace ID` shows one, with all that it led to.", style="dim"))
+    console.print(Text("Run `nexus trace ID` for the details of one.", style="dim"))
 
 
 def _lines(node: Node) -> Iterator[tuple[str, Node, Node | None]]:

@@ -96,7 +96,7 @@ def _last(connection: apsw.Connection, table: str, *, rowids: bool) -> list[int 
     return list(row)
 
 
-_ELSEWHERE = "Name a place for the demonstration: `nexus --home ~/nexus-demo demo`."
+_ELSEWHERE = "Use another home: `nexus --home ~/nexus-demo demo`."
 
 
 async def prepare(home: Home, config: Config, *, again: bool = False) -> None:
@@ -109,9 +109,9 @@ async def prepare(home: Home, config: Config, *, again: bool = False) -> None:
             _check(home, again=again)
             _put_aside(home)
     elif not home.exists and home.root.exists() and any(home.root.iterdir()):
-        raise HomeError(f"{home.root} is not a home, and not empty", hint=_ELSEWHERE)
+        raise HomeError(f"{home.root} is not an empty folder", hint=_ELSEWHERE)
     elif home.exists and await _is_used(home, config):
-        raise HomeError(f"The home at {home.root} holds something already", hint=_ELSEWHERE)
+        raise HomeError(f"The home at {home.root} already contains data", hint=_ELSEWHERE)
     home.create()
     begin(home)
     ledgers.create(home)
@@ -127,13 +127,10 @@ def finish(home: Home) -> None:
 def _check(home: Home, *, again: bool) -> None:
     if again or is_untouched(home):
         return
-    if is_complete(home):
-        why = "holds more than the demonstration that was written there"
-    else:
-        why = "holds a demonstration that was not written to its end"
+    why = "contains more than the demo" if is_complete(home) else "contains an incomplete demo"
     raise HomeError(
         f"The home at {home.root} {why}",
-        hint=f"`nexus --home {home.root} demo --again` erases all that is in it and begins anew.",
+        hint=f"Pass `--again` to replace everything in it: `nexus --home {home.root} demo --again`.",
     )
 
 

@@ -70,8 +70,8 @@ def origins(host: str) -> frozenset[str]:
 
 def _unusable(url: str) -> ConfigError:
     return ConfigError(
-        f"`[gateway] public_url` is no address: {url!r}",
-        hint="Write it as `https://nexus.example`, with a port where it is not the usual one.",
+        f"`[gateway] public_url` is not a valid URL: {url!r}",
+        hint="Use a form like `https://nexus.example` or `https://nexus.example:8443`.",
     )
 
 

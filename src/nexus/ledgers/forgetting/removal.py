@@ -165,8 +165,8 @@ def require_space(home: Home, ledgers: list[str]) -> None:
     for place, size_bytes in needed.items():
         if shutil.disk_usage(place).free < size_bytes:
             raise CareError(
-                f"Forgetting needs {size_bytes // 2**20} MiB free at {place}, to write the databases anew",
-                hint="Free that much and try again. Nothing was removed.",
+                f"Not enough disk space: deleting needs {size_bytes // 2**20} MiB free at {place}",
+                hint="Free disk space and try again. Nothing was deleted.",
             )
 
 
