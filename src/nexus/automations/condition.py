@@ -47,7 +47,7 @@ def condition(
         return Condition(text=f"{automation.status}{reason}", level="off")
     if hook_points.find(automation.hook_point) is None:
         remedy = f"Register it elsewhere: `nexus automations register {name} --hook-point POINT`."
-        return Condition(text="never fires: there is no such hook point", level="error", remedy=remedy)
+        return Condition(text="never runs: unknown hook point", level="error", remedy=remedy)
     path = automation.script_path or ""
     if path in off:
         return Condition(text=f"off: {off[path]}", level="off")

@@ -53,7 +53,7 @@ async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) ->
             _log.info("stopping")
             if not as_json:
                 click.echo(
-                    "Stopping: what runs is finished or put back into its queue. Ctrl-C ends it at once."
+                    "Stopping: running work is finished or requeued. Press Ctrl-C again to stop immediately."
                 )
         _log.info("stopped")
 
@@ -115,7 +115,7 @@ async def _off(app: App, registered: list[Automation]) -> list[dict[str, str]]:
         off.append({"what": "tools", "why": shut.reason, "hint": shut.hint})
     off += [{"what": "automation", "why": problem, "hint": ""} for problem in app.automations.problems]
     off += [
-        {"what": name, "why": "it is disabled", "hint": f"`nexus automations enable {name}` lets it run."}
+        {"what": name, "why": "disabled", "hint": f"Enable it with `nexus automations enable {name}`."}
         for name in (each.name for each in registered if each.status == "disabled")
     ]
     off += [
@@ -132,8 +132,8 @@ def _warnings(host: str) -> list[str]:
     if host == "localhost":
         return []
     return [
-        f"Other machines can reach {host}. The token and all that is said travel unencrypted: put a proxy "
-        "with TLS in front, and tell its address in `[gateway] public_url`."
+        f"Other machines can reach {host}. Traffic is unencrypted: put a TLS proxy in front "
+        "and set `[gateway] public_url`."
     ]
 
 
@@ -141,12 +141,12 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(picture))
         return
-    click.secho(f"The home at {picture['home']} runs, as process {picture['pid']}.", bold=True)
+    click.secho(f"Nexus is running at {picture['home']} (pid {picture['pid']}).", bold=True)
     _line("address", picture["url"])
     if picture["port_taken"]:
-        _line("", f"Port {PORT} is in use by another program; `--port` chooses one that stays the same.")
+        _line("", f"Port {PORT} is in use by another program. Pass `--port` for a fixed one.")
     _line("dashboard", f"{picture['login_url']}")
-    _line("", "The link works once, for ten minutes; `nexus login` makes another.")
+    _line("", "The link works once within ten minutes. Run `nexus login` for another.")
     for models, roles in _together(picture["models"]).items():
         _line("models", f"{models} ({', '.join(roles)})")
     _line("automations", ", ".join(picture["automations"]) or "none")
@@ -161,7 +161,7 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
             _line("", off["hint"])
     for warning in picture["warnings"]:
         click.secho(f"Warning: {warning}", fg="red", err=True)
-    click.echo("Stop it with Ctrl-C. `nexus logs` shows what it does.")
+    click.echo("Press Ctrl-C to stop. `nexus logs` shows the log.")
 
 
 def _together(models: dict[str, list[str]]) -> dict[str, list[str]]:
