@@ -10,11 +10,13 @@ from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
 from nexus import clock, ids
+from nexus.attachments import Attachment, File
 from nexus.automations import reminders
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
 from nexus.automations.reminders import Place, Reminders
+from nexus.broker import attached
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
@@ -33,7 +35,7 @@ from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.engine.forgetting import Forgetting
-from nexus.errors import ModelFileError
+from nexus.errors import ModelFileError, UsageError
 from nexus.home import Home, locate
 from nexus.ledgers import Ledgers, events, forgetting
 from nexus.ledgers.agents import tool_calls
@@ -216,13 +218,21 @@ class App:
         model: str = "",
         mode: Mode = "followup",
         external_id: str | None = None,
+        files: Sequence[File] = (),
     ) -> Receipt:
-        """Take a message from the owner; one with the same `external_id` as before is not taken twice."""
+        """Take a message from the owner; one with the same `external_id` as before is not taken twice.
+
+        A message with images doesn't steer a run under way: it gets its own.
+        """
         check_label(session_label)
         await self.broker.check_models("manager", model)
+        text, kept = await self.attach(text, files, model)
+        if any(each.is_image for each in kept) and mode == "steer":
+            mode = "followup"
         incoming = Incoming(
             channel=channel,
             content=text,
+            attachments=kept,
             sender=OWNER,
             thread=session_label,
             session_label=session_label,
@@ -232,6 +242,27 @@ class App:
             external_id=external_id,
         )
         return await self.accept(incoming)
+
+    async def attach(
+        self, text: str, files: Sequence[File], model: str = ""
+    ) -> tuple[str, tuple[Attachment, ...]]:
+        """Keep the files of a message: its text with what they say, and what is kept.
+
+        UsageError where one can't be read, or is an image and the model reads none: then nothing is kept.
+        """
+        if not files:
+            return text, ()
+        found = await attached.Files.checked(files, self.config.attachments)
+        if found.has_images:
+            known = await self.broker.capabilities("manager", model)
+            if known.images is False:
+                name = model or self.config.models.manager[0]
+                raise UsageError(
+                    f"{name} can't read images", hint="Name a model that can, such as with `--model`."
+                )
+        text = await found.told(text)
+        await found.keep(self.home)
+        return text, found.attachments
 
     async def accept(self, incoming: Incoming) -> Receipt:
         """Take a message from a channel, from anyone; a repeated delivery is not taken twice."""

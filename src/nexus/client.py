@@ -4,7 +4,8 @@
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import base64
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -14,6 +15,7 @@ import httpx
 from httpx_sse import ServerSentEvent, aconnect_sse
 
 from nexus import ids
+from nexus.attachments import File
 from nexus.errors import (
     AccessError,
     AgentError,
@@ -77,13 +79,14 @@ class Client:
         mode: str = "followup",
         channel: str = "api",
         key: str = "",
+        files: Sequence[File] = (),
     ) -> Run:
         """Send a message and return its run without waiting for the answer.
 
         Messages sent again under the same `key` are processed once.
         """
         sent = await self.submit(
-            text, session_label=session_label, model=model, mode=mode, channel=channel, key=key
+            text, session_label=session_label, model=model, mode=mode, channel=channel, key=key, files=files
         )
         return sent.run
 
@@ -96,9 +99,20 @@ class Client:
         mode: str = "followup",
         channel: str = "api",
         key: str = "",
+        files: Sequence[File] = (),
     ) -> Receipt:
         """Send a message and return its receipt, which also names the request."""
-        message = {"text": text, "session": session_label, "model": model, "mode": mode, "channel": channel}
+        message: dict[str, Any] = {
+            "text": text,
+            "session": session_label,
+            "model": model,
+            "mode": mode,
+            "channel": channel,
+        }
+        if files:
+            message["attachments"] = [
+                {"name": file.name, "data": base64.b64encode(file.data).decode()} for file in files
+            ]
         accepted = await self._http.post("/api/messages", message, key=key or ids.new("key"))
         request_id, execution_id = accepted["request_id"], accepted["execution_id"]
         if execution_id is None:

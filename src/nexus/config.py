@@ -59,6 +59,9 @@ class EngineConfig:
     retention_days: int = _setting(30, "How long finished work is kept. Dead letters stay.")
 
 
+WriterSetting = Literal["auto", "structured", "code"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig:
     """What is remembered, and how it is found."""
@@ -76,11 +79,12 @@ class MemoryConfig:
         held=True,
     )
     phone_region: str = _setting("", "Default country of phone numbers, such as `CH`. Empty: none.")
-    writer: Literal["structured", "code"] = _setting(
-        "structured",
+    writer: WriterSetting = _setting(  # noqa: RUF009 - as every setting
+        "auto",
         (
             "Mode of the memory writer. `structured`: one call per turn with a JSON answer, for "
-            "any model. `code`: an agent with scripts and SQL, for strong models."
+            "any model. `code`: an agent with scripts and SQL, for strong models. `auto`: `structured`, "
+            "unless `nexus models test` found that the model calls tools but writes no JSON."
         ),
     )
     keep_codes: bool = _setting(
@@ -280,6 +284,17 @@ class WebConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AttachmentsConfig:
+    """Files that come with a message."""
+
+    max_bytes: int = _setting(20_971_520, "The most bytes of one file.", least=1)
+    max_files: int = _setting(10, "The most files of one message.", least=1)
+    text_characters: int = _setting(
+        60_000, "The most characters of one text or PDF that are shown to the model.", least=1
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class McpConfig:
     """A server of tools that speaks MCP. It is a program of yours and runs outside the sandbox."""
 
@@ -398,7 +413,7 @@ class GatewayConfig:
         ),
         held=True,
     )
-    max_body_bytes: int = _setting(1_048_576, "Maximum size of a request body.", least=1)
+    max_body_bytes: int = _setting(33_554_432, "Maximum size of a request body.", least=1)
     body_timeout_ms: int = _setting(30_000, "Timeout for receiving a request body.", least=1)
     rate_per_s: int = _setting(
         200, "Maximum requests per second; bursts may be five times as large.", least=1
@@ -446,6 +461,7 @@ class Config:
     budgets: BudgetsConfig = BudgetsConfig()
     tools: ToolsConfig = ToolsConfig()
     web: WebConfig = WebConfig()
+    attachments: AttachmentsConfig = AttachmentsConfig()
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
     channels: dict[str, ChannelConfig] = field(default_factory=dict[str, ChannelConfig])
     automations: AutomationsConfig = AutomationsConfig()

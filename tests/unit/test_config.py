@@ -43,6 +43,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "budgets": asdict(Config().budgets),
         "tools": {**asdict(Config().tools), "directories": []},
         "web": asdict(Config().web),
+        "attachments": asdict(Config().attachments),
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
         "automations": asdict(Config().automations),
         "gateway": {**asdict(Config().gateway), "hosts": []},

@@ -1,5 +1,6 @@
 """What an automation is handed. It is the same for code in this process and for a script in its own."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -111,8 +112,18 @@ class Context:
     result: Result | None = None
     """After an agent's turn: what came of it."""
     services: Services = field(default_factory=NoServices)
+    timeout_ms: float = 0.0
+    """How long it may take."""
+    time_limit: asyncio.Timeout | None = None
+    """None in a script's own process."""
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("nexus.automation"))
     now: clock.Clock = clock.now
+
+    def take(self, timeout_ms: float) -> None:
+        """Let this invocation take that long from now on, whatever its time-out. In this process only."""
+        if self.time_limit is not None:
+            self.timeout_ms = timeout_ms
+            self.time_limit.reschedule(asyncio.get_running_loop().time() + timeout_ms / 1000)
 
     @property
     def config(self) -> dict[str, Any]:

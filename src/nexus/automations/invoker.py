@@ -245,6 +245,7 @@ def _context(
 async def in_process(handler: Handler, context: Context, timeout_ms: float) -> Ended:
     """Run a handler in this process without blocking the event loop; whatever it raises comes out."""
     limit = asyncio.timeout(timeout_ms / 1000)
+    context.time_limit, context.timeout_ms = limit, timeout_ms
     try:
         async with limit:
             if _is_async(handler):
@@ -256,7 +257,8 @@ async def in_process(handler: Handler, context: Context, timeout_ms: float) -> E
     except TimeoutError:
         if not limit.expired():
             raise
-        return Ended(status="timeout", returned=Returned(), error=f"timed out after {timeout_ms:.0f} ms")
+        error = f"timed out after {context.timeout_ms:.0f} ms"
+        return Ended(status="timeout", returned=Returned(), error=error)
     return Ended(status="done", returned=Returned(), value=value)
 
 

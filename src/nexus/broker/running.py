@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus import secrets
+from nexus import attachments, secrets
+from nexus.attachments import Attachment
 from nexus.broker.agent import loop
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.models import Models
@@ -155,6 +156,7 @@ class AgentRun:
         first, *others = [AssembledContext.from_json(input_["context"]) for input_ in self._turn.inputs]
         for other in others:
             first.current_message = f"{first.current_message}\n\n{other.current_message}"
+            first.attachments += other.attachments
         return first
 
     async def _on_account_of(self, request: Request, context: AssembledContext) -> str:
@@ -225,6 +227,7 @@ class AgentRun:
             call=partial(self._call, request, context, journal),
             steered=self._steered,
             output_schema=context.output_schema,
+            images=[each for each in context.attachments if each.is_image],
         )
         outcome = await loop.run(job)
         return Result(
@@ -277,12 +280,16 @@ class AgentRun:
             native=frozenset(tool.name for tool in tools if tool.native and access.may_call(tool.name)),
             models=self._parts.models,
             names=self._names(context),
+            load=self._bytes_of,
             limits=_limits(self._parts.config, request, context),
             journal=self._journal(request, context, opened, None),
             stream=stream,
             call=_refuse,
             steered=_nobody,
         )
+
+    async def _bytes_of(self, attachment: Attachment) -> bytes | None:
+        return await asyncio.to_thread(attachments.read, self._parts.home, attachment)
 
     def _tools(self, context: AssembledContext) -> Sequence[Tool]:
         return [self._parts.tools[name] for name in context.tools if name in self._parts.tools]

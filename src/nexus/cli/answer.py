@@ -4,12 +4,14 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
 import click
 
 from nexus import config
+from nexus.attachments import File
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Talk
 from nexus.cli.talking import talking
@@ -22,24 +24,40 @@ _LOOK_AGAIN_S = 0.1
 
 
 def answer(
-    home: Home, settings: config.Config, task: str, label: str, model: str, *, wait: bool, as_json: bool
+    home: Home,
+    settings: config.Config,
+    task: str,
+    label: str,
+    model: str,
+    *,
+    files: Sequence[File] = (),
+    wait: bool,
+    as_json: bool,
 ) -> None:
     """Print the answer; Ctrl-C stops the run, and the program ends in order.
 
     Where this process opened the home, it waits until the memory is written: nobody else would go on with it.
     """
     try:
-        asyncio.run(_answered(home, settings, task, label, model, wait=wait, as_json=as_json))
+        asyncio.run(_answered(home, settings, task, label, model, files, wait=wait, as_json=as_json))
     except StoppedError:
         click.echo("Stopped.", err=True)
         sys.exit(_INTERRUPTED)
 
 
 async def _answered(
-    home: Home, settings: config.Config, task: str, label: str, model: str, *, wait: bool, as_json: bool
+    home: Home,
+    settings: config.Config,
+    task: str,
+    label: str,
+    model: str,
+    files: Sequence[File],
+    *,
+    wait: bool,
+    as_json: bool,
 ) -> None:
     async with talking(home, settings, model) as talk:
-        run = (await talk.receive(task, session_label=label, model=model)).run
+        run = (await talk.receive(task, session_label=label, model=model, files=files)).run
         loop = asyncio.get_running_loop()
         stopping: list[asyncio.Task[bool]] = []
         loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))

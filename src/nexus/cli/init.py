@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from nexus import config, ledgers
-from nexus.cli import init_language, init_model, init_roles, init_settings
+from nexus.cli import init_language, init_model, init_roles, init_settings, model_trial
 from nexus.cli.init_choice import Choice, Wishes
 from nexus.cli.init_keys import KeyWish
 from nexus.cli.init_providers import PROVIDERS
@@ -86,6 +86,7 @@ def init(
             is_new = _make(home, unchanged=choice is None and not language)
             if choice is not None:
                 _save(home, choice)
+                model_trial.keep(home, config.load(home.config_file), choice.trials)
         if language or is_new:
             _choose_embedding(home, language, asking, download=yes)
         if not no_mcp:

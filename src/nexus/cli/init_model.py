@@ -31,9 +31,11 @@ def chosen(settings: Config, wishes: Wishes, asking: Asking, *, test: bool) -> C
     earlier = None
     while True:
         choice = _asked(settings, wishes, asking, earlier)
-        failure = tried(settings, choice) if choice and test else None
-        if choice is None or failure is None:
+        if choice is None or not test:
             return choice
+        failure = tried(settings, choice)
+        if not isinstance(failure, Failure):
+            return replace(choice, trials=failure)
         if not asking.is_person:
             raise _unusable(failure)
         decision = _after(failure, asking)

@@ -1,16 +1,17 @@
-"""Trying what was chosen: one question to each model, and what to choose next where one does not answer."""
+"""Trying what was chosen, and what to choose next where a model does not answer."""
 
-import asyncio
 import os
 from dataclasses import dataclass, replace
-from typing import Final
-
-import click
+from typing import TYPE_CHECKING, Final
 
 from nexus.cli import init_providers as providers
+from nexus.cli import model_trial
 from nexus.cli.init_choice import Choice
 from nexus.config import Config, ProviderConfig
 from nexus.errors import NexusError, SecretError
+
+if TYPE_CHECKING:
+    from nexus.broker.agent.trial import Trial
 
 # Under which variable a key that was typed is read while it is tried. Nobody is told of it.
 _TYPED: Final = "NEXUS_INIT_TYPED_KEY"
@@ -30,29 +31,20 @@ class Failure:
     is_key_refused: bool
 
 
-def tried(settings: Config, choice: Choice) -> Failure | None:
-    """Ask the manager's model one question, and the writer's where it is another; None where all answer."""
+def tried(settings: Config, choice: Choice) -> "Failure | tuple[Trial, ...]":
+    """Try the manager's model, and the writer's where it is another; what they did where all answer."""
     provider, environ = choice.provider, dict(os.environ)
     if choice.typed_key:
         environ[_TYPED] = choice.typed_key
         provider = replace(provider, api_key=f"env:{_TYPED}", auth_token="")
     asked = replace(settings, providers={**settings.providers, choice.name: provider})
+    done: list[Trial] = []
     for model in choice.tried_models:
         try:
-            _ask(asked, model, environ)
+            done.append(model_trial.run(asked, model, environ))
         except NexusError as error:
             return _failure(error, model, asked, choice)
-    return None
-
-
-def _ask(settings: Config, model: str, environ: dict[str, str]) -> None:
-    # Imported here, because the providers' libraries take seconds.
-    from nexus.broker.agent import trial
-
-    click.echo(f"Testing {model}…")
-    bill = asyncio.run(trial.tried(settings, model, environ))
-    used = bill.input_tokens + bill.cache_read_tokens + bill.cache_write_tokens + bill.output_tokens
-    click.echo(f"OK ({bill.duration_ms / 1000:.1f} s, {used} tokens).")
+    return tuple(done)
 
 
 def _failure(error: NexusError, model: str, settings: Config, choice: Choice) -> Failure:

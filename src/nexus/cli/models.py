@@ -1,18 +1,96 @@
-"""`nexus models`: the models that run on this machine, and where their files are."""
+"""`nexus models`: what the home's models can do, and the models that run on this machine."""
 
+import asyncio
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from nexus import config
+from nexus.broker.agent.roles import models_of
+from nexus.cli import model_trial
+from nexus.cli.place import opened_home
+from nexus.cli.terminal import printable
+from nexus.errors import NexusError
+from nexus.home import Home
+from nexus.ledgers.runtime.models import Capabilities
 
 if TYPE_CHECKING:
     from nexus.broker.agent.builtin import BuiltinModel
     from nexus.memory.embedding import Model
 
 
-@click.group()
-def models() -> None:
-    """List and download local models for the memory and the built-in agent."""
+@click.group(invoke_without_command=True)
+@click.pass_context
+def models(ctx: click.Context) -> None:
+    """Show the models that this home uses and what is known of them; test and download models."""
+    if ctx.invoked_subcommand is not None:
+        return
+    home, settings = opened_home(ctx)
+    known = asyncio.run(_known(home, settings))
+    used = _used(settings)
+    for name, roles in used.items():
+        click.echo(f"{click.style(printable(name), bold=True)}: {', '.join(roles)}")
+        found = known.get(name, Capabilities())
+        tested = f"Tested {found.tested_at[:10]}" if found.tested_at else "Not tested"
+        click.echo(f"  {', '.join(model_trial.facts(found)) or 'Nothing is known of it'}. {tested}.")
+        for line in model_trial.concerns(found):
+            click.echo(f"  {line}")
+    if not used:
+        click.echo("No model is set. Run `nexus init` to choose one.")
+    elif any(not known.get(name, Capabilities()).tested_at for name in used):
+        click.echo("Run `nexus models test` to find out what they can do.")
+
+
+@models.command("test")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.pass_context
+def test(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Test models with a question, a tool call and a JSON answer, and keep what they can do.
+
+    NAME is `provider/model`. Without one, all models of this home are tested. Each costs a few hundred
+    tokens.
+    """
+    home, settings = opened_home(ctx)
+    tried = names or tuple(_used(settings))
+    if not tried:
+        models_of(settings.models, "manager")  # says that none is set, and what to do
+    failed = False
+    for name in tried:
+        try:
+            model_trial.keep(home, settings, [model_trial.run(settings, name)])
+        except NexusError as error:
+            click.echo(f"  {printable(error.message)}\n  {printable(error.hint)}".rstrip(), err=True)
+            failed = True
+    if failed:
+        ctx.exit(1)
+
+
+def _used(settings: config.Config) -> dict[str, list[str]]:
+    """The roles of each model that the settings name."""
+    used: dict[str, list[str]] = {}
+    for field in fields(settings.models):
+        for name in getattr(settings.models, field.name):
+            used.setdefault(name, []).append(field.name)
+    return used
+
+
+async def _known(home: Home, settings: config.Config) -> dict[str, Capabilities]:
+    from nexus.broker.agent.knowledge import Knowledge
+    from nexus.broker.agent.models import Models
+    from nexus.ledgers import Ledgers
+
+    found: dict[str, Capabilities] = {}
+    async with (
+        Ledgers(home, settings.ledgers) as ledgers,
+        Models(settings, knowledge=Knowledge(ledgers.runtime)) as models,
+    ):
+        for name in _used(settings):
+            with suppress(NexusError):  # a missing key is told by `nexus doctor`
+                found[name] = await models.capabilities(name)
+    return found
 
 
 @models.command("list")

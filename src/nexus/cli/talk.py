@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from nexus.attachments import File
 from nexus.client import Client
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime.trace import Node
@@ -29,7 +30,9 @@ class Talk(Protocol):
     where: str
     """Who serves it; empty where it is opened here."""
 
-    async def receive(self, text: str, *, session_label: str, model: str) -> Receipt: ...
+    async def receive(
+        self, text: str, *, session_label: str, model: str, files: Sequence[File] = ()
+    ) -> Receipt: ...
 
     async def new_session(self, session_label: str) -> None: ...
 
@@ -61,8 +64,12 @@ class There:
         self._client = client
         self.where = client.url
 
-    async def receive(self, text: str, *, session_label: str, model: str) -> Receipt:
-        return await self._client.submit(text, session_label=session_label, channel=CHANNEL, model=model)
+    async def receive(
+        self, text: str, *, session_label: str, model: str, files: Sequence[File] = ()
+    ) -> Receipt:
+        return await self._client.submit(
+            text, session_label=session_label, channel=CHANNEL, model=model, files=files
+        )
 
     async def new_session(self, session_label: str) -> None:
         await self._client.new_session(session_label, channel=CHANNEL)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from nexus.app import App
+from nexus.attachments import File
 from nexus.cli.talk import CHANNEL, MOST_RECALLED, Recalled
 from nexus.config import Config
 from nexus.home import Home
@@ -34,8 +35,12 @@ class Here:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    async def receive(self, text: str, *, session_label: str, model: str) -> Receipt:
-        return await self._app.receive(text, session_label=session_label, channel=CHANNEL, model=model)
+    async def receive(
+        self, text: str, *, session_label: str, model: str, files: Sequence[File] = ()
+    ) -> Receipt:
+        return await self._app.receive(
+            text, session_label=session_label, channel=CHANNEL, model=model, files=files
+        )
 
     async def new_session(self, session_label: str) -> None:
         await self._app.new_session(session_label, channel=CHANNEL)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from nexus.attachments import Attachment
 from nexus.automations.context import Result
 from nexus.broker.results import Run
 from nexus.context import AssembledContext
@@ -35,6 +36,8 @@ class Incoming:
     """Whether somebody is to answer; otherwise it is recorded, and that's all."""
     model: str = ""
     mode: Mode = "followup"
+    attachments: tuple[Attachment, ...] = ()
+    """Files that came along, kept already."""
 
     @property
     def own_session(self) -> str:

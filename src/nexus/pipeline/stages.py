@@ -60,7 +60,9 @@ class Stages:
                 external_id=incoming.external_id,
                 participants=(sender,),
             )
-            return thread_id, events.append(connection, [new])[0]
+            (event_id,) = events.append(connection, [new])
+            events.attach(connection, event_id, incoming.attachments)
+            return thread_id, event_id
 
         thread_id, event_id = await self.ledgers.events.write(record)
         event = Event(
@@ -145,6 +147,7 @@ class Stages:
         journey.assembled.model = journey.incoming.model
         for text in contexts(request):
             journey.assembled.prepend(text)
+        journey.assembled.attachments = journey.incoming.attachments
 
     async def run_agent(self, journey: Journey) -> None:
         """Queue the run. It ends in whatever process serves the home, which takes the journey further."""

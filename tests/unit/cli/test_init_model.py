@@ -10,6 +10,7 @@ from nexus.cli.init_model import chosen
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.errors import ModelError
 from nexus.testing import ModelServer
+from trials import able
 
 
 @dataclass
@@ -136,7 +137,7 @@ def test_the_place_of_a_key_is_asked_where_none_is_typed() -> None:
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer(models=["qwen3", "tiny"]) as server:
-        server.always("ready")
+        server.always(able)
         yield server
 
 
@@ -146,7 +147,7 @@ def _with_ollama(server: ModelServer) -> Config:
 
 
 def _asked_models(server: ModelServer) -> list[str]:
-    return [each.request.model for each in server.exchanges]
+    return list(dict.fromkeys(each.request.model for each in server.exchanges))
 
 
 def test_the_writers_model_is_tried_too_where_it_is_another(server: ModelServer) -> None:

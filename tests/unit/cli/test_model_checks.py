@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from nexus.cli.checks import examine
 from nexus.cli.findings import Finding
+from nexus.cli.status import status
 from nexus.cli.usage import usage
 from nexus.home import Home
 
@@ -73,3 +74,22 @@ def test_usage_warns_of_it_in_a_sentence(home: Home, monkeypatch: pytest.MonkeyP
     shown = CliRunner().invoke(usage, obj=str(home.root))
     assert shown.exit_code == 0
     assert "Warning: `request_usd` in [budgets] can't limit far/large" in shown.stderr
+
+
+def _unwritten(home: Home) -> list[Finding]:
+    said = "The memory writer is off: no model configured"
+    return [each for each in examine(home, thorough=False) if each.message == said]
+
+
+def test_doctor_and_status_say_that_nothing_writes_the_memory(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEXUS_MODELS_MANAGER", "ollama/qwen3")
+    (finding,) = _unwritten(home)
+    assert (finding.check, finding.level) == ("memory", "warning")
+    assert "`writer = " in finding.remedy
+    line = "memory      not written: set `writer` in [models] in config.toml"
+    assert line in CliRunner().invoke(status, obj=str(home.root)).output
+    monkeypatch.setenv("NEXUS_MODELS_WRITER", "ollama/qwen3")
+    assert _unwritten(home) == []
+    assert line not in CliRunner().invoke(status, obj=str(home.root)).output

@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from pydantic_ai.exceptions import ModelConnectionError
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelResponse,
     ModelResponseStreamEvent,
@@ -18,6 +20,7 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ThinkingPartDelta,
     ToolCallPart,
+    UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings, merge_model_settings
@@ -35,6 +38,8 @@ from nexus.runs import Delta
 
 # How long an answer is taken to get, before it is there: few are longer.
 _ANSWER_TOKENS = 4_096
+# How often as long as a pause may last an answer that comes whole may take to write.
+_WHOLE_STALLS = 10
 _REPEATED = "\n\n[Cut off: the model began to repeat itself.]"
 
 
@@ -55,6 +60,8 @@ class Asked:
     ids: ShortIds = field(default_factory=ShortIds)
     holds_back: bool = False
     """Whether what may be a call is not shown as text before it is known not to be one."""
+    call_keys: tuple[str, ...] = ()
+    """Keys with which arguments that are written without their tool may begin."""
 
 
 class Listener(Protocol):
@@ -76,18 +83,28 @@ class Answering:
         self._began = time.monotonic()
         self._started_at = clock.timestamp(clock.now())
         self._first_delta_ms: float | None = None
-        self._response: StreamedResponse | None = None
+        self._response: StreamedResponse | ModelResponse | None = None
         self._paused = RequestUsage()
         """What the parts of the answer before the provider's pauses used."""
         self.sent_bytes = asked.length_bytes
         self._received_bytes = 0
         self._repetitions = {"text": Repetition(), "thinking": Repetition()}
-        self._holdback = Holdback()
+        self._holdback = Holdback(asked.call_keys)
         self._expander = Expander(asked.ids)
         self._said = {"text": "", "thinking": ""}
         self._repeating: Literal["text", "thinking"] | None = None
         self.unmeasured = False
         """The answer broke off before the provider said how long the prompt was."""
+
+    @property
+    def has_images(self) -> bool:
+        return any(
+            isinstance(item, BinaryContent)
+            for message in self.asked.messages
+            for part in message.parts
+            if isinstance(part, UserPromptPart) and not isinstance(part.content, str)
+            for item in part.content
+        )
 
     def estimate(self) -> Estimate:
         """What it may come to: the prompt as if none of it were cached, and a long answer."""
@@ -122,6 +139,8 @@ class Answering:
         prepared = model.prepare_messages(messages, parameters)
         loop = asyncio.get_running_loop()
         limit = asyncio.timeout(self._first_ms / 1000)
+        if self.asked.known.streams is False:
+            return await self._whole(model.request(prepared, settings, parameters))
         try:
             async with limit, model.request_stream(prepared, settings, parameters) as response:
                 self._response = response
@@ -137,6 +156,20 @@ class Answering:
         if answer.state == "incomplete":
             raise ModelConnectionError(model.model_name, "the answer was cut off")
         return answer
+
+    async def _whole(self, request: Awaitable[ModelResponse]) -> ModelResponse:
+        """The answer of a server that does not stream: it must read the prompt and write all of it first."""
+        limit_ms = self._first_ms + _WHOLE_STALLS * self._stall_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                answer = self._response = await request
+        except TimeoutError:
+            reason = f"no answer within {limit_ms} ms"
+            raise ModelConnectionError(self._candidate.model.model_name, reason) from None
+        for number, part in enumerate(answer.parts):
+            self._publish(PartStartEvent(index=number, part=part))
+            self._publish(PartEndEvent(index=number, part=part))
+        return answer if self._repeating is None else self._cut_off(answer)
 
     def publish(self, delta: Delta) -> None:
         """Show something of this answer that did not come as such."""
@@ -232,7 +265,8 @@ class Answering:
         What was streamed beyond that is withdrawn, so that everybody sees what is stored.
         """
         text = self._said["text"] + _REPEATED
-        self._holdback, self._expander = Holdback(), Expander(self.asked.ids)
+        self._holdback = Holdback(self.asked.call_keys)
+        self._expander = Expander(self.asked.ids)
         self._stream.publish(Delta(kind="restart", text="the model began to repeat itself"))
         self._show("thinking", self._said["thinking"])
         self._show_piece("text", text)

@@ -50,8 +50,6 @@ class Models:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     knowledge: Knowledge = field(default_factory=Knowledge)
     slots: Slots = field(default_factory=Slots, init=False)
-    without_schema: set[str] = field(default_factory=set[str], init=False)
-    """Models that refused a request because it asked for an answer by a JSON schema."""
     _candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], init=False, repr=False)
     _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
     _openings: dict[str, Opening] = field(default_factory=dict[str, Opening], init=False, repr=False)

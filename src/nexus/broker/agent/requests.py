@@ -1,7 +1,8 @@
 """A conversation as one model gets it: within its window and in the form that its server takes."""
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic_ai.messages import (
@@ -20,7 +21,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from nexus import ids
-from nexus.broker.agent import fitting, text_calls
+from nexus.broker.agent import fitting, images, text_calls
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.answering import Answering, Asked
 from nexus.broker.agent.models import Candidate
@@ -39,6 +40,8 @@ To call a tool, answer with one line of JSON and nothing else, such as
 {"name": "TOOL", "arguments": {"ARGUMENT": "value"}}
 Then you are told its result. The tools, with `?` at arguments that may be left out:
 """
+CALLS_IN_TEXT: Final = "calls_in_text"
+"""Kept with an answer whose calls the model wrote into its text."""
 _DEFAULTS: Final = ProviderConfig()
 # Of a local server whose speed is not known, and how much slower than measured it may get.
 _FIRST_MS: Final = 900_000
@@ -56,6 +59,8 @@ class Conversation:
     messages: list[ModelMessage]
     own: int
     parameters: ModelRequestParameters
+    images: Mapping[str, bytes | None] = field(default_factory=dict[str, bytes | None])
+    """The bytes of the images in the messages."""
 
     @property
     def schemas(self) -> dict[str, dict[str, Any]]:
@@ -68,11 +73,16 @@ def asked(
 ) -> Asked:
     """The request to one model."""
     short, parameters = ShortIds(), conversation.parameters
-    messages = short.shortened(conversation.messages)
+    messages = images.shown(
+        short.shortened(conversation.messages),
+        conversation.images,
+        reads_images=known.images is not False,
+        model=candidate.name,
+    )
     if known.tool_calls == "none" and parameters.function_tools:
         messages, parameters = _in_words(messages, parameters)
     if form is not None:
-        parameters = form.asked_of(candidate, parameters)
+        parameters = form.asked_of(candidate, known, parameters)
     room = fitting.room(known, limits.output_tokens)
     fixed = fitting.fixed_bytes(parameters)
     if room.input_tokens is not None:
@@ -93,6 +103,7 @@ def asked(
         stall_ms=_stall_ms(candidate, known),
         ids=short,
         holds_back=bool(conversation.schemas) and _may_write_calls(candidate, known),
+        call_keys=tuple(text_calls.operations(conversation.schemas)),
     )
 
 
@@ -127,7 +138,8 @@ def with_calls(
         )
     other = [part for part in response.parts if not isinstance(part, TextPart)]
     said = [TextPart(found.text)] if found.text else []
-    return replace(response, parts=[*other, *said, *calls])
+    metadata = {**(response.metadata or {}), CALLS_IN_TEXT: True}
+    return replace(response, parts=[*other, *said, *calls], metadata=metadata)
 
 
 def _may_write_calls(candidate: Candidate, known: Capabilities) -> bool:
@@ -142,8 +154,8 @@ def _told(messages: list[ModelMessage]) -> list[str]:
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
                 told.append(part.model_response_str())
-            elif isinstance(part, UserPromptPart) and isinstance(part.content, str):
-                told.append(part.content)
+            elif isinstance(part, UserPromptPart):
+                told += fitting.said(part)
     return told
 
 

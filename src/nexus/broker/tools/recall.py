@@ -51,7 +51,9 @@ def visible_to(request: Request) -> Visibility:
     return visible
 
 
-def _query(arguments: Arguments) -> Query:
+def _query(given: Arguments) -> Query:
+    # Small models name every argument, and leave empty what they have no use for.
+    arguments = {name: value for name, value in given.items() if value != "" or name == "query"}
     budget = arguments.get("budget", "mid")
     if budget not in _BUDGETS:
         raise ToolError(f"`budget` must be one of {', '.join(_BUDGETS)}, not {budget!r:.40}")

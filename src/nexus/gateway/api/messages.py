@@ -3,14 +3,22 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header
-from pydantic import BaseModel, Field
+from pydantic import Base64Bytes, BaseModel, Field
 
+from nexus.attachments import File
 from nexus.gateway.dependencies import Home
 from nexus.ledgers.runtime.executions import Mode
 
 router = APIRouter(tags=["messages"])
 Channel = Literal["api", "cli", "web"]
 """Where the owner says something by the gateway."""
+
+
+class NewAttachment(BaseModel):
+    """A file that comes with a message."""
+
+    name: str = Field(min_length=1, max_length=200, description="Its name, for people.")
+    data: Base64Bytes = Field(description="Its bytes, in Base64.")
 
 
 class NewMessage(BaseModel):
@@ -35,6 +43,9 @@ class NewMessage(BaseModel):
             "If the session is busy: `followup` waits, `collect` joins messages that follow "
             "shortly, `steer` joins the current run, `interrupt` cancels it."
         ),
+    )
+    attachments: list[NewAttachment] = Field(
+        default=[], max_length=100, description="Files to include: images, PDFs and text."
     )
     channel: Channel = Field(default="api", description="Channel. It grants no rights.")
 
@@ -62,13 +73,17 @@ async def send_message(
         ),
     ] = None,
 ) -> Accepted:
-    """Send a message. Returns the ids of its request and run immediately."""
+    """Send a message. Returns the ids of its request and run immediately.
+
+    The agent gets the text of attached PDFs and text files, and sees images if its model reads them.
+    """
     receipt = await home.receive(
         message.text,
         session_label=message.session,
         channel=message.channel,
         model=message.model,
         mode=message.mode,
+        files=[File(name=each.name, data=each.data) for each in message.attachments],
         external_id=None if idempotency_key is None else f"key:{idempotency_key}",
     )
     content = None if receipt.execution_id else (await receipt.run.result()).response.content

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 import apsw
 
 from nexus import clock, ids
+from nexus.attachments import Attachment
 from nexus.ledgers import sql
 from nexus.ledgers.text import storable
 
@@ -114,6 +115,23 @@ def append(
     if participants:
         connection.executemany(queries["add_participant"], participants)
     return result
+
+
+def attach(connection: apsw.Connection, event_id: str, attachments: Iterable[Attachment]) -> None:
+    """Record the files that came with an event. It may be repeated."""
+    rows = [
+        (
+            ids.derived("att", event_id, f"{place}:{each.sha256}"),
+            event_id,
+            storable(each.name),
+            each.media_type,
+            each.size_bytes,
+            each.sha256,
+            each.path,
+        )
+        for place, each in enumerate(attachments)
+    ]
+    connection.executemany(sql.queries("events")["attach"], rows)
 
 
 def get(connection: apsw.Connection, event_id: str) -> Event | None:

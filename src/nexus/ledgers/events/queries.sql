@@ -196,3 +196,7 @@ WHERE (e.occurred_at, e.seq) > (:at, :seq) ORDER BY e.occurred_at, e.seq LIMIT :
 SELECT count(DISTINCT event_id), min(occurred_at), max(occurred_at)
 FROM event_participants JOIN events ON events.id = event_id
 WHERE entity_id IN (SELECT value FROM json_each(?))
+
+-- name: attach
+INSERT OR IGNORE INTO attachments (id, event_id, filename, media_type, size_bytes, sha256, path)
+VALUES (?, ?, ?, ?, ?, ?, ?)

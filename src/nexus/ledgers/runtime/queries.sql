@@ -780,6 +780,9 @@ SELECT known_json FROM models WHERE name = ? AND address = ?
 -- name: known_models
 SELECT name, known_json FROM models ORDER BY name
 
+-- name: forget_model
+DELETE FROM models WHERE name = ?
+
 -- name: learn_model
 INSERT INTO models (name, address, known_json) VALUES (:name, :address, :known)
 ON CONFLICT (name) DO UPDATE

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NAME = "memory-writer"
 PEER = "memory-reader"
 TIMEOUT_MS = 300_000
-"""A model on a laptop takes minutes for what a hosted one does in seconds, and nobody waits for it."""
+"""Where the speed of the model is not known. Nobody waits for it."""
 
 
 def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:

@@ -10,18 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from nexus.automations.context import Context, Result
+from nexus.config import WriterSetting
 from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
 from nexus.ledgers import memory
 from nexus.ledgers.runtime import usage
+from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.profile import newest
 from nexus.memory.provenance import Provenance
 from nexus.request import Request
 from nexus.roles import desk, instructions
-from nexus.roles.memory_writer import known, names, turns
+from nexus.roles.memory_writer import known, names, time_limit, turns
 from nexus.roles.memory_writer.attribution import speakers
 from nexus.roles.memory_writer.evidence import Evidence, Heard
 from nexus.roles.memory_writer.extractor import Extractor
@@ -108,7 +110,8 @@ class Writer:
         return frequency.waits_for(due, used_tokens=used or 0, budget_tokens=budget_tokens)
 
     async def _write(self, ctx: Context, result: Result, work: _Work) -> dict[str, Any]:
-        is_structured = self.parts.config.memory.writer == "structured"
+        model = await self.parts.broker.capabilities(ROLE)
+        is_structured = mode(self.parts.config.memory.writer, model) == "structured"
         gate = Gate(
             ledgers=self.parts.ledgers,
             messages=work.messages,
@@ -122,11 +125,12 @@ class Writer:
         last = work.messages[-1].event.id if work.messages else None
         provenance = Provenance(actor=NAME, kind="writer", request_id=ctx.request.request_id, event_id=last)
         if is_structured:
-            extractor = Extractor(self.parts, ctx, result, gate, provenance)
+            extractor = Extractor(self.parts, ctx, result, gate, provenance, model)
             return await self._settled(ctx, work, gate, await extractor.run(work.names))
         request = ctx.request
         visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
         name = f"{NAME}/{ctx.invocation_id}"
+        time_limit.apply(ctx, model, _MAX_TURNS)
         async with desk.desk(
             self.parts, name, provenance, rules=gate, visible=visible, in_workspace=work.is_owners
         ) as place:
@@ -177,7 +181,7 @@ class Writer:
             instructions.role_context, workspace, NAME, is_owners=work.is_owners, further=code_text()
         )
         assembled.max_turns = _MAX_TURNS
-        assembled.timeout_ms = ctx.automation.timeout_ms
+        assembled.timeout_ms = round(ctx.timeout_ms) or None
         assembled.tool_timeout_ms = longest_read_ms(self.parts.config.ledgers)
         run = await ctx.services.start_execution(ctx.request, assembled, access=access)
         return (await run.result()).response.content
@@ -197,7 +201,7 @@ class Writer:
     async def _settled(self, ctx: Context, work: _Work, gate: Gate, answer: str) -> dict[str, Any]:
         told = {
             "turns": len(work.turns),
-            "mode": self.parts.config.memory.writer,
+            "mode": "code" if gate.concludes else "structured",
             "written": dict(gate.counts),
             "refused": gate.refusals,
             "said": answer[:_SHOWN_CHARACTERS],
@@ -229,6 +233,13 @@ async def _work(request: Request, due: Sequence[Turn], history: Sequence[Turn]) 
         and all(turn.is_owners for turn in history),
         names=await asyncio.to_thread(names.found, said),
     )
+
+
+def mode(setting: WriterSetting, model: Capabilities) -> Literal["structured", "code"]:
+    """How the writer works with its model: `auto` is code mode only where JSON failed and tools worked."""
+    if setting != "auto":
+        return setting
+    return "code" if model.writes_json is False and model.calls_tools else "structured"
 
 
 def _heard(history: Sequence[Turn], told: Mapping[str, str], called: Mapping[str, str]) -> Iterator[Heard]:

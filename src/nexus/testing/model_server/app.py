@@ -14,6 +14,7 @@ from starlette.types import Send as SendMessage
 from nexus.testing.model_server import anthropic, control
 from nexus.testing.model_server.answering import admit, decide, draft, parsed, shape_checked
 from nexus.testing.model_server.anthropic import AnthropicWire
+from nexus.testing.model_server.bedrock import BedrockWire
 from nexus.testing.model_server.control import State
 from nexus.testing.model_server.failures import HttpError
 from nexus.testing.model_server.google import GoogleWire
@@ -60,6 +61,7 @@ def build(state: State, close: CloseConnection) -> Starlette:
             route("/groq/openai/v1/chat/completions", decide, GroqWire(), ["POST"]),
             route("/v1beta/models/{call:path}", decide, google, ["POST"]),
             route("/v1/models/{call:path}", decide, google, ["POST"]),
+            route("/model/{call:path}", decide, BedrockWire(), ["POST"]),
             route("/v1/models", informing(_models), None, ["GET"]),
             route("/v1/models/{model:path}", informing(_model), None, ["GET"]),
             route("/props", informing(_props), openai, ["GET"]),

@@ -26,7 +26,14 @@ from nexus.testing.model_server.record import Exchange, Price, Records, as_json,
 from nexus.testing.model_server.request import ModelRequest
 from nexus.testing.model_server.script import Script, load
 
-TURN_PATHS = ("/v1/messages", "/chat/completions", ":generateContent", ":streamGenerateContent")
+TURN_PATHS = (
+    "/v1/messages",
+    "/chat/completions",
+    ":generateContent",
+    ":streamGenerateContent",
+    "/converse",
+    "/converse-stream",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,10 @@ class Profile:
     """How many requests are answered at a time; further ones wait."""
     pace: Pace | None = None
     """How fast every answer comes."""
+    streams: bool = True
+    """Whether it streams; otherwise a request for a stream is refused."""
+    schemas: bool = True
+    """Whether it takes JSON schemas for answers; otherwise a request with one is refused."""
 
     @property
     def is_silent(self) -> bool:
@@ -34,6 +38,10 @@ class Profile:
         """Refuse what this kind of model does not take."""
         if self.tools == "none" and request.tool_names:
             raise RejectedError(f"{request.model} does not support tools")
+        if not self.streams and request.json.get("stream"):
+            raise RejectedError("Streaming is not supported by this server")
+        if not self.schemas and "response_format" in request.json:
+            raise RejectedError("Unknown parameter: response_format")
         window, used = self.context_tokens, request.prompt.tokens
         if window is not None and used > window:
             raise RejectedError(

@@ -117,5 +117,7 @@ async def test_null_for_an_argument_that_may_be_left_out_means_that_it_is(
     await say(opened, "t", ("Ann", "I cannot eat any dairy."))
     nothing = dict.fromkeys(("entity", "scope", "time_after", "time_before", "channel", "max_results"))
     assert "dairy" in await call(opened, context, query="What can Ann not eat, dairy?", **nothing)
+    empty = dict.fromkeys(("entity", "scope", "time_after", "time_before", "channel"), "")
+    assert "dairy" in await call(opened, context, query="What can Ann not eat, dairy?", **empty)
     with pytest.raises(ToolError, match="of type string"):
         await tool(opened).call({"query": None}, context)
