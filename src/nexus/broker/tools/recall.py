@@ -53,7 +53,7 @@ def visible_to(request: Request) -> Visibility:
 
 def _query(given: Arguments) -> Query:
     # Small models name every argument, and leave empty what they have no use for.
-    arguments = {name: value for name, value in given.items() if value != "" or name == "query"}
+    arguments: Arguments = {name: value for name, value in given.items() if value != "" or name == "query"}
     budget = arguments.get("budget", "mid")
     if budget not in _BUDGETS:
         raise ToolError(f"`budget` must be one of {', '.join(_BUDGETS)}, not {budget!r:.40}")
