@@ -121,3 +121,15 @@ async def test_null_for_an_argument_that_may_be_left_out_means_that_it_is(
     assert "dairy" in await call(opened, context, query="What can Ann not eat, dairy?", **empty)
     with pytest.raises(ToolError, match="of type string"):
         await tool(opened).call({"query": None}, context)
+
+
+async def test_limits_that_leave_nothing_are_dropped_and_that_is_said(
+    opened: Ledgers, context: Context
+) -> None:
+    await say(opened, "t", ("Ann", "I cannot eat any dairy."))
+    made_up = {"channel": "pigeon", "time_after": "2199-01-01"}
+    text = await call(opened, context, query="What can Ann not eat, dairy?", **made_up)
+    assert text.startswith("Nothing was found with channel, time_after. What was found without:")
+    assert "dairy" in text
+    kept = await call(opened, context, query="What can Ann not eat, dairy?", time_after="2000-01-01")
+    assert kept.startswith("<memory>")
