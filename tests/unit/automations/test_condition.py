@@ -60,5 +60,5 @@ def test_every_command_tells_of_trouble(tea: Home, trouble: str) -> None:
     assert told in state
     report = nexus("doctor")
     assert told in report
-    assert "All is well" not in report
+    assert "No problems found" not in report
     assert told in nexus("status")

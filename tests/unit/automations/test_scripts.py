@@ -72,7 +72,7 @@ async def test_a_script_gets_only_the_variables_that_its_registration_names(
 MISBEHAVING = {
     "loops": ("while True:\n        pass", "timeout", "timed out after"),
     "sleeps": ("import time\n    time.sleep(3600)", "timeout", "timed out after"),
-    "exits": ("import os\n    os._exit(3)", "failed", "exit code 3 before it answered"),
+    "exits": ("import os\n    os._exit(3)", "failed", "exited with code 3 before it answered"),
     "allocates": (
         "kept = []\n    while True:\n        kept.append(bytearray(10_000_000))",
         "failed",

@@ -61,7 +61,7 @@ def _changes(choice: Choice | None, settings: Config = _SETTINGS) -> dict[str, s
 
 
 def test_who_wants_no_model_yet_is_asked_nothing_more() -> None:
-    person = Scripted({"Who serves": "none"})
+    person = Scripted({"Choose a provider": "none"})
     assert chosen(_SETTINGS, Wishes(), person, test=True) is None
     assert person.asked == ["Choose a provider:"]
 
@@ -83,7 +83,7 @@ def test_a_role_that_the_person_gives_to_nobody_is_emptied() -> None:
     models = ModelsConfig(manager=("anthropic/old",), writer=("anthropic/small",), worker=("a/b", "c/d"))
     settings = replace(_SETTINGS, models=models)
     person = Scripted(
-        {"Choose another?": "y", "Who serves": "anthropic", "memory": "none", "workers (": "a/b"}
+        {"Choose another?": "y", "Choose a provider": "anthropic", "memory": "none", "workers (": "a/b"}
     )
     choice = chosen(settings, Wishes(), person, test=False)
     assert _changes(choice, settings) == {
@@ -103,7 +103,9 @@ def test_a_role_that_the_person_gives_to_nobody_is_emptied() -> None:
     ],
 )
 def test_a_model_is_written_with_its_provider(typed: str, written: str) -> None:
-    person = Scripted({"Who serves": "compatible", "address": "http://127.0.0.1:9/v1", "talks with": typed})
+    person = Scripted(
+        {"Choose a provider": "compatible", "Server URL": "http://127.0.0.1:9/v1", "you talk to": typed}
+    )
     changes = _changes(chosen(_SETTINGS, Wishes(), person, test=False))
     assert changes["models.manager"] == written
     assert changes["providers.server.base_url"] == "http://127.0.0.1:9/v1"
@@ -129,7 +131,7 @@ def test_a_section_of_ones_own_is_used_by_its_name() -> None:
 
 
 def test_the_place_of_a_key_is_asked_where_none_is_typed() -> None:
-    person = Scripted({"Who serves": "anthropic", "Where is the API key?": "env:MY_KEY"})
+    person = Scripted({"Choose a provider": "anthropic", "Where is the API key?": "env:MY_KEY"})
     changes = _changes(chosen(_SETTINGS, Wishes(), person, test=False))
     assert changes["providers.anthropic.api_key"] == "env:MY_KEY"
 
@@ -151,7 +153,7 @@ def _asked_models(server: ModelServer) -> list[str]:
 
 
 def test_the_writers_model_is_tried_too_where_it_is_another(server: ModelServer) -> None:
-    person = Scripted({"Who serves": "ollama", "memory": "tiny"})
+    person = Scripted({"Choose a provider": "ollama", "memory": "tiny"})
     choice = chosen(_with_ollama(server), Wishes(), person, test=True)
     assert choice is not None
     assert choice.models == {"manager": "ollama/qwen3", "writer": "ollama/tiny"}
@@ -159,7 +161,7 @@ def test_the_writers_model_is_tried_too_where_it_is_another(server: ModelServer)
 
 
 def test_a_model_of_both_is_tried_once(server: ModelServer) -> None:
-    choice = chosen(_with_ollama(server), Wishes(), Scripted({"talks with": "tiny"}), test=True)
+    choice = chosen(_with_ollama(server), Wishes(), Scripted({"you talk to": "tiny"}), test=True)
     assert choice is not None
     assert choice.models == {"manager": "ollama/tiny", "writer": "ollama/tiny"}
     assert _asked_models(server) == ["tiny"]

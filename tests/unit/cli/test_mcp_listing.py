@@ -94,11 +94,11 @@ def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
     ("name", "content", "why"),
     [
         ("cursor", b"{ // mine\n}", "line 1"),
-        ("cursor", b"[]", "no object"),
-        ("cursor", b'{"mcpServers": []}', "no object"),
+        ("cursor", b"[]", "object"),
+        ("cursor", b'{"mcpServers": []}', "object"),
         ("cursor", b'{"theme": "d\xe4rk"}', "UTF-8"),
         ("cursor", '{"theme": "dark"}'.encode("utf-16"), "UTF-8"),
-        ("cursor", b'{"mcpServers": {"a": {}, "b": {}, "a": {}}}', "'a' is there twice"),
+        ("cursor", b'{"mcpServers": {"a": {}, "b": {}, "a": {}}}', "'a' appears twice"),
         ("cursor", b'{"theme": "\\ud800"}', "UTF-8"),
         ("cursor", b"[" * 100_000, "nested too deeply"),
         ("cursor", b'{"n": ' + b"9" * 5_000 + b"}", "digits"),
@@ -106,7 +106,7 @@ def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
         ("codex", b"model = 1\nmodel = 2\n", "model"),
         ("codex", b"[mcp_servers.a]\n[mcp_servers.a]\n", "a"),
         ("codex", b'model = "l\xe4rge"', "UTF-8"),
-        ("codex", b"mcp_servers = 3", "no object"),
+        ("codex", b"mcp_servers = 3", "object"),
     ],
 )
 def test_a_file_that_cannot_be_understood_is_left_alone(
@@ -145,7 +145,7 @@ def test_what_is_no_file_is_told(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(UsageError, match="cannot be written") as caught:
+    with pytest.raises(UsageError, match="could not be written") as caught:
         write(tmp_path / "taken" / "mcp.json", "{}")
     assert "folder" in caught.value.hint
     assert (tmp_path / "taken").read_text() == "mine"

@@ -207,7 +207,7 @@ async def test_names_that_are_not_known_or_not_clear_are_refused(memory: Memory)
         ("fact", {"fact": "…", "episode": "epi_0"}, "Unknown episode 'epi_0'"),
         ("fact", ["fact"], "must be a JSON object"),
         ("entity", {"name": "Ada", "alias": [" "]}, "must be a JSON object"),
-        ("entity", {"name": "Ada", "id": "Ada B"}, "'Ada B' cannot be an id"),
+        ("entity", {"name": "Ada", "id": "Ada B"}, "'Ada B' is not a valid id"),
         (
             "episode",
             {"channel": "c", "start": "2026-01-02", "end": "2026-01-01"},

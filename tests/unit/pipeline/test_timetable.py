@@ -143,7 +143,7 @@ async def test_what_was_missed_while_nobody_served_is_made_up_for_once(
         ({"triggers": {"zone": "UTC"}}, "A schedule is missing"),
         (
             {"triggers": {**NEW.triggers, "levels": ["owner"]}},
-            "A scheduled automation can't have triggers",
+            "A scheduled automation can't have triggers (levels)",
         ),
         ({"blocking": True}, "A scheduled automation can't be blocking"),
         ({"hook_point": "finalize"}, "finalize has no schedule"),
