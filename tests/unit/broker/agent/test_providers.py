@@ -135,7 +135,7 @@ async def test_bedrock_is_asked_in_its_own_format(server: ModelServer, tmp_path:
 
 @pytest.mark.usefixtures("aws")
 @pytest.mark.parametrize(
-    ("failure", "told"), [("not_found", "Correct the name `it/"), ("overloaded", "Try again")]
+    ("failure", "told"), [("not_found", "Fix the name `it/"), ("overloaded", "Try again")]
 )
 async def test_a_failure_of_bedrock_says_what_to_do(
     server: ModelServer, tmp_path: Path, failure: Any, told: str
