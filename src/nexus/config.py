@@ -313,7 +313,7 @@ class McpConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelConfig:
-    """A place where people reach the agent, besides its own windows: in a section such as [channels.alerts].
+    """A place where people reach the agent besides its own windows.
 
     Whoever isn't the owner is told a code, for you to let them in with `nexus access approve`.
     """

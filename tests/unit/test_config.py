@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nexus import config
-from nexus.config import Config, McpConfig, PriceConfig, ProviderConfig
+from nexus.config import ChannelConfig, Config, McpConfig, PriceConfig, ProviderConfig
 from nexus.errors import ConfigError
 
 
@@ -45,6 +45,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "web": asdict(Config().web),
         "attachments": asdict(Config().attachments),
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
+        "channels": {"NAME": {**asdict(ChannelConfig()), "owner": [], "command": []}},
         "automations": asdict(Config().automations),
         "gateway": {**asdict(Config().gateway), "hosts": []},
     }
@@ -54,7 +55,12 @@ def test_every_setting_is_described() -> None:
     described = {
         (section, entry.key) for section, about, entries in config.settings() for entry in entries if about
     }
-    kinds = {"providers": ProviderConfig, "prices": PriceConfig, "mcp": McpConfig}
+    kinds = {
+        "providers": ProviderConfig,
+        "prices": PriceConfig,
+        "mcp": McpConfig,
+        "channels": ChannelConfig,
+    }
     named = {name: {"NAME": asdict(kind())} for name, kind in kinds.items()}
     plain = {name: section for name, section in asdict(Config()).items() if name not in named}
     wanted = {**plain, **{f"{name}.NAME": tables["NAME"] for name, tables in named.items()}}
