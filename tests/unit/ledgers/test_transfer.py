@@ -306,7 +306,7 @@ def test_a_hostile_line_is_refused_with_its_number(new: Home, line: bytes, reaso
         imported(lines(header(events=1)) + line + b"\n" + lines(DIRECTORY), new)
     assert "Line 2" in caught.value.message
     assert reason in caught.value.message
-    assert "Nothing was changed" in caught.value.hint
+    assert "Nothing changed" in caught.value.hint
     assert not new.root.exists()
 
 

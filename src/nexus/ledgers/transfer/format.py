@@ -126,7 +126,7 @@ def blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 def bad_line(number: int, reason: str) -> CareError:
     """The error for a line that cannot be taken."""
     return CareError(
-        f"Can't import line {number}: {reason}",
+        f"Line {number} can't be imported: {reason}",
         hint="Nothing changed. The file is damaged, edited, or not from `nexus export`.",
     )
 

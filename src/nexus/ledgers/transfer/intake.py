@@ -99,7 +99,7 @@ def _take(record: Any, number: int, size_bytes: int, rows: Rows, tree: Tree, tal
     except OSError as error:
         raise CareError(
             f"A file of the home could not be written: {files.reason(error)}",
-            hint="Nothing was changed. Check that the place can be written and has space.",
+            hint="Nothing changed. Check that the place can be written and has space.",
         ) from error
 
 

@@ -94,7 +94,7 @@ def test_missing_parts_are_named_with_what_to_do(tmp_path: Path, monkeypatch: py
     with pytest.raises(ModelFileError) as missing:
         catalog.weights(DEFAULT.name, tmp_path)
     assert missing.value.hint == f"Run `nexus models pull {DEFAULT.name}`."
-    with pytest.raises(ConfigError, match="no builtin model `other`"):
+    with pytest.raises(ConfigError, match="Unknown built-in model `other`"):
         catalog.weights("other", tmp_path)
     with pytest.raises(ConfigError, match="No model at"):
         catalog.weights("/nowhere/model.gguf", tmp_path)
