@@ -392,7 +392,7 @@ def test_a_second_run_at_a_terminal_offers_to_change_the_model(new_home: Home, e
     _init(new_home, env, "--provider", "ollama", "--model", "qwen3", "--no-test")
     before = new_home.config_file.read_bytes()
     with closing(Terminal(new_home, env, "init")) as terminal:
-        terminal.wait_for("The model is ollama/qwen3. Choose another? [y/N]:")
+        terminal.wait_for("Current model: ollama/qwen3. Choose another? [y/N]:")
         terminal.type("\r")
         terminal.wait_for("Start it now? [Y/n]:")
         terminal.type("n\r")
@@ -409,11 +409,11 @@ def test_agents_on_the_machine_are_offered_the_memory(
     (person / ".gemini").mkdir()
     (person / ".gemini" / "settings.json").write_text("not JSON")
     with closing(Terminal(new_home, env, "init", "--provider", "none", "--no-start")) as terminal:
-        terminal.wait_for("Give Claude Code this memory? [Y/n]:")
+        terminal.wait_for("Connect Claude Code to this memory? [Y/n]:")
         terminal.type("\r")
-        terminal.wait_for("Give Codex this memory? [Y/n]:")
+        terminal.wait_for("Connect Codex to this memory? [Y/n]:")
         terminal.type("n\r")
-        terminal.wait_for("Give Gemini CLI this memory? [Y/n]:")
+        terminal.wait_for("Connect Gemini CLI to this memory? [Y/n]:")
         terminal.type("\r")
         terminal.wait_for("could not be read and is unchanged")
         assert terminal.ended() == 0

@@ -171,7 +171,7 @@ CREATE TABLE imports (
 CREATE INDEX imports_created ON imports (created_at, id);
 
 CREATE TABLE import_ranges (
-  -- Which events came with which import, as ranges of events.seq. Every event in a range belongs to the import.
+  -- Which events came with which import, as ranges of their seq. Every event in a range belongs to the import.
   import_id  TEXT NOT NULL REFERENCES imports (id),
   first_seq  INTEGER NOT NULL,
   last_seq   INTEGER NOT NULL,
