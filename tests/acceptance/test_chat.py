@@ -51,7 +51,7 @@ def test_a_conversation_in_a_pipe(home: Home, server: ModelServer) -> None:
     done = finish(home, environment(server), "chat", stdin=lines)
     assert done.returncode == 1, "a program learns that something failed"
     assert done.stdout == "One.\nTwo.\nFour.\n"
-    assert "There is no command /nonsense" in done.stderr
+    assert "Unknown command /nonsense" in done.stderr
     assert "No model answered" in done.stderr
     assert "first" in str(server.requests[2].json["messages"]), "a session remembers"
     assert "first" not in str(server.requests[3].json["messages"]), "a new one does not"

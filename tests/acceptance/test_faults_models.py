@@ -60,7 +60,7 @@ def test_a_server_that_is_down(home: Home) -> None:
     url = "http://127.0.0.1:9"
     home.config_file.write_text(f'[models]\nmanager = "test/x"\n[providers.test]\nbase_url = "{url}"\n')
     [finding] = found(home.root, "servers")
-    assert finding["message"] == f"The model server test at {url} cannot be reached: Connection refused"
+    assert finding["message"] == f"Can't reach the model server test at {url}: Connection refused"
 
 
 def test_a_file_with_a_key_that_cannot_be_read_or_that_others_can(home: Home, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_file_with_a_key_that_cannot_be_read_or_that_others_can(home: Home, tm
     )
     key.chmod(0o000)
     [finding] = found(home.root, "models")
-    assert finding["message"] == f"anthropic/x: The secret in {key} cannot be read: Permission denied"
+    assert finding["message"] == f"anthropic/x: Can't read the secret in {key}: Permission denied"
     assert finding["remedy"] == f"Run `chmod 600 '{key}'`."
     key.chmod(0o644)
     [finding] = found(home.root, "permissions")

@@ -97,7 +97,7 @@ def test_mcp_servers_that_are_not_there(home: Home) -> None:
     assert program["message"] == "MCP server `notes`: program not found: no-such-program"
     assert program["remedy"] == "Install it, or fix `command` in [mcp.notes] in config.toml."
     assert server["message"] == (
-        "The MCP server `far` at http://127.0.0.1:9/mcp cannot be reached: Connection refused"
+        "Can't reach the MCP server `far` at http://127.0.0.1:9/mcp: Connection refused"
     )
     assert server["remedy"] == "Start it, or fix `url` in [mcp.far] in config.toml."
 
@@ -115,7 +115,7 @@ def test_a_path_that_is_too_long(tmp_path: Path) -> None:
     home = tmp_path / ("long" * 50) / ("path" * 50)
     told = refusal(home, "init")
     assert told == Refusal(
-        f"The path of the home is too long {len(str(home))} bytes (maximum 400)",
+        f"The path of the home is too long: {len(str(home))} bytes (maximum 400)",
         "Choose a shorter one with `--home PATH` or NEXUS_HOME.",
     )
     assert list(tmp_path.iterdir()) == []

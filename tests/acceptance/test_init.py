@@ -420,5 +420,5 @@ def test_agents_on_the_machine_are_offered_the_memory(
     assert "nexus" in json.loads((person / ".claude.json").read_text())["mcpServers"]
     assert not (person / ".codex" / "config.toml").exists()
     done = _init(new_home, env, "--mcp", "codex")
-    assert "Codex has this memory now" in done.stdout
+    assert "Connected Codex" in done.stdout
     assert "Claude" not in done.stdout
