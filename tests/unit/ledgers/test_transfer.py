@@ -269,23 +269,23 @@ def test_a_changed_value_or_a_lost_line_is_noticed(furnished: Home, new: Home) -
         (b'{"ledger":"events"}{"more":1}', "not JSON"),
         (b"[" * 100_000, "not JSON"),
         (b"\xff\xfe", "not JSON"),
-        (b"7", "line 2"),
-        (b'"row"', "line 2"),
-        (b"null", "line 2"),
+        (b"7", "Line 2"),
+        (b'"row"', "Line 2"),
+        (b"null", "Line 2"),
         (b"{}", "has no 'file'"),
         (b'{"link":"state/x","target":"/etc","mode":"0777"}', "has no 'file'"),
         (lines({**bus_event(), "ledger": "secrets"})[:-1], "'secrets'"),
-        (lines({**bus_event(), "ledger": ["events"]})[:-1], "line 2"),
+        (lines({**bus_event(), "ledger": ["events"]})[:-1], "Line 2"),
         (lines({**bus_event(), "table": "sqlite_schema"})[:-1], "no table 'sqlite_schema'"),
         (lines({**bus_event(), "table": "events_fts"})[:-1], "no table 'events_fts'"),
         (lines({**bus_event(), "table": "events_fts_data"})[:-1], "no table 'events_fts_data'"),
         (lines({**bus_event(), "table": "bus_events; DROP TABLE events"})[:-1], "no table"),
-        (lines({**bus_event(), "row": []})[:-1], "line 2"),
+        (lines({**bus_event(), "row": []})[:-1], "Line 2"),
         (lines({**bus_event(), "row": {"seq": 1}})[:-1], "needs 'type'"),
         (lines(bus_event(extra=1))[:-1], "has no column 'extra'"),
         (lines(bus_event(subject_id=True))[:-1], "true is not a value"),
         (lines(bus_event(subject_id=["a"]))[:-1], "is not a value"),
-        (lines(bus_event(subject_id={"blob": "%"}))[:-1], "line 2"),
+        (lines(bus_event(subject_id={"blob": "%"}))[:-1], "Line 2"),
         (lines(bus_event(subject_id={"real": "nan"}))[:-1], "is not a value"),
         (lines(bus_event(subject_id={"blob": "AA==", "text": ""}))[:-1], "is not a value"),
         (lines(bus_event(subject_id=float("nan")))[:-1], "NaN is not JSON"),
@@ -294,8 +294,8 @@ def test_a_changed_value_or_a_lost_line_is_noticed(furnished: Home, new: Home) -
         (lines(bus_event(seq=2**63))[:-1], "refuses it"),
         (lines(bus_event(type=None))[:-1], "refuses it"),
         (b'{"more":"AA=="}', "did not begin"),
-        (b'{"file":"state/x","mode":"rwx","text":""}', "line 2"),
-        (b'{"file":"state/x","mode":"0600","base64":"!"}', "line 2"),
+        (b'{"file":"state/x","mode":"rwx","text":""}', "Line 2"),
+        (b'{"file":"state/x","mode":"0600","base64":"!"}', "Line 2"),
         (b'{"file":"state/x","mode":"0600"}', "has no 'base64'"),
         *((lines({"file": path, "mode": "0600", "text": "x"})[:-1], "not a path") for path in OUTSIDE),
         (b'{"directory":"../state","mode":"0700"}', "not a path"),
@@ -304,7 +304,7 @@ def test_a_changed_value_or_a_lost_line_is_noticed(furnished: Home, new: Home) -
 def test_a_hostile_line_is_refused_with_its_number(new: Home, line: bytes, reason: str) -> None:
     with pytest.raises(CareError) as caught:
         imported(lines(header(events=1)) + line + b"\n" + lines(DIRECTORY), new)
-    assert "line 2" in caught.value.message
+    assert "Line 2" in caught.value.message
     assert reason in caught.value.message
     assert "Nothing changed" in caught.value.hint
     assert not new.root.exists()
@@ -312,7 +312,7 @@ def test_a_hostile_line_is_refused_with_its_number(new: Home, line: bytes, reaso
 
 def test_the_line_that_a_table_refuses_is_found_among_many(new: Home) -> None:
     many = [bus_event(seq=number) for number in [*range(1, 500), 400, *range(501, 600)]]
-    with pytest.raises(CareError, match=r"line 501: .*UNIQUE"):
+    with pytest.raises(CareError, match=r"Line 501 .*UNIQUE"):
         imported(lines(header(events=1), *many, DIRECTORY), new)
 
 
@@ -329,7 +329,7 @@ def test_rows_that_contradict_each_other_are_refused(new: Home) -> None:
     [
         (FILE, "comes twice"),
         ({"directory": "state/x", "mode": "0700"}, "comes twice"),
-        ({**FILE, "file": "state/x/y"}, "line 3"),
+        ({**FILE, "file": "state/x/y"}, "Line 3"),
     ],
 )
 def test_files_that_stand_in_each_others_place_are_refused(
