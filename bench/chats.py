@@ -80,7 +80,7 @@ def through(client: Client, run: str) -> Callable[[int], Awaitable[Chat]]:
 
     async def chat(number: int) -> Chat:
         began, first, characters = time.perf_counter(), 0.0, 0
-        answer = await client.say(f"Tell me story {number}.", session_label=f"bench:{run}:{number}")
+        answer = await client.send(f"Tell me story {number}.", session_label=f"bench:{run}:{number}")
         async for delta in answer.deltas():
             if delta.kind == "text":
                 first = first or _since_ms(began)
@@ -96,7 +96,7 @@ async def measured(url: str, folder: Path, *, chats: int, pieces: int) -> list[F
     home = Home(folder / "home")
     with _served(home, url) as pid:
         bare = AsyncAnthropic(base_url=url, api_key="k", max_retries=0)
-        async with Client.of(home) as client:
+        async with Client.connect(home) as client:
             progress("warming up")
             await together(3, directly(bare, system_prompt(home)))
             await together(3, through(client, "warm"))

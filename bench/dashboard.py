@@ -25,7 +25,7 @@ from report import Figure
 
 from nexus.app import App
 from nexus.config import Config
-from nexus.gateway.keys import Keys
+from nexus.gateway.browsers import Keys
 from nexus.gateway.server import build
 from nexus.home import Home
 

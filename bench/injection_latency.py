@@ -71,7 +71,7 @@ class Spent:
 
 async def ask(app: App, tasks: list[str]) -> Spent:
     """Recall alone, as injection asks it."""
-    spent, recall = Spent(), await app.recall()
+    spent, recall = Spent(), await app.open_recall()
     for number, task in enumerate(tasks):
         begun, busy = time.perf_counter(), time.process_time()
         answer = await offer.find(recall, task)

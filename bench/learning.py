@@ -14,6 +14,7 @@ the others. Benchmarks such as LoCoMo, BEAM and REALTALK are never read.
 
 import argparse
 import asyncio
+import importlib.util
 import json
 import pickle
 import sys
@@ -464,6 +465,9 @@ def hits(examples: Sequence[Example], finals: Sequence[Floats]) -> str:
 
 async def main() -> None:
     arguments = _arguments()
+    if importlib.util.find_spec("scipy") is None:
+        # Known before collecting, which takes minutes for each life.
+        raise SystemExit("bench/learning.py fits its weights with SciPy: pip install scipy")
     examples: list[Example] = []
     tasks: list[Example] = []
     for file in arguments.kept:

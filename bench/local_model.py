@@ -59,7 +59,7 @@ def served(file: Path, context_tokens: int) -> Generator[str]:
 
 async def _turn(app: App, name: str, session: str, text: str) -> dict[str, Any]:
     began = time.perf_counter()
-    run = await app.say(text, session_label=session)
+    run = await app.send(text, session_label=session)
     tools = [delta.tool async for delta in run.deltas() if delta.kind == "tool_call"]
     try:
         result = await run.result()

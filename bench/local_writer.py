@@ -84,7 +84,7 @@ async def _patient(app: App) -> None:
 async def _tell(app: App, said: str, session: str) -> None:
     begun, begun_at = time.monotonic(), clock.timestamp(clock.now())
     known = (await _rows(app, "memory", "SELECT coalesce(max(seq), 0) FROM facts"))[0][0]
-    await (await app.say(said, session_label=session)).result()
+    await (await app.send(said, session_label=session)).result()
     await _quiet(app)
     facts = await _rows(app, "memory", "SELECT fact, source_type, confidence FROM facts WHERE seq > ?", known)
     spent = "SELECT input_tokens, cache_read_tokens, output_tokens FROM usage WHERE role = 'writer'"
@@ -97,7 +97,7 @@ async def _tell(app: App, said: str, session: str) -> None:
     for fact, source, confidence in facts:
         print(f"  + {fact} ({source}, {confidence})")
     result: dict[str, Any] = json.loads(returned[0][0] or "{}") if returned else {}
-    for refusal in cast("dict[str, list[str]]", result.get("enrich") or {}).get("refused", []):
+    for refusal in cast("dict[str, list[str]]", result.get("log") or {}).get("refused", []):
         print(f"  - {refusal}")
     print(
         f"  {used[0] if used else ''} tokens fresh, cached, out; {time.monotonic() - begun:.0f} s", flush=True
@@ -120,7 +120,7 @@ async def _questions(
     async with App(home, asking) as app:
         for question, pattern in story["questions"]:
             begun = time.monotonic()
-            result = await (await app.say(question, session_label="new")).result()
+            result = await (await app.send(question, session_label="new")).result()
             right.append(re.search(pattern, result.response.content, re.IGNORECASE) is not None)
             used = result.usage
             print(f"? {question}\n  {result.response.content.strip()}")

@@ -58,7 +58,7 @@ async def main(root: Path, turns: int) -> dict[str, Any]:
 async def _talk(app: App, turns: int) -> None:
     for turn in range(turns):
         text = f"Question {turn}: what did we say about the opening, the boat and the tea last week?"
-        answer = await app.say(text, session_label=f"bench:{turn % 10}", channel="bench")
+        answer = await app.send(text, session_label=f"bench:{turn % 10}", channel="bench")
         await answer.result()
     # What was said is embedded behind the person's back, and belongs to what it costs.
     while (await app.embedding.backlog()).depth:

@@ -96,7 +96,7 @@ async def overhead(app: App, bare: Bare, conversations: int, turns: int) -> dict
             _, history = await bare.turn(text, history)
             found["bare"].append(_since_ms(began))
             began = time.perf_counter()
-            run = await app.say(text, session_label=f"bench:{conversation}", channel="bench")
+            run = await app.send(text, session_label=f"bench:{conversation}", channel="bench")
             found["asked"].append(_since_ms(began))
             await run.result()
             found["broker"].append(_since_ms(began))
@@ -111,7 +111,7 @@ async def first_pieces(app: App, bare: Bare, count: int) -> dict[str, list[float
         assert first is not None
         found["bare"].append(first)
         began = time.perf_counter()
-        run = await app.say("Hello?", session_label=f"first:{number}", channel="first")
+        run = await app.send("Hello?", session_label=f"first:{number}", channel="first")
         seen = False
         async for delta in run.deltas():
             if delta.kind == "text" and not seen:
@@ -152,7 +152,7 @@ async def stream_bare(bare: Bare, sessions: int) -> None:
 
 async def stream_broker(app: App, sessions: int) -> None:
     async def one(number: int) -> None:
-        run = await app.say(
+        run = await app.send(
             "Tell me a story.",
             session_label=f"stream:{number}",
             channel="stream",

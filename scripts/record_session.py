@@ -73,7 +73,7 @@ def _environment(folder: Path, *, download: bool) -> Path:
         [packages] = venv.glob("lib/python*/site-packages")
         for each in _locked():
             _link(each, packages)
-    [wheel] = wheels.glob("nexus_agent-*.whl")
+    [wheel] = wheels.glob("nexus_runtime-*.whl")
     _require_whole(wheel)
     _pip("--python", str(python), "install", "--no-deps", "--no-index", *map(str, wheels.glob("*.whl")))
     _pip("--python", str(python), "check")  # what the wheel asks for is there

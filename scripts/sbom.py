@@ -23,7 +23,7 @@ _PINNED = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^\]]*\])?==(?P<version>[^
 
 def bill(version: str, lock: str) -> str:
     """The bill as JSON."""
-    root = _component("nexus-agent", version, components.ComponentType.APPLICATION)
+    root = _component("nexus-runtime", version, components.ComponentType.APPLICATION)
     parts = [_component(found["name"], found["version"]) for found in _PINNED.finditer(lock)]
     # The number is the content's: a bill of other parts has another one.
     digest = hashlib.sha256(f"{version}\n{lock}".encode()).digest()

@@ -90,7 +90,7 @@ def _say_much(page: Page) -> None:
 def _mistyped(page: Page) -> None:
     page.locator("form.sheet").evaluate("form => { form.noValidate = true; }")
     page.get_by_label("Name").fill("no good name")
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create").click()
     expect(page.locator(".notice.bad")).to_be_visible()
 
 
@@ -100,7 +100,7 @@ def _tabbed(page: Page) -> None:
 
 
 def _show_change(page: Page) -> None:
-    page.locator("a", has_text="What changed").first.click()
+    page.locator("a", has_text="Show changes").first.click()
     expect(page.locator("#shown pre")).to_be_visible()
 
 
@@ -119,12 +119,12 @@ DEMO: Final = (
     Shot(name="requests-none", route="/requests", start="/requests?status=denied&channel=web"),
     Shot(name="requests-focus", route="/requests", act=_tabbed),
     Shot(name="request", route="/requests/{id}", start="/requests", follow="td.main a"),
-    Shot(name="request-dear", route="/requests/{id}", start="/usage?days=90", follow="#dearest + table a"),
+    Shot(name="request-dear", route="/requests/{id}", start="/usage?days=90", follow="#expensive + table a"),
     Shot(
         name="request-unfolded",
         route="/requests/{id}",
         start="/usage",
-        follow="#dearest + table a",
+        follow="#expensive + table a",
         act=_unfold,
     ),
     Shot(name="request-failed", route="/requests/{id}", start="/requests?status=failed", follow="td.main a"),

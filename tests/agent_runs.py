@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nexus import ids
-from nexus.answer import Delta
 from nexus.broker.agent import loop
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import (
@@ -25,6 +24,7 @@ from nexus.broker.tools import Tool
 from nexus.broker.tools.tool import check, parameters
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.errors import BudgetError, ToolError
+from nexus.runs import Delta
 from nexus.testing import ModelServer, Usage
 
 T = TypeVar("T")

@@ -4,11 +4,11 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from apps import MODEL, settings
 from nexus.app import App
-from nexus.config import Config
+from nexus.config import Config, WriterSetting
 from nexus.home import Home
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime.invocations import FINAL
@@ -20,7 +20,7 @@ SCRIPT = "skills/memory/memory-write.sh"
 
 
 def with_writer(
-    server: ModelServer, wire: str = "anthropic", mode: Literal["structured", "code"] = "code", **agents: Any
+    server: ModelServer, wire: str = "anthropic", mode: WriterSetting = "code", **agents: Any
 ) -> Config:
     """The settings of a home that has a model for the writer."""
     config = settings(server, wire, **agents)
@@ -105,7 +105,7 @@ async def invocations(app: App, name: str = "memory-writer") -> list[dict[str, A
     found: list[dict[str, Any]] = []
     for status, result, error in await rows(app, "runtime", query, name):
         returned: dict[str, Any] = json.loads(result) if result else {}
-        found.append({"status": status, "error": error, **(returned.get("enrich") or {})})
+        found.append({"status": status, "error": error, **(returned.get("log") or {})})
     return found
 
 

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nexus.automations.context import AutomationContext
+from nexus import Context
 
 TOLD = "told.json"
 KEPT = 500
@@ -20,7 +20,7 @@ DAYS = (
 )
 
 
-async def run(ctx: AutomationContext) -> dict[str, Any] | None:
+async def run(ctx: Context) -> dict[str, Any] | None:
     zone = ZoneInfo(ctx.automation.triggers.get("zone", "UTC"))
     today = ctx.now().astimezone(zone).date()
     told = ctx.files.load(TOLD)
@@ -38,7 +38,7 @@ async def run(ctx: AutomationContext) -> dict[str, Any] | None:
     return {"response": "Birthdays\n\n" + "\n".join(lines)}
 
 
-async def known(ctx: AutomationContext, when: date) -> list[dict[str, Any]]:
+async def known(ctx: Context, when: date) -> list[dict[str, Any]]:
     """The facts that name this day as somebody's birthday."""
     question = f"Whose birthday is on {when.day} {MONTHS[when.month - 1]}?"
     found = await ctx.recall(question, kinds=["fact"], limit=50, max_tokens=6_000, deadline_ms=20_000)

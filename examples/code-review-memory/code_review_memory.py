@@ -6,7 +6,7 @@ Registered twice: after a turn it learns, before a turn it reminds.
 import re
 from typing import Any
 
-from nexus.automations.context import AutomationContext
+from nexus import Context
 
 RULES = "RULES.md"
 LEARNER = "code-review-memory"
@@ -18,13 +18,13 @@ REVIEW = re.compile(
 RULE = re.compile(r"[-*] +(?P<rule>\S.*)")
 
 
-async def run(ctx: AutomationContext) -> dict[str, Any] | None:
+async def run(ctx: Context) -> dict[str, Any] | None:
     if not REVIEW.search(ctx.request.event.content[:20_000]):
         return None
     return await learn(ctx) if ctx.result is not None else remind(ctx)
 
 
-async def learn(ctx: AutomationContext) -> dict[str, Any] | None:
+async def learn(ctx: Context) -> dict[str, Any] | None:
     """Let an agent say which lasting rules the turn holds, and keep those that are new."""
     assert ctx.result is not None
     known = rules(ctx.files.read_file(RULES, ""))
@@ -44,10 +44,10 @@ async def learn(ctx: AutomationContext) -> dict[str, Any] | None:
         # Appended in one write, so that two sessions at once lose nothing.
         with (ctx.files.home / RULES).open("a", encoding="utf-8") as file:
             file.write("".join(f"- {rule}\n" for rule in new))
-    return {"enrich": {"rules_learned": len(new)}}
+    return {"log": {"rules_learned": len(new)}}
 
 
-def remind(ctx: AutomationContext) -> dict[str, Any] | None:
+def remind(ctx: Context) -> dict[str, Any] | None:
     """Put the newest rules before the message, beside what others put there. No model is asked."""
     learner = ctx.files.peers[ctx.config.get("learner", LEARNER)]
     known = rules(learner.read_file(RULES, ""))[-MOST_RULES:]

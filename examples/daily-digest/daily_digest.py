@@ -4,14 +4,14 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nexus.automations.context import AutomationContext
+from nexus import Context
 
 SENT = "sent.json"
 LONGEST = timedelta(days=7)
 QUESTION = "What happened, was decided, promised or planned?"
 
 
-async def run(ctx: AutomationContext) -> dict[str, Any] | None:
+async def run(ctx: Context) -> dict[str, Any] | None:
     now = ctx.now()
     day = now.astimezone(ZoneInfo(ctx.automation.triggers.get("zone", "UTC"))).date().isoformat()
     sent = ctx.files.load(SENT)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from nexus.automations.context import AutomationContext
+from nexus import Context
 
 FILE = "expenses-{year}.csv"
 FIELDS: tuple[str, ...] = ("date", "event", "amount", "currency", "what")
@@ -22,7 +22,7 @@ SPENT = re.compile(
 CODES = {"€": "EUR", "$": "USD", "£": "GBP"}
 
 
-def run(ctx: AutomationContext) -> dict[str, Any] | None:
+def run(ctx: Context) -> dict[str, Any] | None:
     said = ctx.request.event.content
     date = ctx.now().date().isoformat()
     asked = ASKED.fullmatch(said.strip())
@@ -70,14 +70,14 @@ def summed(known: list[dict[str, str]], month: str) -> str:
     return "\n".join([*lines, f"{month}: {total or 'nothing'}"])
 
 
-def rows(ctx: AutomationContext, year: str) -> list[dict[str, str]]:
+def rows(ctx: Context, year: str) -> list[dict[str, str]]:
     """What was written down in a year; a line that somebody spoilt is left out."""
     found = csv.DictReader(io.StringIO(ctx.files.read_file(FILE.format(year=year), "")), FIELDS)
     whole = (row for row in found if all(row.get(name) is not None for name in FIELDS))
     return [row for row in whole if number(row["amount"])]
 
 
-def add(ctx: AutomationContext, year: str, found: list[dict[str, str]]) -> None:
+def add(ctx: Context, year: str, found: list[dict[str, str]]) -> None:
     """Append in one write, so that two messages at once lose nothing."""
     text = io.StringIO()
     csv.DictWriter(text, FIELDS, lineterminator="\n").writerows(found)

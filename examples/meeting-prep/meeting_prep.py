@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from nexus.automations.context import AutomationContext
+from nexus import Context
 
 DONE = "prepared.json"
 KEPT = 200
@@ -15,7 +15,7 @@ MOST_PEOPLE = 8
 LINE = re.compile(r"(?P<name>[A-Z-]+)(?P<parameters>(?:;[^:\"]*(?:\"[^\"]*\")?)*):(?P<value>.*)")
 
 
-async def run(ctx: AutomationContext) -> dict[str, Any] | None:
+async def run(ctx: Context) -> dict[str, Any] | None:
     now, done = ctx.now(), ctx.files.load(DONE)
     briefs: list[str] = []
     for meeting in coming(ctx, now):
@@ -29,7 +29,7 @@ async def run(ctx: AutomationContext) -> dict[str, Any] | None:
     return {"response": "\n\n".join(briefs)}
 
 
-async def brief(ctx: AutomationContext, meeting: dict[str, Any], key: str) -> str:
+async def brief(ctx: Context, meeting: dict[str, Any], key: str) -> str:
     """What an agent makes of what is known; where nothing is, no model is asked."""
     head = f"{meeting['at']:%H:%M %Z} {meeting['title']}"
     found: dict[str, str] = {}
@@ -53,7 +53,7 @@ async def brief(ctx: AutomationContext, meeting: dict[str, Any], key: str) -> st
     return f"{head}\n\n{text}"
 
 
-def coming(ctx: AutomationContext, now: datetime) -> list[dict[str, Any]]:
+def coming(ctx: Context, now: datetime) -> list[dict[str, Any]]:
     """The meetings that begin soon."""
     zone = ZoneInfo(ctx.automation.triggers.get("zone", "UTC"))
     until = now + timedelta(minutes=int(ctx.config.get("minutes_before", 30)))
@@ -61,7 +61,7 @@ def coming(ctx: AutomationContext, now: datetime) -> list[dict[str, Any]]:
     return sorted((each for each in found if now <= each["at"] <= until), key=lambda each: each["at"])
 
 
-def events(ctx: AutomationContext) -> list[str]:
+def events(ctx: Context) -> list[str]:
     """The events of the calendar file. Long lines of it are folded, and go on after a blank."""
     with Path(ctx.config["calendar"]).expanduser().open("rb") as file:
         text = file.read(MOST_BYTES).decode("utf-8", "replace")

@@ -7,19 +7,18 @@ from datetime import datetime, time
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from nexus.automations.context import AutomationContext
-from nexus.automations.hook_points import SCHEDULE
+from nexus import Context
 
 HELD, TOLD = "held", "told.json"
 MOST = 200
 URGENT = ("urgent", "emergency")
 
 
-def run(ctx: AutomationContext) -> dict[str, Any] | None:
-    return morning(ctx) if ctx.hook_point == SCHEDULE else night(ctx)
+def run(ctx: Context) -> dict[str, Any] | None:
+    return morning(ctx) if ctx.hook_point == "schedule" else night(ctx)
 
 
-def night(ctx: AutomationContext) -> dict[str, Any] | None:
+def night(ctx: Context) -> dict[str, Any] | None:
     """Hold what others say at night. You yourself, and what is urgent, get through."""
     said = ctx.request.event.content
     urgent = [str(word).casefold() for word in ctx.config.get("urgent", URGENT)]
@@ -37,7 +36,7 @@ def night(ctx: AutomationContext) -> dict[str, Any] | None:
     return {"handled": True, "response": f"It is night here. I pass this on after {until}."}
 
 
-def morning(ctx: AutomationContext) -> dict[str, Any] | None:
+def morning(ctx: Context) -> dict[str, Any] | None:
     """Tell what was held, once. What was told is removed the morning after."""
     night_files = ctx.files.peers[ctx.config.get("held_by", "quiet-hours")]
     told, names = ctx.files.load(TOLD), night_files.list_files(HELD)
@@ -57,5 +56,5 @@ def is_quiet(now: time, begins: time, ends: time) -> bool:
     return begins <= now < ends if begins <= ends else now >= begins or now < ends
 
 
-def hour(ctx: AutomationContext, key: str, default: str) -> time:
+def hour(ctx: Context, key: str, default: str) -> time:
     return datetime.strptime(str(ctx.config.get(key, default)), "%H:%M").time()  # noqa: DTZ007 - an hour of any day

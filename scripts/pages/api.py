@@ -7,9 +7,9 @@ from nexus.gateway.server import document
 from pages import markdown
 
 _ABOUT = """\
-`nexus up` serves it under `/api`, for whoever has the home's token: see
-[use the API](../how-to/use-the-api.md). The same as an OpenAPI document for tools: `GET /api/openapi.json`.
-Every answer that is no success is a [Problem](#problem)."""
+`nexus up` serves the API under `/api`; requests need the API token. See
+[Use the API](../how-to/use-the-api.md). `GET /api/openapi.json` returns the OpenAPI document.
+Every error is a [Problem](#problem)."""
 _METHODS = ("get", "post", "put", "patch", "delete")
 
 
@@ -47,7 +47,7 @@ def _operation(method: str, path: str, operation: dict[str, Any]) -> Iterator[st
         if status.startswith("2"):
             kinds = answer.get("content", {})
             schema = kinds.get("application/json", {}).get("schema")
-            yield f"- answers `{status}`: {_type(schema) if schema else ', '.join(kinds) or 'nothing'}"
+            yield f"- returns `{status}`: {_type(schema) if schema else ', '.join(kinds) or 'nothing'}"
     yield ""
 
 
@@ -55,9 +55,13 @@ def _schema(name: str, schema: dict[str, Any]) -> Iterator[str]:
     yield f"### {_shown(name)}\n"
     if schema.get("description"):
         yield f"{schema['description']}\n"
-    for field, kind in schema.get("properties", {}).items():
-        told = kind.get("description", "")
-        yield f"- `{field}` ({_type(kind)}): {told}".rstrip(": ")
+    fields = schema.get("properties", {}).items()
+    plain = [f"`{field}` {_type(kind)}" for field, kind in fields if not kind.get("description")]
+    for field, kind in fields:
+        if kind.get("description"):
+            yield f"- `{field}` ({_type(kind)}): {kind['description']}"
+    if plain:
+        yield f"- {'; '.join(plain)}"
     yield ""
 
 
@@ -78,7 +82,7 @@ def _type(schema: dict[str, Any]) -> str:
 
 def _shown(name: str) -> str:
     """The names of shapes that two rooms call alike, and of pages, as people read them."""
-    rooms = {"nexus__answer__": "Answer", "nexus__memory__recall__item__": "Recall"}
+    rooms = {"nexus__runs__": "Answer", "nexus__memory__recall__item__": "Recall"}
     for prefix, short in rooms.items():
         if name.startswith(prefix):
             return f"{short}{name.removeprefix(prefix)}"

@@ -8,13 +8,11 @@ from nexus.cli import COMMANDS, program
 from pages import markdown
 
 _ABOUT = """\
-`nexus COMMAND --help` prints the same. Options of the program itself, such as `--home`, stand before the
-command."""
+Also available as `nexus COMMAND --help`. Global options such as `--home` go before the command."""
 
 _EXIT_CODES = """\
-Every command exits with 0 when it did what was asked, with 1 and a message when it could not, and with 2
-when an option or argument is unknown or missing. `nexus doctor` exits with 1 when it found an error that is
-not mended. `nexus sql` exits as `sqlite3` does."""
+0: success. 1: failure, with a message. 2: unknown or missing option or argument. `nexus doctor` exits with 1
+if errors remain. `nexus sql` exits like `sqlite3`."""
 
 
 def page() -> str:

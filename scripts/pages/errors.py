@@ -4,8 +4,8 @@ from nexus.errors import NexusError
 from pages import markdown
 
 _ABOUT = """\
-Every error that Nexus raises on purpose is a `NexusError`. Its `message` says what happened and its `hint`,
-where there is one, says what to do next. The `nexus` program prints both and exits with code 1."""
+Every expected error is a `NexusError` with a `message` (what failed) and an optional `hint` (what to do).
+The `nexus` program prints both and exits with code 1."""
 
 
 def page() -> str:

@@ -1,6 +1,7 @@
 """The page of hook points, from nexus.automations.hook_points."""
 
-from nexus.automations.hook_points import HOOK_POINTS, RETURNS
+from nexus.automations.hook_points import HOOK_POINTS, RETURNS, HookPoint
+from nexus.config import AutomationsConfig
 from pages import hook_picture, markdown
 
 _ABOUT = """\
@@ -17,6 +18,11 @@ _FIGURE = """\
 <!-- --8<-- [end:picture] -->"""
 
 
+def _budget(point: HookPoint) -> str:
+    default = point.budget_ms(AutomationsConfig())
+    return f"{default:,} ms (`{point.budget}`)" if default else "none blocks"
+
+
 def page() -> str:
     parts = markdown.front("Hook points", "src/nexus/automations/hook_points.py", _ABOUT)
     parts.append(_FIGURE.format(picture=hook_picture.picture()))
@@ -27,12 +33,15 @@ def page() -> str:
             point.when,
             markdown.table(
                 ["Receives", "May return", "Time for all blocking ones"],
-                [[point.receives, returns, f"{point.budget_ms:,} ms" if point.budget_ms else "none blocks"]],
+                [[point.receives, returns, _budget(point)]],
             ),
         ]
     parts += [
         "## What may be returned",
-        "An automation returns nothing, or an object with some of these keys.",
+        "An automation returns nothing, or an object with some of these keys. `reply` and `remember` may be "
+        "returned from `after:resolveAccess` on; `log` and `flag` anywhere. What nobody would read, such as "
+        "`enrich` of an async automation or a change of `ctx.request` in a script, is a warning in "
+        "`nexus automations logs` and an error in `nexus automations test`.",
         markdown.table(["Key", "Meaning"], [[markdown.code(key), text] for key, text in RETURNS.items()]),
     ]
     return markdown.join(parts)

@@ -10,22 +10,22 @@ from pages import markdown
 from pages.tables import Column, Ledger, Table, View, describe
 
 _ABOUT = """\
-A home keeps its data in six SQLite databases, the ledgers. Every table has a name of its own across all six,
-so `nexus sql` and `sqlite3 -init ~/.nexus/data/attach.sql` need no prefixes."""
+A home stores its data in six SQLite databases, the ledgers. Table names are unique across all six, so
+`nexus sql` and `sqlite3 -init ~/.nexus/data/attach.sql` need no prefixes."""
 
 _ID = re.compile(r"^(\w+_…)")
 
 _CONVENTIONS = markdown.bullets(
     [
-        "**`id`** is a prefixed ULID such as `evt_01JCQ…`; ids sort by the time they were made.",
-        "**`…_at`** and **`…_time`** are ISO-8601 UTC text with milliseconds, and sort as they read. "
+        "**`id`** is a prefixed ULID such as `evt_01JCQ…`; ids sort by creation time.",
+        "**`…_at`** and **`…_time`** are ISO-8601 UTC text with milliseconds. "
         "`created_at` is when the row was recorded, `updated_at` when it last changed.",
         "**`…_json`** is JSON text.",
-        "**`confidence`** goes from 0 to 1.",
-        "**`source_…`** says where a row comes from: an event, an episode, a request, a way of knowing.",
-        "**`…_id`** with an arrow points at another row. Inside one ledger SQLite checks that it is there; "
-        "from one ledger into another it cannot.",
-        "A column without a remark means what its name says.",
+        "**`confidence`** is between 0 and 1.",
+        "**`source_…`** is where a row comes from: an event, episode, request or source type.",
+        "**`…_id`** with an arrow references another row; SQLite checks it within a ledger, "
+        "but not across ledgers.",
+        "Columns after *Also* mean what their names say.",
     ]
 )
 
@@ -78,13 +78,15 @@ def _overview(ledgers: list[Ledger], shared: set[str]) -> str:
 
 
 def _table(table: Table, ledger: str) -> list[str]:
-    rows = [_column(column) for column in table.columns]
+    rows = [(column, _column(column)) for column in table.columns]
+    explained = [row for _, row in rows if row[-1]]
+    plain = [f"`{column.name}` ({column.type.lower()})" for column, row in rows if not row[-1]]
     return [
         f"### `{table.name}` {{ #{anchor(ledger, table.name)} }}",
         table.purpose,
-        markdown.table(["Column", "Type", "Meaning"], rows),
-        f"Indexed by {', '.join(table.indexed)}." if table.indexed else "",
-        markdown.bullets(f"*{guard.when}* is refused: “{guard.message}”." for guard in table.guards),
+        markdown.table(["Column", "Type", "Meaning"], explained) if explained else "",
+        f"{'Also' if explained else 'Columns'}: {', '.join(plain)}." if plain else "",
+        markdown.bullets(f"{guard.when} is refused: “{guard.message}”." for guard in table.guards),
     ]
 
 

@@ -5,9 +5,9 @@ from nexus.settings import Setting
 from pages import markdown
 
 _ABOUT = """\
-Settings are read once, when a command starts, from `config.toml` in the home. A variable of the
-environment wins over the file. A key that is not known, a value of the wrong type and a negative number
-are refused with a message that names the place; nothing is guessed."""
+Settings are read from `config.toml` in the home when a command starts; restart Nexus to apply changes.
+Environment variables override the file. `nexus init` writes the file with every setting commented out at
+its default. Unknown keys and invalid values are refused."""
 
 
 def page() -> str:
@@ -15,11 +15,6 @@ def page() -> str:
     for section, about, entries in config.settings():
         parts += [f"## `[{section}]` {{ #{section} }}", about]
         parts += [part for entry in entries for part in _setting(entry)]
-    parts += [
-        "## The file of a new home",
-        "`nexus init` writes this `config.toml`: every setting at its default, switched off by `#`.",
-        markdown.fence(config.template(), "toml"),
-    ]
     return markdown.join(parts)
 
 
@@ -28,8 +23,5 @@ def _setting(entry: Setting) -> list[str]:
     return [
         f"### `{entry.key}` {{ #{entry.section}-{entry.key} }}",
         entry.doc,
-        markdown.table(
-            ["Type", "Default", "Variable"],
-            [[kind, markdown.code(str(entry.default)), markdown.code(entry.variable)]],
-        ),
+        f"{kind}, default {markdown.code(str(entry.default))}, variable {markdown.code(entry.variable)}",
     ]

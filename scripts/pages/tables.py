@@ -234,15 +234,12 @@ def _virtual(connection: apsw.Connection, name: str, statement: str) -> View:
     if vocabulary:
         kind, purpose = (
             "Vocabulary",
-            f"Every word of `{vocabulary[1]}`, with how many rows hold it and how often.",
+            f"Word counts of `{vocabulary[1]}`.",
         )
     else:
         assert content is not None, statement
         kind = "Full-text index"
-        purpose = (
-            f"Search it with `{name} MATCH …` and order by `rank`. It keeps no copy of the text: "
-            f"it reads `{content[1]}`, and triggers keep it current."
-        )
+        purpose = f"Search `{content[1]}` with `{name} MATCH …`, ordered by `rank`."
     columns = _column_names(connection, name)
     return View(name=name, kind=kind, purpose=purpose, columns=columns, remarks=())
 

@@ -1,3 +1,140 @@
-"""Nexus: a personal-agent runtime with a memory that you can look inside."""
+"""Nexus: a personal-agent runtime with a memory that you can look inside.
+
+These names, and those of `nexus.testing`, are the public API: semantic versioning applies to them. Each is
+imported when it is first used, so `import nexus` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from nexus import testing
+    from nexus.app import App
+    from nexus.automations.context import Context
+    from nexus.automations.hook_points import HOOK_POINTS, HookPoint
+    from nexus.automations.loading.plugin import Plugin
+    from nexus.client import Client
+    from nexus.config import Config
+    from nexus.errors import (
+        AccessError,
+        AgentError,
+        AutomationError,
+        BudgetError,
+        CareError,
+        ConfigError,
+        GatewayError,
+        HomeBusyError,
+        HomeError,
+        HomeMissingError,
+        LedgerBusyError,
+        LedgerClosedError,
+        LedgerCorruptError,
+        LedgerError,
+        LedgerFullError,
+        LimitError,
+        MissingError,
+        ModelError,
+        ModelFileError,
+        ModelRefusedError,
+        NexusError,
+        SandboxError,
+        SchemaError,
+        ScriptChangedError,
+        ScriptError,
+        SecretError,
+        StoppedError,
+        ToolError,
+        UnknownAutomationError,
+        UnknownHookPointError,
+        UnusableAnswerError,
+        UsageError,
+        WorkspaceError,
+    )
+    from nexus.home import Home
+    from nexus.memory.recall import Query, Recall
+    from nexus.runs import Delta, Receipt, Result, Run, Totals
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "HOOK_POINTS",
+    "AccessError",
+    "AgentError",
+    "App",
+    "AutomationError",
+    "BudgetError",
+    "CareError",
+    "Client",
+    "Config",
+    "ConfigError",
+    "Context",
+    "Delta",
+    "GatewayError",
+    "Home",
+    "HomeBusyError",
+    "HomeError",
+    "HomeMissingError",
+    "HookPoint",
+    "LedgerBusyError",
+    "LedgerClosedError",
+    "LedgerCorruptError",
+    "LedgerError",
+    "LedgerFullError",
+    "LimitError",
+    "MissingError",
+    "ModelError",
+    "ModelFileError",
+    "ModelRefusedError",
+    "NexusError",
+    "Plugin",
+    "Query",
+    "Recall",
+    "Receipt",
+    "Result",
+    "Run",
+    "SandboxError",
+    "SchemaError",
+    "ScriptChangedError",
+    "ScriptError",
+    "SecretError",
+    "StoppedError",
+    "ToolError",
+    "Totals",
+    "UnknownAutomationError",
+    "UnknownHookPointError",
+    "UnusableAnswerError",
+    "UsageError",
+    "WorkspaceError",
+    "testing",
+]
+
+_MODULES: Final = {
+    "App": "nexus.app",
+    "Context": "nexus.automations.context",
+    "HOOK_POINTS": "nexus.automations.hook_points",
+    "HookPoint": "nexus.automations.hook_points",
+    "Plugin": "nexus.automations.loading.plugin",
+    "Client": "nexus.client",
+    "Config": "nexus.config",
+    "Home": "nexus.home",
+    "Query": "nexus.memory.recall",
+    "Recall": "nexus.memory.recall",
+    "Delta": "nexus.runs",
+    "Receipt": "nexus.runs",
+    "Result": "nexus.runs",
+    "Run": "nexus.runs",
+    "Totals": "nexus.runs",
+}
+"""Where the names are that aren't errors."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return import_module("nexus.testing")
+    if name not in __all__:
+        raise AttributeError(f"module 'nexus' has no attribute {name!r}")
+    return getattr(import_module(_MODULES.get(name, "nexus.errors")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,34 +6,42 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
 from nexus import clock, ids
-from nexus.answer import Answer, Answered, Heard, Result
+from nexus.attachments import Attachment, File
+from nexus.automations import reminders
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
+from nexus.automations.reminders import Place, Reminders
+from nexus.broker import attached
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.agent.models import Models
 from nexus.broker.broker import Broker
 from nexus.broker.outbox import Outbox
 from nexus.broker.queue import SessionQueue
-from nexus.broker.results import Run
 from nexus.broker.running import Hooks
 from nexus.broker.streams import Streams
 from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
 from nexus.broker.tools.recall import recall_tool, visible_to
-from nexus.config import Config
+from nexus.channels import Channels, Message
+from nexus.channels.kinds import Adapters, adapters
+from nexus.config import Config, load
 from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
-from nexus.errors import ModelFileError
-from nexus.home import Home
-from nexus.ledgers import Ledgers, events
+from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
+from nexus.engine.forgetting import Forgetting
+from nexus.errors import ModelFileError, UsageError
+from nexus.home import Home, locate
+from nexus.ledgers import Ledgers, events, forgetting
 from nexus.ledgers.agents import tool_calls
+from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import executions
+from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.executions import Mode
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
@@ -41,12 +49,14 @@ from nexus.memory.embedding.background import Background
 from nexus.memory.gate import Rules
 from nexus.memory.operations import Memory
 from nexus.memory.provenance import Provenance
-from nexus.memory.recall import EVERYTHING, Recall, Visibility
+from nexus.memory.recall import EVERYTHING, Answer, Query, Recall, Visibility
 from nexus.memory.recall.reranker import installed_reranker
 from nexus.memory.upkeep import Upkeep
 from nexus.pipeline import Incoming, Pipeline, access
+from nexus.pipeline.destinations import Destinations
 from nexus.pipeline.pipeline import refused
-from nexus.pipeline.repeated import heard_before
+from nexus.pipeline.reminding import Reminding
+from nexus.pipeline.repeated import received_before
 from nexus.pipeline.stages import Stages
 from nexus.pipeline.timetable import Timetable
 from nexus.request import Agent, Event, Request, check_label
@@ -55,12 +65,16 @@ from nexus.roles.conclusions import Conclusions
 from nexus.roles.memory_writer.sweep import Sweep
 from nexus.roles.parts import Parts
 from nexus.roles.reflection import reflection
+from nexus.roles.texts import seed_roles
+from nexus.runs import FinishedRun, Receipt, Result, Run
 from nexus.skills.commands import Commands
 from nexus.skills.doors import OWNER, Door
 
+_OWNER: Final = Provenance(actor=OWNER, kind="owner")
+
 
 class App:
-    """One home, open: `async with App(home, config) as app: run = await app.say("Hello")`.
+    """One home, open: `async with App.open() as app: run = await app.send("Hello")`.
 
     With `serve=False` this process asks and watches, and leaves the work to one that serves. With `door`
     it also lets the memory's scripts in; one process of a home can.
@@ -80,7 +94,7 @@ class App:
         self._serve = serve
         self._has_door = door
         self._stack = AsyncExitStack()
-        self._hearing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._receiving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.ledgers = Ledgers(home, config.ledgers)
         self.engine = Engine(Settings.of_home(home, config.engine))
         self.embedding = Background(
@@ -110,17 +124,34 @@ class App:
                 after_failure=self._after_failure,
             ),
         )
-        services = BrokerServices(self.ledgers, self.broker, self.recall)
-        self.automations = Automations(self.ledgers, config.automations, self.engine, services, now)
+        services = BrokerServices(self.ledgers, self.broker, self.open_recall)
+        self.automations = Automations(
+            self.ledgers, config.automations, self.engine, services, now, door=self.door
+        )
         self._outbox = Outbox(self.broker.recover, partial(self.automations.queue.recover, self.ledgers))
         self.queue.late = self.automations.queue.late = self._outbox.late
+        self.adapters = Adapters(home=home)
+        self.channels = Channels(self.ledgers, {}, self._from_channel)
         self.stages = Stages(
-            ledgers=self.ledgers, config=config, broker=self.broker, runner=self.automations.runner
+            ledgers=self.ledgers,
+            config=config,
+            broker=self.broker,
+            runner=self.automations.runner,
+            deliver=self._deliver,
         )
+        self.automations.runner.destinations = Destinations(stages=self.stages, memory=self.memory)
         self.pipeline = Pipeline(self.stages)
         self.timetable = Timetable(self.stages, self.engine, now)
+        self.reminders = Reminders(self.ledgers, config.automations, now)
+        self.automations.add_handler(reminders.SCRIPT, Reminding(self.accept))
         self.conclusions = Conclusions(self._parts())
         self.missed_turns = Sweep(self._parts(), self.automations.runner)
+
+    @classmethod
+    def open(cls, home: Home | Path | str | None = None, *, serve: bool = True) -> Self:
+        """A home with its settings, by default the one that NEXUS_HOME names; enter it to open it."""
+        place = home if isinstance(home, Home) else locate(Path(home) if home else None)
+        return cls(place, load(place.require().config_file), serve=serve)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
@@ -128,17 +159,19 @@ class App:
             if self._has_door:
                 await self._touch_ledgers()
                 # The door comes before the engine: a second process is refused before it takes any work.
-                await opening.enter_async_context(self.door(OWNER, Provenance(actor=OWNER, kind="owner")))
+                await opening.enter_async_context(self.door(OWNER, _OWNER))
             await opening.enter_async_context(self.models)
             servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
             own = [recall_tool(self._recall_for), *web.web_tools(self.config.web, self._url_given)]
             self.broker.add_tools([*own, *await servers.tools()])
             opening.push_async_callback(self.automations.close)
+            await asyncio.to_thread(seed_roles, self.home)
             await self.automations.load(bundled(self._parts()))
             opening.push_async_callback(self.engine.close)
             await self.engine.open(serve=self._serve)
             opening.push_async_callback(self.automations.settle)
-            await self.automations.start(serve=self._serve)
+            owner = access.owner(self.config.tools, self.home)
+            await self.automations.start(serve=self._serve, access=owner)
             opening.push_async_callback(self.embedding.stop)
             if self._serve:
                 self.embedding.start()
@@ -151,6 +184,8 @@ class App:
                 await self.broker.end_orphans()
                 opening.push_async_callback(self._outbox.stop)
                 self._outbox.start()
+            if self._serve and self._has_door:
+                await self._start_channels(opening)
             self._stack = opening.pop_all()
         return self
 
@@ -159,7 +194,7 @@ class App:
     ) -> None:
         await self._stack.aclose()
 
-    async def say(
+    async def send(
         self,
         text: str,
         *,
@@ -167,12 +202,14 @@ class App:
         channel: str = "cli",
         model: str = "",
         mode: Mode = "followup",
-    ) -> Answer:
-        """Say something as the owner of the home; what is going to answer is returned at once."""
-        heard = await self.hear(text, session_label=session_label, channel=channel, model=model, mode=mode)
-        return heard.answer
+    ) -> Run:
+        """Send a message as the owner and return its run without waiting for the answer."""
+        receipt = await self.receive(
+            text, session_label=session_label, channel=channel, model=model, mode=mode
+        )
+        return receipt.run
 
-    async def hear(
+    async def receive(
         self,
         text: str,
         *,
@@ -181,13 +218,21 @@ class App:
         model: str = "",
         mode: Mode = "followup",
         external_id: str | None = None,
-    ) -> Heard:
-        """As `say`, with the request that it became. What comes again under an external id is the same."""
+        files: Sequence[File] = (),
+    ) -> Receipt:
+        """Take a message from the owner; one with the same `external_id` as before is not taken twice.
+
+        A message with images doesn't steer a run under way: it gets its own.
+        """
         check_label(session_label)
         await self.broker.check_models("manager", model)
+        text, kept = await self.attach(text, files, model)
+        if any(each.is_image for each in kept) and mode == "steer":
+            mode = "followup"
         incoming = Incoming(
             channel=channel,
             content=text,
+            attachments=kept,
             sender=OWNER,
             thread=session_label,
             session_label=session_label,
@@ -198,12 +243,91 @@ class App:
         )
         return await self.accept(incoming)
 
-    async def accept(self, incoming: Incoming) -> Heard:
-        """Take in a message as a channel hands it over; one that was delivered before is the same."""
-        # Under the lock a message that comes twice at once is still received once.
-        async with self._hearing.setdefault(incoming.external_id or ids.new("key"), asyncio.Lock()):
-            heard = await heard_before(self.ledgers, self.broker, incoming)
-            return heard or await self._received(incoming)
+    async def attach(
+        self, text: str, files: Sequence[File], model: str = ""
+    ) -> tuple[str, tuple[Attachment, ...]]:
+        """Keep the files of a message: its text with what they say, and what is kept.
+
+        UsageError where one can't be read, or is an image and the model reads none: then nothing is kept.
+        """
+        if not files:
+            return text, ()
+        found = await attached.Files.checked(files, self.config.attachments)
+        if found.has_images:
+            known = await self.broker.capabilities("manager", model)
+            if known.images is False:
+                name = model or self.config.models.manager[0]
+                raise UsageError(
+                    f"{name} can't read images", hint="Name a model that can, such as with `--model`."
+                )
+        text = await found.told(text)
+        await found.keep(self.home)
+        return text, found.attachments
+
+    async def accept(self, incoming: Incoming) -> Receipt:
+        """Take a message from a channel, from anyone; a repeated delivery is not taken twice."""
+        # The lock keeps two simultaneous deliveries of one message apart.
+        async with self._receiving.setdefault(incoming.external_id or ids.new("key"), asyncio.Lock()):
+            receipt = await received_before(self.ledgers, self.broker, incoming)
+            return receipt or await self._received(incoming)
+
+    async def recall(self, query: str | Query) -> Answer:
+        """Memories that match a question, best first, with the reasons. No model is called."""
+        asked = Query(text=query) if isinstance(query, str) else query
+        return await (await self.open_recall()).find(asked)
+
+    async def remember(self, fact: str, **details: Any) -> dict[str, Any]:
+        """Store a fact as the owner, with `about`, `entities`, `as_of` or `confidence`."""
+        return await self.memory.run("fact", {"fact": fact, **details}, _OWNER)
+
+    async def forget(self, entity: str, *, mentions: bool = True) -> forgetting.Report | None:
+        """Erase an entity from every ledger. None if there is nothing to erase.
+
+        With `mentions=False`, texts of others that only name it are kept. This can't be undone.
+        """
+        target = await forgetting.find(
+            self.ledgers, partial(forgetting.entity, wanted=entity, mentions=mentions)
+        )
+        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
+        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+
+    async def remind(
+        self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"
+    ) -> Automation:
+        """Save a reminder of the owner's: it arrives in that session, on that channel."""
+        check_label(session_label)
+        thread = partial(events.ensure_thread, channel=channel, external_id=session_label)
+        place = Place(
+            channel=channel,
+            thread=session_label,
+            session=session_label,
+            sender=OWNER,
+            is_owner=True,
+            thread_id=await self.ledgers.events.write(thread),
+        )
+        return await self.reminders.save(new, place)
+
+    async def _from_channel(self, channel: str, message: Message) -> None:
+        """Take in a message from a channel. Its answer leaves by the channel, when there is one."""
+        settings = self.config.channels[channel]
+        answers = (
+            not message.is_group
+            or settings.answer == "always"
+            or (settings.answer == "addressed" and message.is_addressed)
+        )
+        incoming = Incoming(
+            channel=channel,
+            content=message.text,
+            sender=message.sender,
+            thread=message.thread,
+            display_name=message.sender_name,
+            external_id=message.id,
+            is_owner=message.is_verified and message.sender in settings.owner,
+            is_verified=message.is_verified,
+            is_group=message.is_group,
+            wants_answer=answers,
+        )
+        await self.accept(incoming)
 
     async def reflect(
         self, question: str, *, save_as: str | None = None, asking: reflection.Asking = reflection.OWNER
@@ -217,24 +341,29 @@ class App:
         """Make the next version of a mental model, given by its id or its name."""
         return await reflection.refresh(self._parts(), mental_model, asking=asking)
 
-    async def leave(self, session_label: str, *, channel: str = "cli") -> None:
-        """A person starts afresh: automations may still do something about the session that is left."""
+    async def new_session(self, session_label: str, *, channel: str = "cli") -> None:
+        """Leave a session for a new one; automations at `command:new` run for the one that is left."""
+        thread = partial(events.ensure_thread, channel=channel, external_id=session_label)
+        thread_id = await self.ledgers.events.write(thread)
+        find = partial(senders.find, channel=channel, identifier=OWNER)
+        owner = await self.ledgers.identity.read(find)
         request = Request(
-            event=Event(content="/new", channel=channel, sender_id=OWNER),
+            event=Event(content="/new", channel=channel, thread_id=thread_id, sender_id=OWNER),
             agent=Agent(session_label=session_label),
+            principal_id=owner and owner.entity_id,
             access=access.owner(self.config.tools, self.home),
         )
         await self.automations.runner.fire("command:new", Occasion(request=request))
 
     async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
-        """The runs of a session that were asked for after another one, whoever asked."""
+        """The runs of a session that were started after another one, by anyone."""
         found = await self.ledgers.runtime.read(
             partial(executions.begun_in, session_label=session_label, after=execution_id)
         )
         return [self.broker.run(id_) for id_ in found]
 
-    async def under_way(self, session_label: str) -> list[Run]:
-        """The runs of a session that have not ended, such as those that a crash cut short."""
+    async def active_runs(self, session_label: str) -> list[Run]:
+        """The unfinished runs of a session, including those that a crash interrupted."""
         unfinished = await self.ledgers.runtime.read(
             partial(executions.unfinished_in, session_label=session_label)
         )
@@ -250,7 +379,7 @@ class App:
         visible: Visibility = EVERYTHING,
     ) -> Door:
         """A socket of its own for one principal, whose directory can be granted to it alone."""
-        recall = partial(self.recall, visible)
+        recall = partial(self.open_recall, visible)
         commands = Commands(self.memory, recall, provenance, writes=writes, rules=rules)
         return Door(self.doorway(name), commands.answer)
 
@@ -258,8 +387,8 @@ class App:
         """The directory of a principal's socket."""
         return self.home.run / name
 
-    async def recall(self, visible: Visibility = EVERYTHING) -> Recall:
-        """The memory, ready to be asked; by words alone where the model is not on this machine."""
+    async def open_recall(self, visible: Visibility = EVERYTHING) -> Recall:
+        """Recall over this home's memory; by words alone if the embedding model isn't installed."""
         vectors: Vectors | None = None
         with suppress(ModelFileError):
             vectors = await self.embedding.vectors()
@@ -274,14 +403,14 @@ class App:
             engine=self.engine,
             memory=self.memory,
             broker=self.broker,
-            recall=self.recall,
+            recall=self.open_recall,
             door=self.door,
         )
 
     async def _recall_for(self, context: ToolContext) -> Recall:
         """The memory as the principal of a tool's call may see it."""
         assert context.call is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        return await self.recall(visible_to(context.call.request))
+        return await self.open_recall(visible_to(context.call.request))
 
     async def _url_given(self, context: ToolContext, url: str) -> bool:
         """Whether a URL comes from a person in the conversation that a call works for, or from the web."""
@@ -296,14 +425,14 @@ class App:
         shown = partial(tool_calls.have_shown, tools=web.NAMES, text=url)
         return await self.ledgers.agents.read(shown)
 
-    async def _received(self, incoming: Incoming) -> Heard:
+    async def _received(self, incoming: Incoming) -> Receipt:
         journey = await self.pipeline.receive(incoming)
         if journey.denied is not None:
             raise refused(journey)
         id_ = journey.request.request_id
         if journey.run is None:
-            return Heard(request_id=id_, answer=Answered(id_, journey.response or ""))
-        return Heard(request_id=id_, answer=journey.run, execution_id=journey.run.id)
+            return Receipt(request_id=id_, run=FinishedRun(id_, journey.response or ""))
+        return Receipt(request_id=id_, run=journey.run, execution_id=journey.run.id)
 
     async def _embed(self, kind: str, ids: list[str]) -> None:
         self.embedding.wake()
@@ -319,6 +448,21 @@ class App:
             database.read(lambda c: c.execute("SELECT 1 FROM sqlite_schema").get) for database in self.ledgers
         )
         await asyncio.gather(*reads)
+
+    async def _start_channels(self, opening: AsyncExitStack) -> None:
+        self.adapters = await asyncio.to_thread(adapters, self.config.channels, self.home)
+        self.channels = Channels(
+            self.ledgers,
+            self.adapters.made,
+            self._from_channel,
+            retryable=(EngineUnreachableError, EngineBusyError, EngineFullError),
+            redact=self.adapters.redact,
+        )
+        opening.push_async_callback(self.channels.stop)
+        await self.channels.start()
+
+    async def _deliver(self, request: Request, text: str) -> None:
+        self.channels.wake(request.event.channel or "")
 
     async def _before_worker(self, request: Request, context: AssembledContext) -> None:
         await self.pipeline.before_worker(request, context)

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 from urllib.parse import urlsplit
@@ -25,17 +26,16 @@ from nexus.settings import setting as _setting
 class LedgersConfig:
     """The six SQLite databases."""
 
-    busy_timeout_ms: int = _setting(
-        30_000, "How long a write waits for another process that is writing before it gives up."
-    )
+    busy_timeout_ms: int = _setting(30_000, "How long a write waits for another process before it fails.")
     synchronous: Literal["full", "normal"] = _setting(
         "full",
-        "`full`: an acknowledged write survives a power cut. `normal`: it survives a crash of the "
-        "program, and the last moments before a power cut may be lost. The embeddings ledger is "
-        "always `normal`, because it can be rebuilt.",
+        (
+            "`full`: acknowledged writes survive a power cut. `normal`: they survive a crash; a "
+            "power cut may lose the last moments. The embeddings ledger is always `normal`."
+        ),
     )
-    cache_kib: int = _setting(16_384, "The most memory that one connection may use to keep pages.")
-    readers: int = _setting(4, "The most connections for reading that one database keeps open.", least=1)
+    cache_kib: int = _setting(16_384, "Page cache per connection.")
+    readers: int = _setting(4, "Maximum read connections per database.", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,19 +44,22 @@ class EngineConfig:
 
     database: str = _setting(
         "",
-        "The url of a Postgres database for this home alone. Empty: `data/engine.db` in the home.",
+        "URL of a Postgres database for this home only. Empty: `data/engine.db` in the home.",
         held=True,
     )
-    host_limit: int = _setting(256, "The most executions that one process runs at a time.", least=1)
-    lease_ms: int = _setting(
-        10_000, "How long a process that has stopped answering keeps its work.", least=1_000
-    )
+    host_limit: int = _setting(256, "Maximum concurrent executions per process.", least=1)
+    lease_ms: int = _setting(10_000, "How long an unresponsive process keeps its work.", least=1_000)
     synchronous: Literal["full", "normal"] = _setting(
         "full",
-        "`full`: acknowledged work survives a power cut. `normal`: it survives a crash of the program, and "
-        "the last moments before a power cut may be lost.",
+        (
+            "`full`: acknowledged work survives a power cut. `normal`: it survives a crash; a "
+            "power cut may lose the last moments."
+        ),
     )
-    retention_days: int = _setting(30, "How long finished work stays visible. Dead letters stay.")
+    retention_days: int = _setting(30, "How long finished work is kept. Dead letters stay.")
+
+
+WriterSetting = Literal["auto", "structured", "code"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,63 +68,60 @@ class MemoryConfig:
 
     embedding_model: str = _setting(
         "nexus-english",
-        "The model that turns texts into vectors; `nexus models list` shows the choices. After a change, "
-        "everything is embedded again in the background while searches use the old vectors.",
+        (
+            "Embedding model; see `nexus models list`. After a change, everything is embedded "
+            "again in the background."
+        ),
     )
     embedding_model_path: str = _setting(
         "",
-        "Path of that model's file or of its folder. Empty: an installed package, or the folder "
-        "of `nexus models pull`.",
+        "Path of the model's file or folder. Empty: an installed package or `nexus models pull`.",
         held=True,
     )
-    phone_region: str = _setting(
-        "", "The country of phone numbers that are written without one, such as `CH`. Empty: none is assumed."
-    )
-    writer: Literal["structured", "code"] = _setting(
-        "structured",
-        "How the memory writer works: `structured` asks its model once per turn for a JSON answer, which any "
-        "model can give; `code` lets it look things up and write with scripts, for strong models.",
+    phone_region: str = _setting("", "Default country of phone numbers, such as `CH`. Empty: none.")
+    writer: WriterSetting = _setting(  # noqa: RUF009 - as every setting
+        "auto",
+        (
+            "Mode of the memory writer. `structured`: one call per turn with a JSON answer, for "
+            "any model. `code`: an agent with scripts and SQL, for strong models. `auto`: `structured`, "
+            "unless `nexus models test` found that the model calls tools but writes no JSON."
+        ),
     )
     keep_codes: bool = _setting(
         True,
-        "Whether door codes and account numbers (IBAN) that people mention are kept. Passwords, keys, tokens "
-        "and card numbers never are.",
+        (
+            "Whether to keep door codes and account numbers (IBAN). Passwords, keys, tokens and "
+            "card numbers are never kept."
+        ),
     )
     consolidation: bool = _setting(
-        True, "Whether facts are made into observations by themselves, where a model is set."
+        True, "Whether to consolidate facts into observations automatically, if a model is set."
     )
-    consolidation_facts: int = _setting(
-        40, "The most facts that one batch of consolidation makes observations of.", least=1
-    )
+    consolidation_facts: int = _setting(40, "Maximum facts per consolidation batch.", least=1)
     consolidation_tokens: int = _setting(
-        6_000, "The most tokens that the facts of one batch may have. At least one fact is taken.", least=1
+        6_000, "Maximum tokens of facts per batch; at least one fact.", least=1
     )
-    consolidation_batches: int = _setting(
-        20, "The most batches that one run of consolidation gives to a model.", least=1
-    )
-    refreshed_models: int = _setting(
-        5, "The most mental models that are stale and are made anew by themselves at a time. 0: none."
-    )
+    consolidation_batches: int = _setting(20, "Maximum batches per consolidation run.", least=1)
+    refreshed_models: int = _setting(5, "Maximum stale mental models refreshed per hour. 0: none.")
     conclusions_tokens_a_day: int = _setting(
         500_000,
-        "How many tokens consolidation and reflection may use in a day (UTC) before nothing more is begun by "
-        "itself. 0: no limit.",
+        "Daily token limit (UTC) of automatic consolidation and reflection. 0: no limit.",
     )
-    conclusions_usd_a_day: float = _setting(
-        1.0, "The same in money, where the prices of the models are known. 0: no limit."
-    )
+    conclusions_usd_a_day: float = _setting(1.0, "The same in US dollars, if prices are known. 0: no limit.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelsConfig:
     """Which model answers in which role, as `provider/model`. The next of a list is asked when one fails."""
 
-    manager: tuple[str, ...] = _setting((), "Talks with you and hands out work.")
-    worker: tuple[str, ...] = _setting((), "Does the work that is handed out. Empty: the manager's.")
-    fast: tuple[str, ...] = _setting((), "Small decisions that must not take long. Empty: the worker's.")
-    writer: tuple[str, ...] = _setting((), "Writes the memory after each turn. Empty: nobody does.")
-    consolidation: tuple[str, ...] = _setting((), "Makes observations of facts. Empty: the writer's.")
-    reflection: tuple[str, ...] = _setting((), "Answers `nexus reflect`. Empty: the worker's.")
+    manager: tuple[str, ...] = _setting((), "Talks to you and delegates work.")
+    worker: tuple[str, ...] = _setting((), "Does delegated work. Default: the manager's.")
+    fast: tuple[str, ...] = _setting((), "Makes small, quick decisions. Default: the worker's.")
+    writer: tuple[str, ...] = _setting((), "Writes the memory after each turn. Empty: off.")
+    consolidation: tuple[str, ...] = _setting(
+        (), ("Consolidates facts into observations. Default: the writer's.")
+    )
+    reflection: tuple[str, ...] = _setting((), "Answers `nexus reflect`. Default: the worker's.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,32 +136,40 @@ class ProviderConfig:
         "anthropic", "openai", "google", "mistral", "groq", "openrouter", "azure", "bedrock", "builtin"
     ] = _setting(
         "openai",
-        "What it speaks. Ollama, llama.cpp, vLLM and many others speak `openai`; `builtin` is a model that "
-        "Nexus runs itself.",
+        (
+            "API format. Ollama, llama.cpp, vLLM and many others use `openai`; `builtin` is a "
+            "model that Nexus runs itself."
+        ),
     )
-    base_url: str = _setting("", "Where it is. Empty: the provider's own address.", held=True)
+    base_url: str = _setting("", "Base URL. Empty: the provider's default.", held=True)
     api_key: str = _setting(
         "",
-        "Where the key is kept: `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`. Empty: it needs none.",
+        "Where the API key is: `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`. Empty: no key.",
         secret=True,
     )
-    auth_token: str = _setting("", "Where a bearer token is kept, instead of a key.", secret=True)
+    auth_token: str = _setting("", "Where a bearer token is, instead of an API key.", secret=True)
     headers: Mapping[str, str] = _setting(
-        {}, "Further headers of each request; a value may name a secret: `Bearer env:TOKEN`.", held=True
+        {}, "Extra headers; a value may name a secret: `Bearer env:TOKEN`.", held=True
     )
-    timeout_ms: int = _setting(120_000, "How long to wait until an answer begins.", least=1)
-    stall_ms: int = _setting(60_000, "How long an answer that has begun may pause.", least=1)
+    timeout_ms: int = _setting(120_000, "Timeout until an answer starts.", least=1)
+    stall_ms: int = _setting(60_000, "Maximum pause within an answer.", least=1)
     max_retries: int = _setting(
         4,
-        "How often to ask again when it is busy, out of reach or breaks off, before the next model is asked.",
+        "Retries before the next model is tried.",
     )
-    concurrency: int = _setting(
-        0, "The most requests it is sent at a time. 0: as many as the server says it works on."
+    concurrency: int = _setting(0, "Maximum concurrent requests. 0: as many as the server reports.")
+    temperature: float = _setting(
+        -1.0,
+        "How freely the model picks its words, from 0 to 2. -1: 0.2 on a local server, where small models "
+        "lose the thread at the usual 0.8, and the provider's default elsewhere.",
+        least=-1,
     )
 
-    @property
+    @cached_property
     def is_local(self) -> bool:
         """Whether it runs on this machine or in this network: it is slow rather than absent, and free."""
+        if self.kind == "builtin":
+            return True
         host = urlsplit(self.base_url).hostname or ""
         with suppress(ValueError):
             return ipaddress.ip_address(host).is_private
@@ -175,35 +183,39 @@ class PriceConfig:
     It is for models that the public list of prices does not have, and wins over that list. 0: free.
     """
 
-    fresh_usd: float = _setting(0.0, "What is read and is in no cache, and what is written to one.")
-    cached_usd: float = _setting(0.0, "What is read from a cache.")
-    output_usd: float = _setting(0.0, "What the model answers.")
+    fresh_usd: float = _setting(0.0, "Input tokens, uncached or written to a cache.")
+    cached_usd: float = _setting(0.0, "Input tokens read from a cache.")
+    output_usd: float = _setting(0.0, "Output tokens.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentsConfig:
     """Limits of agents. What they may spend is in [budgets]."""
 
-    max_turns: int = _setting(50, "The most times that one run asks a model.", least=1)
-    timeout_ms: int = _setting(1_800_000, "How long one run may take.", least=1)
+    max_turns: int = _setting(50, "Maximum model calls per run.", least=1)
+    timeout_ms: int = _setting(1_800_000, "Maximum duration of a run.", least=1)
     max_requests: int = _setting(
-        500, "The most requests to models for a message and all work that it leads to. 0: no limit."
+        500, "Maximum model calls per message, including all work it leads to. 0: no limit."
     )
     context_tokens: int = _setting(
         0,
-        "How long a conversation may get before its older part is summarized. 0: as long as the model's "
-        "window allows, and at most 150,000.",
+        (
+            "Conversation length at which older turns are summarized. 0: what the model's window "
+            "allows, at most 150,000."
+        ),
     )
     output_tokens: int = _setting(
         0,
-        "The most tokens of one answer. 0: 8,192 for you and for workers, 4,096 for the memory's own work, "
-        "four times as many for models that think, and at most a quarter of the model's window.",
+        (
+            "Maximum tokens per answer. 0: 8,192 for you and workers, 4,096 for the memory's own "
+            "work, four times that for thinking models, at most a quarter of the model's window."
+        ),
     )
     outage_ms: int = _setting(
-        3_600_000, "How long a message waits for a provider that does not answer. 0: it fails immediately."
+        3_600_000, "How long a message waits during a provider outage. 0: fail immediately."
     )
-    max_depth: int = _setting(2, "How deep workers may hand out work themselves. 0: no workers at all.")
-    max_workers: int = _setting(8, "The most workers that one run may have at work at a time.")
+    max_depth: int = _setting(2, "How deep workers may nest. 0: no workers.")
+    max_workers: int = _setting(8, "Maximum concurrent workers per run.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,19 +226,17 @@ class BudgetsConfig:
     Days and months are those of UTC.
     """
 
-    request_usd: float = _setting(10.0, "The most money for one message and all work that it leads to.")
+    request_usd: float = _setting(10.0, "Maximum cost of one message and all work it leads to.")
     request_tokens: int = _setting(0, "The same in tokens.")
-    automation_usd: float = _setting(0.0, "The most money that each automation may spend in a day.")
+    automation_usd: float = _setting(0.0, "Maximum daily cost of each automation.")
     automation_tokens: int = _setting(0, "The same in tokens.")
-    guest_usd: float = _setting(
-        1.0, "The most money that messages of each person other than you may spend in a day."
-    )
+    guest_usd: float = _setting(1.0, "Maximum daily cost of each person other than you.")
     guest_tokens: int = _setting(1_000_000, "The same in tokens.")
-    guests_usd: float = _setting(5.0, "The most money that messages of all of them may spend in a day.")
+    guests_usd: float = _setting(5.0, "Maximum daily cost of all of them together.")
     guests_tokens: int = _setting(5_000_000, "The same in tokens.")
-    day_usd: float = _setting(0.0, "The most money that the whole home may spend in a day.")
+    day_usd: float = _setting(0.0, "Maximum daily cost of the home.")
     day_tokens: int = _setting(0, "The same in tokens.")
-    month_usd: float = _setting(0.0, "The most money that the whole home may spend in a month.")
+    month_usd: float = _setting(0.0, "Maximum monthly cost of the home.")
     month_tokens: int = _setting(0, "The same in tokens.")
 
 
@@ -236,7 +246,7 @@ class ToolsConfig:
 
     directories: tuple[str, ...] = _setting(
         (),
-        "What they may read, such as `~/notes`; with `:rw` at the end they may also write there.",
+        "Directories they may read, such as `~/notes`; append `:rw` to allow writes.",
         held=True,
     )
     network: bool = _setting(False, "Whether commands may use the network.", held=True)
@@ -248,22 +258,39 @@ class WebConfig:
 
     fetch: Literal["given", "any", "off"] = _setting(
         "given",
-        "Which public pages `web_fetch` reads. `given`: those whose address a person wrote in the "
-        "conversation, or another page or `web_search` showed. `any`: all of them; a page that talks the "
-        "model into an address of its own making learns what it puts there. `off`: none.",
+        (
+            "Which public pages `web_fetch` reads. `given`: URLs from the conversation, from "
+            "fetched pages and from `web_search`. `any`: all; a malicious page could make the "
+            "model leak data in a URL. `off`: none."
+        ),
         held=True,
     )
     search_url: str = _setting(
         "",
-        "The address of a SearXNG server for `web_search`, such as `http://localhost:8888/search`. It must "
-        "allow the format `json`. Empty: none.",
+        (
+            "SearXNG URL for `web_search`, such as `http://localhost:8888/search`. The server "
+            "must allow the format `json`. Empty: off."
+        ),
         held=True,
     )
     provider_search: bool = _setting(
         False,
-        "Whether models search with their provider's own tool, where it has one. Providers charge for each "
-        "search; with some it must first be enabled in the account.",
+        (
+            "Whether models use their provider's search tool. Providers charge per search, and "
+            "some require enabling it in your account."
+        ),
         held=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttachmentsConfig:
+    """Files that come with a message."""
+
+    max_bytes: int = _setting(20_971_520, "The most bytes of one file.", least=1)
+    max_files: int = _setting(10, "The most files of one message.", least=1)
+    text_characters: int = _setting(
+        60_000, "The most characters of one text or PDF that are shown to the model.", least=1
     )
 
 
@@ -271,34 +298,93 @@ class WebConfig:
 class McpConfig:
     """A server of tools that speaks MCP. It is a program of yours and runs outside the sandbox."""
 
-    command: str = _setting("", "The program to start.", held=True)
+    command: str = _setting("", "Program to start.", held=True)
     args: tuple[str, ...] = _setting((), "Its arguments.", held=True)
     env: Mapping[str, str] = _setting(
-        {}, "Its variables; a value may name a secret, such as `env:TOKEN`.", held=True
+        {}, "Environment variables; a value may name a secret, such as `env:TOKEN`.", held=True
     )
-    url: str = _setting("", "Where it is, when it is not to be started.", held=True)
+    url: str = _setting("", "URL, instead of a program.", held=True)
     headers: Mapping[str, str] = _setting(
-        {}, "Headers of each request; a value may name a secret: `Bearer env:TOKEN`.", held=True
+        {}, "Headers; a value may name a secret: `Bearer env:TOKEN`.", held=True
     )
-    start_timeout_ms: int = _setting(30_000, "How long it may take to start.", least=1)
-    timeout_ms: int = _setting(60_000, "How long it may take to answer a call.", least=1)
+    start_timeout_ms: int = _setting(30_000, "Timeout for starting.", least=1)
+    timeout_ms: int = _setting(60_000, "Timeout per call.", least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelConfig:
+    """A place where people reach the agent besides its own windows.
+
+    Whoever isn't the owner is told a code, for you to let them in with `nexus access approve`.
+    """
+
+    kind: Literal["program", "webhook"] = _setting(
+        "program", "What connects it: a program that you name, or signed requests to and from a URL."
+    )
+    owner: tuple[str, ...] = _setting(
+        (),
+        "Your own addresses, numbers or handles there, as the channel writes them. They have your rights.",
+        held=True,
+    )
+    answer: Literal["addressed", "always", "never"] = _setting(
+        "addressed",
+        "Which messages of a group are answered. `addressed`: those meant for the agent. What isn't answered "
+        "is recorded all the same.",
+    )
+    command: tuple[str, ...] = _setting((), "program: what to start, and its arguments.", held=True)
+    env: Mapping[str, str] = _setting(
+        {}, "program: its variables; a value may name a secret, such as `env:TOKEN`.", held=True
+    )
+    secret: str = _setting("", "webhook: where the secret that signs requests is kept.", secret=True)
+    url: str = _setting("", "webhook: where answers are sent. Empty: nowhere.", held=True)
+    signature: Literal["timed", "body"] = _setting(
+        "timed",
+        "webhook: how requests are signed. `timed`: with the time, so that a recorded one can't be used "
+        "later. `body`: the body alone, as GitHub and others do.",
+    )
+    signature_header: str = _setting("", "webhook: the header with the signature. Empty: `Nexus-Signature`.")
+    fields: Mapping[str, str] = _setting(
+        {},
+        "webhook: where in the body to find `id`, `thread`, `sender`, `sender_name` and `text`, such as "
+        "`comment.user.login`; or `header:NAME`, or `=TEXT` for the text itself.",
+    )
+    body: str = _setting(
+        "",
+        "webhook: the JSON that is sent, with {text}, {thread}, {key} and {reply_to} in its texts. Empty: an "
+        "object with these four.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutomationsConfig:
     """What runs at hook points."""
 
-    timeout_ms: int = _setting(
-        10_000, "How long a blocking automation may take that has no time-out of its own.", least=1
+    timeout_ms: int = _setting(10_000, "Default timeout of blocking automations.", least=1)
+    async_timeout_ms: int = _setting(300_000, "Default timeout of async automations.", least=1)
+    budget_ms: int = _setting(
+        10_000, "How long all blocking automations at one hook point may take together.", least=1
     )
-    async_timeout_ms: int = _setting(
-        300_000, "How long an async automation may take that has no time-out of its own.", least=1
+    decision_budget_ms: int = _setting(
+        30_000, "The same at `runAutomations`, where an automation may answer by itself.", least=1
     )
-    circuit_errors: int = _setting(
-        3, "After how many errors in a row an automation is not run any more for a while.", least=1
+    worker_budget_ms: int = _setting(
+        10_000, "The same at `worker:pre_execution`, before a worker begins.", least=1
     )
-    circuit_cooldown_ms: int = _setting(60_000, "How long that while is; then it is tried once.")
-    memory_mib: int = _setting(512, "The most memory that a process of a script may use.", least=32)
+    startup_budget_ms: int = _setting(
+        30_000, "The same at `gateway:startup`, which no request waits for.", least=1
+    )
+    circuit_errors: int = _setting(3, "Consecutive errors that open the circuit breaker.", least=1)
+    circuit_cooldown_ms: int = _setting(60_000, ("How long the circuit stays open before a trial run."))
+    memory_mib: int = _setting(512, "Maximum memory per script process.", least=32)
+    missed: Literal["once", "skip"] = _setting(
+        "once",
+        "What happens to schedules and reminders that came due while Nexus was not running. `once`: each "
+        "runs once, late, and a reminder says so. `skip`: it is skipped, and the automation's log says so.",
+    )
+    zone: str = _setting(
+        "",
+        "The time zone of times in words, such as `Europe/Berlin`. Empty: that of this machine.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,31 +393,37 @@ class GatewayConfig:
 
     host: str = _setting(
         "127.0.0.1",
-        "Where it listens. Anything else than loopback lets other machines try to get in.",
+        "Listen address. Anything but loopback exposes Nexus to the network.",
         held=True,
     )
-    port: int = _setting(0, "Its port. 0: 7807, or a free one where that is taken.")
+    port: int = _setting(0, "Port. 0: 7807, or a free one.")
     hosts: tuple[str, ...] = _setting(
         (),
-        "Further names under which it may be addressed, with the port where that is not 80 or 443, such as "
-        "`nexus.lan:7807`. A request for any other name is refused.",
+        (
+            "Additional host names, such as `nexus.lan:7807`; the port is optional if it is 80 "
+            "or 443. Other names are refused."
+        ),
         held=True,
     )
     public_url: str = _setting(
         "",
-        "Where a proxy with TLS in front of it is reached, such as `https://nexus.example`. Login links lead "
-        "there, cookies are sent over TLS alone, and only its pages may act. Empty: there is none.",
+        (
+            "Public URL of a TLS proxy, such as `https://nexus.example`, used for login links, "
+            "secure cookies and the `Origin` check. Empty: none."
+        ),
         held=True,
     )
-    max_body_bytes: int = _setting(1_048_576, "The most that one request may send.", least=1)
-    body_timeout_ms: int = _setting(30_000, "How long a request may take to arrive.", least=1)
+    max_body_bytes: int = _setting(33_554_432, "Maximum size of a request body.", least=1)
+    body_timeout_ms: int = _setting(30_000, "Timeout for receiving a request body.", least=1)
     rate_per_s: int = _setting(
-        200, "How many requests are answered in a second; five times as many may come at once.", least=1
+        200, "Maximum requests per second; bursts may be five times as large.", least=1
     )
     otlp_url: str = _setting(
         "",
-        "Where traces are sent, by OTLP over HTTP, such as `http://localhost:4318/v1/traces`. It needs the "
-        "`otel` extra. Empty: nowhere.",
+        (
+            "OTLP/HTTP endpoint for traces, such as `http://localhost:4318/v1/traces`. Needs the "
+            "`otel` extra. Empty: off."
+        ),
         held=True,
     )
 
@@ -369,7 +461,9 @@ class Config:
     budgets: BudgetsConfig = BudgetsConfig()
     tools: ToolsConfig = ToolsConfig()
     web: WebConfig = WebConfig()
+    attachments: AttachmentsConfig = AttachmentsConfig()
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
+    channels: dict[str, ChannelConfig] = field(default_factory=dict[str, ChannelConfig])
     automations: AutomationsConfig = AutomationsConfig()
     gateway: GatewayConfig = GatewayConfig()
 
@@ -423,8 +517,8 @@ def settings() -> Iterator[tuple[str, str, list[Setting]]]:
 def template() -> str:
     """The commented config.toml of a new home: every setting, at its default, switched off by `#`."""
     lines = [
-        "# Nexus settings. Every line that starts with `#` shows a default; remove the `#` to change it.",
-        "# A variable of the environment wins over this file: NEXUS_<SECTION>_<KEY>.",
+        "# Nexus settings. Lines that start with `#` show defaults; remove the `#` to change one.",
+        "# Environment variables override this file: NEXUS_<SECTION>_<KEY>.",
     ]
     for section, about, entries in settings():
         lines += ["", *(f"# {part}" for part in _wrap(about))]
@@ -470,12 +564,10 @@ def _read(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"{path} is not valid TOML: {error}",
-            hint="Correct that line, or delete the file to use the defaults.",
+            hint="Fix that line, or delete the file to use the defaults.",
         ) from error
     except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error.strerror}", hint="Run `nexus doctor --fix`."
-        ) from error
+        raise ConfigError(f"Can't read {path}: {error.strerror}", hint="Run `nexus doctor --fix`.") from error
 
 
 def _wrap(text: str, width: int = 98) -> Iterator[str]:

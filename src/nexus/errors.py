@@ -1,45 +1,45 @@
-"""Every error that Nexus raises on purpose.
+"""All expected errors.
 
 NexusError
-├── ConfigError              config.toml or a NEXUS_* variable cannot be used
-│   └── SecretError          a key or token is not where the settings say
+├── ConfigError              config.toml or a NEXUS_* variable is invalid
+│   └── SecretError          a configured key or token is missing
 ├── HomeError
-│   ├── HomeMissingError     there is no home at that path
-│   └── HomeBusyError        another process holds the home
+│   ├── HomeMissingError     no home at that path
+│   └── HomeBusyError        another process uses the home
 ├── LedgerError
-│   ├── LedgerBusyError      another process kept the write lock past the busy timeout
+│   ├── LedgerBusyError      another process held the write lock past the busy timeout
 │   ├── LedgerFullError      the disk is full
 │   ├── LedgerCorruptError   the file is damaged or is not a ledger
-│   ├── LedgerClosedError    used after close
-│   └── SchemaError          the file's schema is newer or from another line, or a migration failed
-├── ToolError                a tool could not do what it was asked; the agent is told why
-│   └── SandboxError         there is no sandbox, or it cannot be set up as asked: nothing was run
+│   ├── LedgerClosedError    the ledger is closed
+│   └── SchemaError          the schema is newer or foreign, or a migration failed
+├── ToolError                a tool call failed; the agent gets the reason
+│   └── SandboxError         no sandbox is available; nothing ran
 ├── AgentError
-│   ├── ModelError           no model that was asked gave an answer
-│   │   └── ModelRefusedError  none takes the request as it is, such as one that is too long
-│   ├── StoppedError         somebody stopped a run before it had an answer
-│   ├── LimitError           a run reached a limit of turns, time or requests
-│   │   └── BudgetError      what may be spent on a message, an automation, a day or a month is used up
-│   └── UnusableAnswerError  a model's answer is not what it was asked for
-├── AccessError              somebody may not do what they asked for
-├── AutomationError          an automation could not be registered, found or run
-│   ├── UnknownHookPointError  there is no hook point of that name
-│   ├── UnknownAutomationError there is no automation of that name
-│   ├── ScriptError          a script failed, crashed, or answered what it may not
-│   └── ScriptChangedError   a script is not what was registered: it is not run
-├── WorkspaceError           a file of a workspace cannot be reached, or lies outside of it
-├── ModelFileError           a small network's file is missing, cannot be had, or is not the pinned one
-├── GatewayError             the gateway cannot listen, or does not answer
-├── MissingError             there is nothing of that name or id
-├── CareError                a backup, restore, export, import or forget could not be done
-└── UsageError               an argument cannot be used as given
+│   ├── ModelError           no model answered
+│   │   └── ModelRefusedError  the models reject the request; retrying doesn't help
+│   ├── StoppedError         a run was stopped before it answered
+│   ├── LimitError           a run reached its limit of turns, time or requests
+│   │   └── BudgetError      a budget is used up
+│   └── UnusableAnswerError  a model's answer is unusable
+├── AccessError              the sender has no access
+├── AutomationError          an automation can't be registered, found or run
+│   ├── UnknownHookPointError
+│   ├── UnknownAutomationError
+│   ├── ScriptError          a script failed, crashed, or returned something invalid
+│   └── ScriptChangedError   a script changed since it was registered
+├── WorkspaceError           a workspace file is not accessible, or outside the workspace
+├── ModelFileError           a local model's file is missing or has the wrong hash
+├── GatewayError             the gateway can't listen, or doesn't respond
+├── MissingError             nothing with that name or id
+├── CareError                a backup, restore, export, import or deletion failed
+└── UsageError               an invalid argument
 
-A message says what happened; `hint` says what to do next.
+`message` says what failed; `hint` says what to do.
 """
 
 
 class NexusError(Exception):
-    """The root: catch this to catch everything that Nexus raises on purpose."""
+    """Base class of all expected errors."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -51,39 +51,39 @@ class NexusError(Exception):
 
 
 class ConfigError(NexusError):
-    """config.toml or a NEXUS_* variable cannot be used."""
+    """config.toml or a NEXUS_* variable is invalid."""
 
 
 class SecretError(ConfigError):
-    """A key or token is not where the settings say."""
+    """A configured key or token is missing."""
 
 
 class HomeError(NexusError):
-    """Something about the home itself."""
+    """A problem with the home itself."""
 
 
 class HomeMissingError(HomeError):
-    """There is no home at that path."""
+    """No home at that path."""
 
 
 class HomeBusyError(HomeError):
-    """Another process holds the home."""
+    """Another process uses the home."""
 
 
 class LedgerError(NexusError):
-    """Something about one of the six databases."""
+    """A problem with one of the six databases."""
 
 
 class LedgerBusyError(LedgerError):
-    """Another process kept the write lock past the busy timeout."""
+    """Another process held the write lock past the busy timeout."""
 
 
 class LedgerFullError(LedgerError):
-    """The disk is full: nothing of the refused write was kept."""
+    """The disk is full; nothing was written."""
 
 
 LEDGER_PASSES = (LedgerBusyError, LedgerFullError)
-"""What is no fault of the work that meets it: the work waits, and goes on when it has passed."""
+"""Temporary conditions: work waits until they have passed."""
 
 
 class LedgerCorruptError(LedgerError):
@@ -91,92 +91,92 @@ class LedgerCorruptError(LedgerError):
 
 
 class LedgerClosedError(LedgerError):
-    """The ledger was used after it was closed."""
+    """The ledger is closed."""
 
 
 class SchemaError(LedgerError):
-    """The file's schema is newer or from another line of Nexus, or a migration failed and was undone."""
+    """The schema is newer or foreign, or a migration failed and was rolled back."""
 
 
 class ToolError(NexusError):
-    """A tool could not do what it was asked; the agent is told why."""
+    """A tool call failed; the agent gets the reason."""
 
 
 class SandboxError(ToolError):
-    """There is no sandbox, or it cannot be set up as asked. Nothing was run."""
+    """No sandbox is available, or it can't be set up. Nothing ran."""
 
 
 class AgentError(NexusError):
-    """A run of an agent could not be brought to its end."""
+    """An agent run failed."""
 
 
 class ModelError(AgentError):
-    """No model that was asked gave an answer."""
+    """No model answered."""
 
 
 class ModelRefusedError(ModelError):
-    """No model takes the request as it is, such as one that is too long: asking again is of no use."""
+    """The models reject the request, for example as too long. Retrying doesn't help."""
 
 
 class LimitError(AgentError):
-    """A run reached a limit of turns, time or requests."""
+    """A run reached its limit of turns, time or requests."""
 
 
 class BudgetError(LimitError):
-    """What may be spent on a message, an automation, a day or a month is used up."""
+    """A budget for a message, automation, person, day or month is used up."""
 
 
 class UnusableAnswerError(AgentError):
-    """A model's answer is not what it was asked for, such as one that cites what it was not shown."""
+    """A model's answer is unusable, such as one with invalid citations."""
 
 
 class StoppedError(AgentError):
-    """Somebody stopped a run before it had an answer."""
+    """A run was stopped before it answered."""
 
 
 class AccessError(NexusError):
-    """Somebody may not do what they asked for."""
+    """The sender has no access."""
 
 
 class AutomationError(NexusError):
-    """An automation could not be registered, found or run."""
+    """An automation can't be registered, found or run."""
 
 
 class UnknownHookPointError(AutomationError):
-    """There is no hook point of that name."""
+    """Unknown hook point."""
 
 
 class UnknownAutomationError(AutomationError):
-    """There is no automation of that name."""
+    """Unknown automation."""
 
 
 class ScriptError(AutomationError):
-    """A script failed, crashed, or answered what it may not."""
+    """A script failed, crashed, or returned something invalid."""
 
 
 class ScriptChangedError(AutomationError):
-    """A script is not what was registered: it is not run."""
+    """A script changed since it was registered. It doesn't run."""
 
 
 class WorkspaceError(NexusError):
-    """A file of a workspace cannot be reached, or lies outside of it."""
+    """A workspace file is not accessible, or outside the workspace."""
 
 
 class ModelFileError(NexusError):
-    """A small network's file is missing, cannot be had, or is not the one that was pinned."""
+    """A local model's file is missing, can't be downloaded, or has the wrong hash."""
 
 
 class GatewayError(NexusError):
-    """The gateway cannot listen, or does not answer."""
+    """The gateway can't listen, or doesn't respond."""
 
 
 class MissingError(NexusError):
-    """There is nothing of that name or id."""
+    """Nothing with that name or id."""
 
 
 class CareError(NexusError):
-    """A backup, restore, export, import or forget could not be done."""
+    """A backup, restore, export, import or deletion failed."""
 
 
 class UsageError(NexusError):
-    """An argument cannot be used as given."""
+    """An invalid argument."""

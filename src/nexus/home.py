@@ -103,13 +103,13 @@ class Home:
         token = self.token_file.read_text(encoding="utf-8").strip()
         if self.token_file.stat().st_mode & 0o077:
             raise HomeError(
-                f"Other users can read the token in {self.token_file}",
-                hint=f"Run `rm '{self.token_file}'`: a new one is made.",
+                f"Other users can read the API token in {self.token_file}",
+                hint=f"Run `rm '{self.token_file}'` to create a new one.",
             )
         if len(token) < _TOKEN_BYTES:
             raise HomeError(
-                f"What is in {self.token_file} is too short to be a secret",
-                hint=f"Run `rm '{self.token_file}'`: a new one is made.",
+                f"The API token in {self.token_file} is too short",
+                hint=f"Run `rm '{self.token_file}'` to create a new one.",
             )
         return token
 
@@ -128,9 +128,7 @@ class Home:
     def require(self) -> Self:
         """This home, or an error that says how to make it."""
         if not self.exists:
-            raise HomeMissingError(
-                f"There is no Nexus home at {self.root}", hint="Run `nexus init` to make one."
-            )
+            raise HomeMissingError(f"No Nexus home at {self.root}", hint="Run `nexus init` to create one.")
         return self
 
     def create(self) -> list[Path]:
@@ -138,14 +136,14 @@ class Home:
         length = len(os.fsencode(self.root))
         if length > _LONGEST_ROOT_BYTES:
             raise HomeError(
-                f"The path of the home has {length} bytes, and {_LONGEST_ROOT_BYTES} is the most",
+                f"The path of the home is too long: {length} bytes (maximum {_LONGEST_ROOT_BYTES})",
                 hint="Choose a shorter one with `--home PATH` or NEXUS_HOME.",
             )
         try:
             return self._create()
         except OSError as error:
             raise HomeError(
-                f"A home cannot be made at {self.root}: {error.strerror}",
+                f"Can't create a home at {self.root}: {error.strerror}",
                 hint="Choose another place with `--home PATH` or NEXUS_HOME.",
             ) from error
 
@@ -174,8 +172,8 @@ def locate(given: Path | None = None, environ: Mapping[str, str] = os.environ) -
         return Home(chosen.expanduser().absolute())
     except FileNotFoundError:
         raise HomeError(
-            f"{chosen} cannot be found: the folder in which this command runs was deleted",
-            hint="Go to another one, for example with `cd`, or give the full path.",
+            f"{chosen} not found: the current folder was deleted",
+            hint="Change to another folder with `cd`, or pass an absolute path.",
         ) from None
 
 
@@ -200,7 +198,7 @@ class HomeLock:
             by = ", ".join(str(holder) for holder in holders(self._home)) or "another process"
             raise HomeBusyError(
                 f"The home at {self._home.root} is in use by {by}",
-                hint="Wait for it or stop it, then try again.",
+                hint="Stop it or wait, then try again.",
             ) from None
         self._descriptor = descriptor
         return self

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from datetime import datetime
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
@@ -79,6 +80,19 @@ def derived(prefix: str, id_: str, salt: str) -> str:
     rest = "".join(_ALPHABET[(digest >> shift) & 31] for shift in range(0, 5 * _CHARACTERS, 5))
     own = id_.partition("_")[2]
     return f"{prefix}_{(own[:_TIME_CHARACTERS] + rest)[:_CHARACTERS]}"
+
+
+def of_past(prefix: str, moment: datetime, key: str) -> str:
+    """An id with the time of a moment that is long gone, which follows from a key: always the same."""
+    microseconds = max(0, int(moment.timestamp() * 1_000_000))
+    milliseconds, rest = divmod(microseconds, 1_000)
+    digest_ = int(digest(key), 16) & ((1 << _RANDOM_BITS) - 1)
+    return f"{prefix}_{_encode((((milliseconds << 10) | rest) << _RANDOM_BITS) | digest_)}"
+
+
+def digest(text: str) -> str:
+    """The SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @contextmanager

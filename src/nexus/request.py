@@ -58,6 +58,8 @@ class Access:
     memory: Memory = "none"
     sessions: tuple[str, ...] = ()
     """Patterns of the session labels that may be used, beside one's own."""
+    memory_socket: str = ""
+    """The socket through which the memory skill's scripts write and search; empty: the one of DB_PATHS."""
 
     def narrowed(
         self,
@@ -208,4 +210,4 @@ class Request:
 def check_label(session_label: str) -> None:
     """Refuse a session without a name: the engine would never run what waits in it."""
     if not session_label.strip():
-        raise UsageError("A session needs a label", hint="Write one, such as `main`.")
+        raise UsageError("The session label is empty", hint="Pass a label such as `main`.")

@@ -40,9 +40,12 @@ def read(source: str, environ: Mapping[str, str] = os.environ) -> str:
     elif kind == "keyring":
         secret = _from_keyring(place)
     else:
-        raise SecretError("A secret is named without saying where it is kept", hint="Write `env:NAME`.")
+        raise SecretError(
+            "The setting names no place for the secret",
+            hint="Use `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`.",
+        )
     if not secret.strip():
-        raise SecretError(f"There is no secret at {source}", hint=_what_to_do(kind, place))
+        raise SecretError(f"No secret found at {source}", hint=_what_to_do(kind, place))
     return secret.strip()
 
 
@@ -135,7 +138,7 @@ def source_in(text: str) -> str:
 
 
 def keep(secret: str, name: str, folder: Path) -> str:
-    """Keep a secret in the keyring of this machine, else in a file for its owner alone; returns its source.
+    """Keep a secret in this machine's keyring, else in a file for its owner alone; returns its source.
 
     `name` is a file's name; in the keyring the folder belongs to it, so that two homes keep to themselves.
     """
@@ -183,9 +186,9 @@ def _from_file(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        reason = error.strerror if isinstance(error, OSError) else "not text"
         hint = f"Run `chmod 600 '{path}'`." if isinstance(error, PermissionError) else f"Write it to {path}."
-        raise SecretError(f"The secret in {path} cannot be read: {reason}", hint=hint) from None
+        raise SecretError(f"Can't read the secret in {path}: {reason}", hint=hint) from None
 
 
 def _from_keyring(place: str) -> str:
@@ -195,14 +198,14 @@ def _from_keyring(place: str) -> str:
         import keyring.errors
     except ImportError:
         raise SecretError(
-            "The keyring cannot be asked: its package is not installed",
-            hint="Run `pip install nexus-agent[keyring]`.",
+            "The keyring package is not installed",
+            hint="Run `pip install nexus-runtime[keyring]`.",
         ) from None
     try:
         return keyring.get_password(service, user) or ""
     except keyring.errors.KeyringError as error:
         raise SecretError(
-            f"The keyring does not answer: {error}", hint="Unlock it, or keep the secret elsewhere."
+            f"The keyring failed: {error}", hint="Unlock it, or store the secret elsewhere."
         ) from None
 
 
@@ -220,7 +223,7 @@ def _into_keyring(secret: str, user: str) -> bool:
 
 def _what_to_do(kind: str, place: str) -> str:
     if kind == "env":
-        return f"Set the variable {place}."
+        return f"Set the environment variable {place}."
     if kind == "file":
         return f"Write it to {place}."
     return f"Run `keyring set {place.replace('/', ' ')}`."

@@ -89,8 +89,8 @@ def _refusal(home: Home) -> HomeBusyError:
     else:
         by = f"process {service.pid}" + (f" at {service.url}" if service.url else "")
     return HomeBusyError(
-        f"The home at {home.root} is served already, by {by}",
-        hint="`nexus login` prints a link to its dashboard. Stop that process to serve the home here.",
+        f"The home at {home.root} is already served by {by}",
+        hint="Run `nexus login` for its dashboard, or stop that process first.",
     )
 
 

@@ -164,7 +164,7 @@ def _checked(f: Field[Any], value: Any, where: str) -> Value:
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"{where} must be a finite number, not {value}")
     if isinstance(value, int | float) and not isinstance(value, bool) and value < f.metadata["least"]:
-        raise ConfigError(f"{where} must be at least {f.metadata['least']}, and is {value}")
+        raise ConfigError(f"{where} must be at least {f.metadata['least']}, not {value}")
     return value
 
 
@@ -193,7 +193,7 @@ def _source(value: Any, where: str) -> str:
 
 def _misplaced(where: str) -> ConfigError:
     return ConfigError(
-        f"{where} must say where the secret is kept, and not be the secret",
+        f"{where} must name where the secret is, not contain it",
         hint='For example "env:ANTHROPIC_API_KEY", "file:~/.secrets/key" or "keyring:nexus/anthropic".',
     )
 

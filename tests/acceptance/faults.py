@@ -55,7 +55,7 @@ def found(home: Path, check: str, *options: str) -> list[dict[str, Any]]:
 def mended(home: Path) -> list[str]:
     """What `nexus doctor --fix` says that it did."""
     lines = _doctor(home, "--fix").stdout.splitlines()
-    return [line.removeprefix("mended").strip() for line in lines if line.startswith("mended")]
+    return [line.removeprefix("fixed").strip() for line in lines if line.startswith("fixed")]
 
 
 def _doctor(home: Path, *options: str) -> subprocess.CompletedProcess[str]:

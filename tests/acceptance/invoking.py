@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from nexus.automations.context import AutomationContext, NoServices
+from nexus.automations.context import Context, NoServices
 from nexus.automations.loading import Plugin
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
@@ -24,7 +24,7 @@ _TOGETHER = 25
 _SESSIONS = 40
 
 
-async def _work(ctx: AutomationContext) -> dict[str, object]:
+async def _work(ctx: Context) -> dict[str, object]:
     await asyncio.sleep(0.002)
     return {"enrich": {"number": ctx.request.event.content}}
 

@@ -8,7 +8,6 @@ import sys
 from typing import Any
 
 _CONTEXT_TOKENS = 6_144
-_ANSWER_TOKENS = 40
 
 
 def main(file: str) -> None:
@@ -19,7 +18,6 @@ def main(file: str) -> None:
     parameters.hostnames = ["127.0.0.1"]
     parameters.port = 0
     parameters.n_ctx = _CONTEXT_TOKENS
-    parameters.n_predict = _ANSWER_TOKENS
     parameters.n_parallel = 1
     parameters.use_jinja = True
     # On a busy machine two threads spend their time waiting for each other.

@@ -69,7 +69,7 @@ def test_hooks_fire_with_workspaces_and_peers_and_memory_reaches_the_worker(
         "def run(ctx):\n"
         "    ctx.workspace.peers['writer'].write_file('NOTES_FOR_WRITER.md', 'from ' + ctx.workspace.role)\n"
         "    return {'fire': True, 'blocking': True, 'enrich': {'memories': 'Ada hates early trains'}}\n",
-        *("--hook-point", "worker:pre_execution", "--blocking", "--workspace", "--peer", "writer"),
+        *("--hook-point", "worker:pre_execution", "--blocking", "--workspace"),
         *("--timeout", "10000", "--description", "Reads."),
     )
     register(
@@ -81,6 +81,9 @@ def test_hooks_fire_with_workspaces_and_peers_and_memory_reaches_the_worker(
         "    return {'enrich': {'role of the reader': theirs}}\n",
         *("--hook-point", "after:deliverResponse", "--workspace", "--peer", "reader"),
     )
+    # A peer must be there: the first of two that know each other is told of the second afterwards.
+    done = finish(home, environment(None), "automations", "register", "reader", "--peer", "writer")
+    assert done.returncode == 0, done.stderr
     server.when(_about_a_worker).script(*dispatching("Find a train", then="All planned"))
     server.when(last_user="Find a train").script("At nine")
 

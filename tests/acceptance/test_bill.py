@@ -80,7 +80,7 @@ async def test_every_failure_is_overcome_and_the_bill_is_the_servers(
     async with App(home, replace(config, providers={"test": provider})) as app:
         for question, steps in CONVERSATION:
             server.script(*steps)
-            run = await app.say(question)
+            run = await app.send(question)
             answer = await run.result()
             assert answer.response.content in {"Hello.", LONG, "I cannot read it."}
         bill = await app.ledgers.runtime.read(_bill)
@@ -113,7 +113,7 @@ async def test_what_a_message_cost_includes_what_was_written_to_the_memory(
     every = ("automations", "register", "memory-writer", "--config", '{"reflect_every": 1}')
     assert finish(home, environment(None), *every).returncode == 0
     async with writing(home, server, wire) as app:
-        result = await (await app.say("plan the trip with Ada Lovelace and Bob Miller")).result()
+        result = await (await app.send("plan the trip with Ada Lovelace and Bob Miller")).result()
         await server.until(lambda: len(server.exchanges) == 8, 60_000)
         await quiet(app)
         bill = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=result.request_id))
@@ -162,7 +162,7 @@ async def test_the_memorys_work_on_a_message_is_on_its_bill_in_tokens_and_money(
     async with App(home, replace(settings(billed), models=models)) as app:
         await know(app, "Tyler", BIRTHDAY)
         await app.ledgers.memory.write(_nothing_waits)
-        result = await (await app.say(f"{TAUGHT}. Please see to it.")).result()
+        result = await (await app.send(f"{TAUGHT}. Please see to it.")).result()
         await quiet(app)
         await learn(app, TAUGHT, request_id=result.request_id)
         assert (await consolidated(app))["facts"] >= 1

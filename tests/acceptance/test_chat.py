@@ -36,7 +36,7 @@ def test_a_conversation_in_a_terminal(home: Home, server: ModelServer) -> None:
         terminal.type("\x03")
         terminal.wait_for("Stopped.")
         terminal.type("/help\r")
-        terminal.wait_for("begin a new session")
+        terminal.wait_for("start a new session")
         terminal.type("Are you there?\r")
         terminal.wait_for("Still here.")
         terminal.type("/quit\r")
@@ -51,7 +51,7 @@ def test_a_conversation_in_a_pipe(home: Home, server: ModelServer) -> None:
     done = finish(home, environment(server), "chat", stdin=lines)
     assert done.returncode == 1, "a program learns that something failed"
     assert done.stdout == "One.\nTwo.\nFour.\n"
-    assert "There is no command /nonsense" in done.stderr
+    assert "Unknown command /nonsense" in done.stderr
     assert "No model answered" in done.stderr
     assert "first" in str(server.requests[2].json["messages"]), "a session remembers"
     assert "first" not in str(server.requests[3].json["messages"]), "a new one does not"
@@ -78,7 +78,7 @@ def test_without_a_model_the_program_says_what_to_write_where(home: Home, comman
     done = finish(home, environment(None), *command, stdin="Hello\n")
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "No model is set" in done.stderr
+    assert "No model configured" in done.stderr
     assert "ANTHROPIC_API_KEY" in done.stderr
     assert str(home.config_file) in done.stderr
 
@@ -102,12 +102,10 @@ def test_a_server_that_is_not_there_is_an_error_and_not_a_wait(home: Home) -> No
     done = finish(home, env, "run", "Hello")
     assert done.returncode == 1
     assert "No model answered:\n- ollama/qwen3: Connection refused\n" in done.stderr
-    assert (
-        "  Start the server at http://127.0.0.1:9/v1, or correct `base_url` below [providers." in done.stderr
-    )
+    assert "  Start the server at http://127.0.0.1:9/v1, or fix `base_url` in [providers." in done.stderr
 
 
 def test_a_task_is_needed(home: Home, server: ModelServer) -> None:
     done = finish(home, environment(server), "run")
     assert done.returncode == 1
-    assert "There is no task" in done.stderr
+    assert "No task given" in done.stderr

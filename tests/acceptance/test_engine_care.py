@@ -112,10 +112,10 @@ def _no_database(home: Home) -> None:
 @pytest.mark.parametrize(
     ("harm", "words", "level"),
     [
-        (_orphan, "not in the runtime ledger", "warning"),
+        (_orphan, "missing from the runtime ledger", "warning"),
         (_never_handed_over, "not handed to the engine", "warning"),
         (_without_index, "lacks the index", "warning"),
-        (_interrupted, "lost the process", "warning"),
+        (_interrupted, "lost their process", "warning"),
         (_damaged, "engine", "error"),
         (_no_database, "not a database", "error"),
     ],

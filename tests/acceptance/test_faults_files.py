@@ -57,7 +57,7 @@ def test_vectors_that_were_deleted_are_made_again(home: Home) -> None:
         file.unlink()
     [finding] = found(home.root, "ledgers")
     assert (finding["level"], finding["message"]) == ("warning", "embeddings.db is missing")
-    assert "`nexus up` makes it again" in finding["remedy"]
+    assert "Run `nexus up` or" in finding["remedy"]
     with serving(home):
         assert home.ledger("embeddings").is_file()
     assert troubles(home.root) == []
@@ -67,7 +67,7 @@ def test_vectors_that_are_damaged_are_put_aside_and_made_again(home: Home) -> No
     damaged = b"these were vectors" * 1000
     home.ledger("embeddings").write_bytes(damaged)
     [finding] = found(home.root, "ledgers")
-    assert finding["remedy"].startswith("Run `nexus doctor --fix`: it puts the file aside")
+    assert finding["remedy"].startswith("Run `nexus doctor --fix` to move the file away")
     [line] = mended(home.root)
     assert "The embeddings ledger at" in line
     assert troubles(home.root) == []
@@ -78,8 +78,8 @@ def test_vectors_that_are_damaged_are_put_aside_and_made_again(home: Home) -> No
 def test_a_ledger_in_the_place_of_another_is_not_taken_for_damage(home: Home) -> None:
     shutil.copy2(home.ledger("events"), home.ledger("embeddings"))
     [finding] = found(home.root, "ledgers", "--fix")
-    assert finding["message"] == "This is the events ledger in the place of the embeddings ledger"
-    assert finding["remedy"].startswith("Put the files of data/ back under their own names")
+    assert finding["message"] == "The embeddings ledger's file contains the events ledger"
+    assert finding["remedy"].startswith("Rename the files in data/ back")
     assert list(home.data.glob("damaged-*")) == []
 
 
@@ -101,7 +101,7 @@ def test_an_index_that_does_not_fit_its_table_is_made_again(home: Home) -> None:
 
     [first, *_] = found(home.root, "ledgers")
     assert "index events_occurred" in first["message"]
-    assert "makes the indexes again" in first["remedy"]
+    assert "rebuild the indexes" in first["remedy"]
     assert mended(home.root)
     assert troubles(home.root) == []
     assert nexus(home.root, "sql", "SELECT count(*) FROM events").stdout == "1\n"
@@ -113,7 +113,7 @@ def test_a_ledger_of_a_newer_nexus(home: Home) -> None:
     connection.close()
     known = migrate.latest("memory")
     told = refusal(home.root, "status")
-    assert told.message == f"The memory ledger has schema 99, and this program knows up to {known}"
+    assert told.message == f"The memory ledger has schema 99; this version supports up to {known}"
     assert told.hint == "It was written by a newer Nexus. Install that version or a later one."
     [finding] = found(home.root, "ledgers")
     assert (finding["message"], finding["remedy"]) == (told.message, told.hint)
@@ -183,8 +183,8 @@ def test_a_ledger_that_another_process_does_not_let_go(home: Home, tmp_path: Pat
         told = refusal(home.root, "automations", "register", str(script), env=env)
     finally:
         holder.close()
-    assert told.message == "The runtime ledger is held by another process that does not finish its write"
-    assert told.hint.startswith("See who uses it with `nexus status`")
+    assert told.message == "The runtime ledger is locked by another process"
+    assert told.hint.startswith("Find the process with `nexus status`")
 
 
 def test_an_engine_that_is_damaged(home: Home) -> None:
@@ -205,7 +205,7 @@ def test_modes_that_shut_you_out_are_mended(home: Home, what: str) -> None:
         assert "Permission denied" in told.message or "unable to open database file" in told.message
         assert "nexus doctor" in told.hint
         [line] = mended(home.root)
-        assert f"You cannot read and write {path} " in line
+        assert f"No read and write access to {path} " in line
         assert path.stat().st_mode & 0o777 == right
     finally:
         path.chmod(right)
@@ -224,7 +224,7 @@ def test_several_layers_of_trouble_are_mended_in_one_go(home: Home) -> None:
         lines = mended(home.root)
     finally:
         home.root.chmod(0o700)
-    assert f"You cannot read and write {home.root}" in lines[0], "behind it, the rest was found"
+    assert f"No read and write access to {home.root}" in lines[0], "behind it, the rest was found"
     assert {line.split()[0] for line in lines} == {"permissions", "layout", "leftovers"}
     assert troubles(home.root) == []
     assert not stale.exists()
@@ -242,7 +242,7 @@ def test_a_clock_that_was_set_back(home: Home) -> None:
     assert nexus(home.root, "sql", "--write", _event(ahead)).returncode == 0
     [finding] = troubles(home.root)
     assert finding["check"] == "clock"
-    assert finding["message"].endswith(f", and the newest event was recorded at {ahead}")
+    assert finding["message"].endswith(f", but the newest event is from {ahead}")
     assert "`timedatectl set-ntp true`" in finding["remedy"]
 
 
@@ -262,8 +262,8 @@ def _on_a_disk_of(size_bytes: int, place: Path, line: str) -> subprocess.Complet
 def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
     done = _on_a_disk_of(200_000, tmp_path / "disk", '"$NEXUS" --home "$HOME_ON_DISK" init')
     assert done.returncode == 1
-    assert "The disk is full: the agents ledger could not keep this write" in done.stderr
-    assert "Free some space on the disk of" in done.stderr
+    assert "Disk full: could not write to the agents ledger" in done.stderr
+    assert "Free disk space for" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -275,11 +275,9 @@ def test_a_disk_that_has_become_full(tmp_path: Path) -> None:
         "$NEXUS" --home "$HOME_ON_DISK" doctor
     """
     done = _on_a_disk_of(3_000_000, tmp_path / "disk", line)
-    assert done.stderr.startswith(
-        "nexus: The disk is full: the events ledger could not keep this write\n  Free "
-    )
+    assert done.stderr.startswith("nexus: Disk full: could not write to the events ledger\n  Free ")
     assert "Restore your newest backup" not in done.stdout, "nothing is lost"
-    assert "Free some space now: writes will soon be refused." in done.stdout
+    assert "Free disk space now: writes will soon fail." in done.stdout
     assert "Traceback" not in done.stderr
 
 
@@ -288,10 +286,10 @@ def test_a_disk_that_is_nearly_full(tmp_path: Path) -> None:
     done = _on_a_disk_of(500_000_000, tmp_path / "disk", line)
     assert done.returncode == 0
     assert "warning  disk " in done.stdout
-    assert "Free some space: a backup or a forget needs as much again as the ledgers use." in done.stdout
+    assert "Free disk space: a backup or a forget needs as much again as the ledgers use." in done.stdout
 
 
 def test_a_refusal_has_both_lines(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none", "status") == Refusal(
-        f"There is no Nexus home at {tmp_path / 'none'}", "Run `nexus init` to make one."
+        f"No Nexus home at {tmp_path / 'none'}", "Run `nexus init` to create one."
     )

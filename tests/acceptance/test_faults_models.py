@@ -42,14 +42,14 @@ def test_each_reason_of_a_provider_is_told_with_what_to_do(home: Home, server: M
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     for message, hint in (
-        ("401 invalid x-api-key", "Put a valid key at env:TEST_KEY, or run `nexus init` to enter another."),
+        ("401 invalid x-api-key", "Put a valid API key in env:TEST_KEY, or run `nexus init` to enter one."),
         (
             "404 model: large",
-            "Correct the name `test/large` below [models] in config.toml, or run",
+            "Fix the name `test/large` in [models] in config.toml, or run",
         ),
-        ("529 Overloaded", "Try again in a while, or list a second model in [models]"),
-        ("402 ", "Look at your account with the provider: its money or its limit is used up."),
-        ("no answer began within 5000 ms", f"Start the server at {server.url}, or correct `base_url` below"),
+        ("529 Overloaded", "Try again later, or add a fallback model in [models]"),
+        ("402 ", "Check your account with the provider: its credit or quota is used up."),
+        ("no answer within 5000 ms", f"Start the server at {server.url}, or fix `base_url` in"),
     ):
         told = done.stderr.partition(f"No model answered:\n- test/large: {message}")[2].splitlines()
         assert told, f"{message} was not told: {done.stderr}"
@@ -60,7 +60,7 @@ def test_a_server_that_is_down(home: Home) -> None:
     url = "http://127.0.0.1:9"
     home.config_file.write_text(f'[models]\nmanager = "test/x"\n[providers.test]\nbase_url = "{url}"\n')
     [finding] = found(home.root, "servers")
-    assert finding["message"] == f"The model server test at {url} cannot be reached: Connection refused"
+    assert finding["message"] == f"Can't reach the model server test at {url}: Connection refused"
 
 
 def test_a_file_with_a_key_that_cannot_be_read_or_that_others_can(home: Home, tmp_path: Path) -> None:
@@ -71,11 +71,11 @@ def test_a_file_with_a_key_that_cannot_be_read_or_that_others_can(home: Home, tm
     )
     key.chmod(0o000)
     [finding] = found(home.root, "models")
-    assert finding["message"] == f"anthropic/x: The secret in {key} cannot be read: Permission denied"
+    assert finding["message"] == f"anthropic/x: Can't read the secret in {key}: Permission denied"
     assert finding["remedy"] == f"Run `chmod 600 '{key}'`."
     key.chmod(0o644)
     [finding] = found(home.root, "permissions")
-    assert "can be reached by other users" in finding["message"]
+    assert "is accessible to other users" in finding["message"]
     assert found(home.root, "permissions", "--fix") == []
     assert key.stat().st_mode & 0o777 == 0o600
 
@@ -89,5 +89,5 @@ def test_a_machine_without_a_sandbox(home: Home, tmp_path: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 0, "a warning, because the memory works without it"
-    assert "warning  sandbox      Tools run in a sandbox, and bubblewrap is not installed" in done.stdout
+    assert "warning  sandbox      Tools need a sandbox, and bubblewrap is not installed" in done.stdout
     assert "`apt-get install bubblewrap`" in done.stdout

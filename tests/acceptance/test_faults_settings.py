@@ -18,7 +18,7 @@ def test_a_config_that_is_not_toml(home: Home) -> None:
     told = refusal(home.root, "status")
     assert told.message.startswith(f"{home.config_file} is not valid TOML: ")
     assert "line 1" in told.message
-    assert told.hint == "Correct that line, or delete the file to use the defaults."
+    assert told.hint == "Fix that line, or delete the file to use the defaults."
     [finding] = found(home.root, "config")
     assert (finding["message"], finding["remedy"]) == (told.message, told.hint)
 
@@ -30,7 +30,7 @@ def test_a_config_that_is_not_toml(home: Home) -> None:
         ("[models]\nmangaer = 1\n", "`mangaer` is not a setting in [models] of ", "Did you mean `manager`?"),
         (
             '[providers.anthropic]\napi_key = "sk-123"\n',
-            "must say where the secret is kept, and not be the secret",
+            "must name where the secret is, not contain it",
             "env:ANTHROPIC_API_KEY",
         ),
     ],
@@ -47,8 +47,8 @@ def test_a_port_that_is_taken(home: Home) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         told = refusal(home.root, "up", "--port", str(port))
-        assert told.message == f"The gateway cannot listen at 127.0.0.1 port {port}: Address already in use"
-        assert told.hint.startswith("Choose another with `nexus up --port NUMBER`")
+        assert told.message == f"Can't listen on 127.0.0.1:{port}: Address already in use"
+        assert told.hint.startswith("Choose another port with `nexus up --port NUMBER`")
         home.config_file.write_text(f"[gateway]\nport = {port}\n")
         [finding] = found(home.root, "gateway")
         assert (finding["message"], finding["remedy"]) == (told.message, told.hint)
@@ -58,10 +58,10 @@ def test_a_postgres_that_is_down(home: Home, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("NEXUS_ENGINE_DATABASE", "postgresql://ada:hush@127.0.0.1:1/nexus")
     told = refusal(home.root, "engine", "status")
     assert told.message.startswith(
-        "The engine's database at postgresql://ada:***@127.0.0.1:1/nexus does not answer"
+        "Can't connect to the engine's database at postgresql://ada:***@127.0.0.1:1/nexus"
     )
     assert "Connection refused" in told.message
-    assert told.hint == "Start it, or correct `[engine] database` in config.toml."
+    assert told.hint == "Start it, or fix `[engine] database` in config.toml."
     [finding] = found(home.root, "engine")
     assert (finding["message"], finding["remedy"]) == (told.message, told.hint)
 
@@ -69,7 +69,7 @@ def test_a_postgres_that_is_down(home: Home, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_database_of_another_kind(home: Home) -> None:
     home.config_file.write_text('[engine]\ndatabase = "mysql://localhost/nexus"\n')
     told = refusal(home.root, "engine", "status")
-    assert told.message == "`mysql` is not a database that the engine can use"
+    assert told.message == "`mysql` is not a supported database"
     [finding] = found(home.root, "engine")
     assert (finding["message"], finding["remedy"]) == (told.message, told.hint)
 
@@ -81,10 +81,10 @@ def test_an_embedding_model_that_is_not_on_this_machine(home: Home, tmp_path: Pa
     )
     done = nexus(home.root, "recall", "tea")
     assert done.returncode == 0, "words can be searched without it"
-    message = "The files of the model all-minilm-l6-v2-int8 are not on this machine"
-    assert f"Searching by words alone: {message}. Run `nexus models pull" in done.stderr
+    message = "The model all-minilm-l6-v2-int8 is not installed"
+    assert f"Searching by words only: {message}. Run `nexus models pull" in done.stderr
     named, missing = found(home.root, "memory")
-    assert named["message"] == f"There is no file of the embedding model at {gone}"
+    assert named["message"] == f"Embedding model not found at {gone}"
     assert missing["message"] == message
     assert missing["remedy"].startswith("Run `nexus models pull all-minilm-l6-v2-int8`")
 
@@ -94,12 +94,12 @@ def test_mcp_servers_that_are_not_there(home: Home) -> None:
         '[mcp.notes]\ncommand = "no-such-program"\n[mcp.far]\nurl = "http://127.0.0.1:9/mcp"\n'
     )
     program, server = found(home.root, "mcp")
-    assert program["message"] == "The program of the MCP server `notes` is not there: no-such-program"
-    assert program["remedy"] == "Install it, or correct `command` below [mcp.notes] in config.toml."
+    assert program["message"] == "MCP server `notes`: program not found: no-such-program"
+    assert program["remedy"] == "Install it, or fix `command` in [mcp.notes] in config.toml."
     assert server["message"] == (
-        "The MCP server `far` at http://127.0.0.1:9/mcp cannot be reached: Connection refused"
+        "Can't reach the MCP server `far` at http://127.0.0.1:9/mcp: Connection refused"
     )
-    assert server["remedy"] == "Start it, or correct `url` below [mcp.far] in config.toml."
+    assert server["remedy"] == "Start it, or fix `url` in [mcp.far] in config.toml."
 
 
 def test_a_home_that_another_process_holds(home: Home, tmp_path: Path) -> None:
@@ -108,14 +108,14 @@ def test_a_home_that_another_process_holds(home: Home, tmp_path: Path) -> None:
     with HomeLock(home, "shared"):
         told = refusal(home.root, "restore", str(backup), "--replace")
     assert told.message.startswith(f"The home at {home.root} is in use by process {os.getpid()} (")
-    assert told.hint == "Wait for it or stop it, then try again."
+    assert told.hint == "Stop it or wait, then try again."
 
 
 def test_a_path_that_is_too_long(tmp_path: Path) -> None:
     home = tmp_path / ("long" * 50) / ("path" * 50)
     told = refusal(home, "init")
     assert told == Refusal(
-        f"The path of the home has {len(str(home))} bytes, and 400 is the most",
+        f"The path of the home is too long: {len(str(home))} bytes (maximum 400)",
         "Choose a shorter one with `--home PATH` or NEXUS_HOME.",
     )
     assert list(tmp_path.iterdir()) == []
@@ -128,8 +128,8 @@ def test_a_folder_that_was_deleted_under_the_command(home: Home, tmp_path: Path)
     )
     assert relative.returncode == 1
     assert relative.stderr == (
-        "nexus: some/home cannot be found: the folder in which this command runs was deleted\n"
-        "  Go to another one, for example with `cd`, or give the full path.\n"
+        "nexus: some/home not found: the current folder was deleted\n"
+        "  Change to another folder with `cd`, or pass an absolute path.\n"
     )
     full = subprocess.run(
         ["bash", "-c", f"{line} {home.root} status"], capture_output=True, text=True, timeout=120

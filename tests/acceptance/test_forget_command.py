@@ -87,7 +87,7 @@ def test_without_a_terminal_and_without_yes_nothing_is_removed(place: Path) -> N
 )
 def test_a_person_is_asked(answer: str, code: int, left: set[str], place: Path) -> None:
     returned, output = on_a_terminal(place, "forget", "entity", "Annie", answer=answer)
-    assert "for good?" in output
+    assert "Delete permanently?" in output
     assert returned == code
     assert events(place) == left
 
@@ -125,7 +125,7 @@ def test_a_range_is_given_as_days(place: Path) -> None:
     assert events(place) == {"evt_1"}
     empty = nexus(place, "forget", "range", "2026-02-14", "2026-02-15", "--yes")
     assert empty.returncode == 0
-    assert "nothing to forget" in empty.stdout
+    assert "Nothing to delete" in empty.stdout
 
 
 def test_a_misspelt_name_is_answered_with_near_ones(place: Path) -> None:

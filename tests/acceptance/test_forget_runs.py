@@ -47,12 +47,12 @@ def scripted(server: ModelServer) -> None:
 async def talk(home: Home, server: ModelServer) -> str:
     """Talk, and stop the program while it answers; returns the thread."""
     async with App(home, settings(server, "anthropic")) as app:
-        run = await app.say(f"{_MARK}, says the manager", session_label="chat:1")
+        run = await app.send(f"{_MARK}, says the manager", session_label="chat:1")
         assert f"{_MARK} is done" in (await run.result()).response.content
-        failing = await app.say(f"{_MARK} again, says the manager", session_label="chat:1")
+        failing = await app.send(f"{_MARK} again, says the manager", session_label="chat:1")
         with pytest.raises(EndedError):
             await failing.result()
-        await app.say(f"{_MARK} at last, says the manager", session_label="chat:1")
+        await app.send(f"{_MARK} at last, says the manager", session_label="chat:1")
         await server.until(lambda: server.gate("for ever").waiting, 120_000)
         thread = await app.ledgers.events.read(lambda c: c.execute("SELECT id FROM threads").get)
     return str(thread)

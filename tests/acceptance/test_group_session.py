@@ -248,7 +248,7 @@ async def test_a_guest_in_a_granted_session_hears_nothing_of_another_thread(
     server.script("The plan is a SURPRISE", "Hello Sam", "Sam, it is me again")
     async with group(home, server, notes) as app:
         await acquainted(app, Granted(sessions=("main",)))
-        await (await app.say("Plan the party")).result()
+        await (await app.send("Plan the party")).result()
         theirs = replace(guest("What is planned?"), session_label="main")
         await receive(app, theirs)
         await receive(app, replace(theirs, content="And now?"))
@@ -263,7 +263,7 @@ async def test_a_guest_who_may_recall_everything_still_sees_no_tool_results(
     server.script(Turn("", [bash(f"cat {notes}/salary.txt")]), "It is a SURPRISE", "Hello Sam")
     async with group(home, server, notes) as app:
         await acquainted(app, Granted(memory="all", sessions=("main",)))
-        await (await app.say("Look it up")).result()
+        await (await app.send("Look it up")).result()
         await receive(app, replace(guest("What is planned?"), session_label="main"))
     assert texts_of(server.requests[-1])[1] == "It is a SURPRISE"
     assert SECRET not in str(server.requests[-1].json)

@@ -2,11 +2,11 @@
 
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_init_twice_changes_nothing(made: Path) -> None:
     done = nexus(made, "init")
 
     assert done.returncode == 0
-    assert "nothing was changed" in done.stdout
+    assert "nothing changed" in done.stdout
     assert snapshot(made) == before
 
 
@@ -163,8 +163,7 @@ def test_doctor_migrates_an_old_schema_on_request(made: Path) -> None:
     code, found = findings(made)
     assert code == 0
     warnings = [finding["message"] for finding in found if finding["level"] == "warning"]
-    assert len(warnings) == 1
-    assert "runtime.db has schema 0 of" in warnings[0]
+    assert sum("runtime.db has schema 0 of" in warning for warning in warnings) == 1
 
     assert findings(made, "--fix")[0] == 0
     assert nexus(made, "sql", "SELECT count(*) FROM automations WHERE hook_point IS NULL").stdout == "3\n"
@@ -232,9 +231,11 @@ def test_help_starts_within_six_times_an_empty_python(tmp_path: Path) -> None:
     empty, full = [sys.executable, "-c", "pass"], [str(NEXUS), "--help"]
 
     def seconds(command: list[str]) -> float:
-        begin = time.perf_counter()
+        # Processor time: what else the machine does is no part of it.
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
-        return time.perf_counter() - begin
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     for command in (empty, full):
         seconds(command)
@@ -252,6 +253,6 @@ def test_doctor_and_status_show_lessons_that_wait(made: Path) -> None:
     for number in (1, 2):
         lessons.put_aside(Home(made), "evening-notes", f"reason {number}", ())
 
-    assert "2 lessons of evening-notes wait for your approval" in nexus(made, "doctor").stdout
+    assert "2 lessons of evening-notes waiting for your approval" in nexus(made, "doctor").stdout
     assert "2 waiting for approval: nexus automations lessons evening-notes" in nexus(made, "status").stdout
     assert json.loads(nexus(made, "status", "--json").stdout)["lessons"] == {"evening-notes": 2}

@@ -26,7 +26,7 @@ async def test_a_grant_above_the_home_shows_nothing_of_it(home: Home, server: Mo
     look = f"cat {home.root.parent}/notes; cd {home.root}; find . -mindepth 1; cat token; touch new"
     server.script(Turn("", [bash(look)]), "Done.")
     async with granted(home, server, str(home.root.parent), str(home.root), str(mine)) as app:
-        await (await app.say("Look around.")).result()
+        await (await app.send("Look around.")).result()
         ((shown,),) = await rows(app, "agents", "SELECT result FROM agent_tool_calls")
 
     seen, _, errors = shown.partition("[standard error]")
@@ -42,7 +42,7 @@ async def test_no_result_of_a_tool_shows_the_token(home: Home, server: ModelServ
     (folder / "copied").write_text(f"before {token} after")
     server.script(Turn("", [bash("cat copied; cat copied >&2")]), "Done.")
     async with granted(home, server, str(folder)) as app:
-        await (await app.say("Read it.")).result()
+        await (await app.send("Read it.")).result()
         ((shown,),) = await rows(app, "agents", "SELECT result FROM agent_tool_calls")
 
     assert shown.count("before ") == shown.count(" after") == 2

@@ -16,10 +16,12 @@ import pytest
 from acceptance.agents import PATIENCE_S, answers, environment, finish, rows
 from memory_writers import facts, invocations, quiet
 from nexus.app import App
-from nexus.config import Config, ModelsConfig, ProviderConfig
+from nexus.config import AgentsConfig, Config, ModelsConfig, ProviderConfig
 from nexus.home import Home
 
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+# Too few to begin repeating itself, as a model this small does; enough for a fact as JSON.
+_ANSWER_TOKENS = 120
 _SERVER = Path(__file__).with_name("local_model.py")
 
 
@@ -49,14 +51,14 @@ def local_url() -> Iterator[str]:
         process.wait(PATIENCE_S)
 
 
-@pytest.mark.xfail(strict=False, reason="the small model repeats itself and is cut")
 async def test_a_real_model_answers_through_the_whole_program(home: Home, local_url: str) -> None:
     settings = Config(
         models=ModelsConfig(manager=("local/smollm2",)),
+        agents=AgentsConfig(output_tokens=_ANSWER_TOKENS),
         providers={"local": ProviderConfig(base_url=local_url, timeout_ms=PATIENCE_S * 1000)},
     )
     async with App(home, settings) as app:
-        run = await app.say("Say hello.")
+        run = await app.send("Say hello.")
         pieces = [delta.text async for delta in run.deltas() if delta.kind == "text"]
         result = await run.result()
     assert len(pieces) > 1, "it was streamed"
@@ -65,6 +67,7 @@ async def test_a_real_model_answers_through_the_whole_program(home: Home, local_
     env = environment(
         None,
         NEXUS_MODELS_MANAGER="local/smollm2",
+        NEXUS_AGENTS_OUTPUT_TOKENS=str(_ANSWER_TOKENS),
         NEXUS_PROVIDERS_LOCAL_BASE_URL=local_url,
         NEXUS_PROVIDERS_LOCAL_TIMEOUT_MS=str(PATIENCE_S * 1000),
     )
@@ -76,24 +79,21 @@ async def test_a_real_model_answers_through_the_whole_program(home: Home, local_
     assert billed == [(2, 1)]
 
 
-@pytest.mark.xfail(strict=False, reason="the small model repeats itself and is cut")
 async def test_the_memorys_loop_runs_on_a_real_model_and_tells_honestly_what_came_of_it(
     home: Home, local_url: str
 ) -> None:
     """A model this small writes nothing of worth, and mostly nothing at all: then its run is flagged."""
-    # A short role and no reflection, because a busy machine reads some ten tokens in a second.
-    role = home.meeseeks / "memory-writer" / "ROLE.md"
-    role.parent.mkdir()
-    role.write_text("Write what matters to the memory with `skills/memory/memory-write.sh`.\n")
+    # No reflection, because a busy machine reads some ten tokens in a second.
     async with App(home, Config()) as app:
         change = "UPDATE automations SET self_improvement = 0, timeout_ms = ? WHERE name = 'memory-writer'"
         await app.ledgers.runtime.write(lambda c: c.execute(change, (PATIENCE_S * 1000,)))
     settings = Config(
         models=ModelsConfig(manager=("local/smollm2",), writer=("local/smollm2",)),
+        agents=AgentsConfig(output_tokens=_ANSWER_TOKENS),
         providers={"local": ProviderConfig(base_url=local_url, timeout_ms=PATIENCE_S * 1000)},
     )
     async with App(home, settings) as app:
-        await (await app.say("My colleague Sarah Chen leads Project X with Bob Miller.")).result()
+        await (await app.send("My colleague Sarah Chen leads Project X with Bob Miller.")).result()
         await quiet(app, 2 * PATIENCE_S * 1000)
         (run,) = await invocations(app)
         written = await facts(app)
@@ -102,7 +102,6 @@ async def test_the_memorys_loop_runs_on_a_real_model_and_tells_honestly_what_cam
     assert len(written) == sum(
         count for kind, count in run["written"].items() if kind in {"fact", "relationship"}
     )
-    forked = rows(home, "agents", "SELECT count(*) FROM agent_sessions WHERE forked_at_position > 0")
-    assert forked == [(1,)]
+    assert run["mode"] == "structured"
     roles = rows(home, "runtime", "SELECT DISTINCT role FROM usage WHERE output_tokens > 0 ORDER BY role")
     assert roles == [("manager",), ("writer",)]

@@ -18,7 +18,7 @@ def test_claude_code_gets_the_memory_and_loses_it_again(tmp_path: Path) -> None:
     nexus(home, "init")
     file.write_text('{"numStartups": 3}')
     first, second = nexus(home, "mcp", "install", "claude-code"), nexus(home, "mcp", "install", "claude-code")
-    assert "has this memory now" in first.stdout
+    assert "Connected " in first.stdout
     assert "already" in second.stdout
     written = json.loads(file.read_text())
     entry = {
@@ -28,7 +28,7 @@ def test_claude_code_gets_the_memory_and_loses_it_again(tmp_path: Path) -> None:
     }
     assert written == {"numStartups": 3, "mcpServers": {"nexus": entry}}
     assert (tmp_path / ".claude.json.nexus-backup-1").read_text() == '{"numStartups": 3}'
-    assert "no more" in nexus(home, "mcp", "uninstall", "claude-code").stdout
+    assert "Disconnected" in nexus(home, "mcp", "uninstall", "claude-code").stdout
     assert json.loads(file.read_text()) == {"numStartups": 3, "mcpServers": {}}
 
 

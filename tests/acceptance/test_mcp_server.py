@@ -116,7 +116,7 @@ async def test_every_tool_and_resource_over_http(demo_home: Path, model: ModelSe
             told = await beside.call("entity_timeline", entity="Bo Larsen")
             assert told["observations"][0]["said_by"] == "shelf-agent"
             await beside.recalled("hazelnuts", query="what must Tomas not eat?")
-            assert "No model is set" in await beside.refused("reflect", question="What changed?")
+            assert "No model configured" in await beside.refused("reflect", question="What changed?")
         for wrong in ("", "wrong"):
             with pytest.raises((MCPError, ExceptionGroup, httpx2.HTTPError)):
                 async with _http(served.url, wrong) as client:

@@ -125,6 +125,6 @@ def test_facts_episodes_and_counts(made: Path) -> None:
 def test_mistakes_are_answered_with_what_to_do(made: Path) -> None:
     unknown = nexus(made, "memory", "show", "Tyler Browning")
     assert unknown.returncode == 1
-    assert unknown.stderr.startswith("nexus: No entity is called 'Tyler Browning'\n  Near it: Tyl")
+    assert unknown.stderr.startswith("nexus: No entity is called 'Tyler Browning'\n  Similar: Tyl")
     apart = nexus(made, "memory", "unmerge", "google")
     assert apart.stderr == "nexus: google is not merged into another entity\n  Nothing is merged with it.\n"

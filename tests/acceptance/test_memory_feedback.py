@@ -7,7 +7,7 @@ import pytest
 
 from apps import dispatching
 from memory_writers import batch, facts, invocations, is_reflection, is_writer, quiet, rows, writing
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import Context
 from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer, Turn
 from unit.pipeline.test_pipeline import register
@@ -66,12 +66,12 @@ async def test_ten_rounds_of_injecting_and_writing_create_nothing_from_memory_al
         for fact in KNOWN:
             await app.memory.run("fact", {"about": "tyler", "fact": fact})
 
-        async def inject(ctx: AutomationContext) -> dict[str, object]:
+        async def inject(ctx: Context) -> dict[str, object]:
             return {"enrich": {"memories": "\n".join(await facts(app))}}
 
         await register(app, "inject", "worker:pre_execution", inject)
         for number in range(_ROUNDS):
-            await (await app.say(f"Round {number}: what about the dinner?")).result()
+            await (await app.send(f"Round {number}: what about the dinner?")).result()
             await quiet(app)
         ran = await invocations(app)
         assert await facts(app) == KNOWN
@@ -79,7 +79,7 @@ async def test_ten_rounds_of_injecting_and_writing_create_nothing_from_memory_al
         # What is said is written, as ever.
         server.script("Noted.")
         tried = cycle([NEWS])
-        await (await app.say("Tyler wants to sit on the terrace.")).result()
+        await (await app.send("Tyler wants to sit on the terrace.")).result()
         await quiet(app)
         assert await facts(app) == [*KNOWN, NEWS["fact"]]
     assert len(ran) == 2 * _ROUNDS, "the worker's turn and the manager's"
@@ -102,12 +102,12 @@ async def test_a_memory_of_an_earlier_turn_is_still_a_memory_in_a_later_one(
         await app.memory.run("entity", {"id": "tyler", "name": "Tyler", "type": "Person"})
         await app.memory.run("fact", {"about": "tyler", "fact": KNOWN[1]})
 
-        async def inject(ctx: AutomationContext) -> dict[str, object]:
+        async def inject(ctx: Context) -> dict[str, object]:
             return {"enrich": {"memories": KNOWN[1]}}
 
         await register(app, "inject", "worker:pre_execution", inject)
         for said in ("What about the dinner?", "Thanks a lot, great!"):
-            await (await app.say(said)).result()
+            await (await app.send(said)).result()
             await quiet(app)
         ran = await invocations(app)
         assert await facts(app) == [KNOWN[1]]

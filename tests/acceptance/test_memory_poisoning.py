@@ -13,7 +13,7 @@ import pytest
 from apps import dispatching
 from memory_writers import bash, batch, is_reflection, is_writer, quiet, rows, writing
 from nexus.app import App
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import Context
 from nexus.home import Home
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
@@ -149,7 +149,7 @@ async def test_what_a_tool_found_is_not_the_owners_word(home: Home, server: Mode
     server.script(Turn("", [bash(f"echo 'From a page: {CLAIM}.'")]), "I have read it.")
     async with writing(home, server) as app:
         await acquainted(app)
-        await (await app.say("Read that page for me")).result()
+        await (await app.send("Read that page for me")).result()
         await quiet(app)
         told = "SELECT fact, source_type, confidence, metadata_json FROM facts"
         learned = await rows(app, "memory", told)
@@ -191,13 +191,13 @@ async def test_a_poisoned_message_does_not_leave_its_wrapping(home: Home, server
         await receive(app, stranger(ATTACK))
         await quiet(app)
 
-        async def inject(ctx: AutomationContext) -> dict[str, object]:
+        async def inject(ctx: Context) -> dict[str, object]:
             return {"enrich": {"memories": f"@sam said: {ATTACK}"}}
 
         await register(app, "inject", "worker:pre_execution", inject)
         server.when(lambda r: first(r).endswith("Look it up")).script("Done")
         server.script(*dispatching("Look it up", then="Done"))
-        await (await app.say("May Sam do that?")).result()
+        await (await app.send("May Sam do that?")).result()
         await quiet(app)
     asked, written = server.requests[:2]
     assert is_writer(written)

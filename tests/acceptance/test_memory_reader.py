@@ -52,7 +52,7 @@ async def test_a_worker_gets_what_the_reader_found_in_three_turns(home: Home, se
     server.script(*dispatching(TASK, then="Sent."))
     async with app_on(home, server) as app:
         await taught(app)
-        await (await app.say("tell her")).result()
+        await (await app.send("tell her")).result()
         await quiet(app)
         (run,) = await invocations(app, "memory-reader")
         ((result,),) = await rows(
@@ -80,7 +80,7 @@ async def test_a_reader_that_does_not_come_to_an_end_costs_the_worker_nothing_bu
     server.script(*dispatching(TASK, then="Sent."))
     async with app_on(home, server) as app:
         await taught(app)
-        answer = await (await app.say("tell her")).result()
+        answer = await (await app.send("tell her")).result()
         await quiet(app)
         (run,) = await invocations(app, "memory-reader")
     assert answer.response.content == "Sent."

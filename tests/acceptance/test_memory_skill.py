@@ -228,7 +228,7 @@ def test_a_home_is_run_once(live: Workspace) -> None:
     done = nexus(live.home.root, "up")
 
     assert done.returncode == 1
-    assert "is served already" in done.stderr
+    assert "is already served" in done.stderr
     assert live.write("fact", "--fact", "The first one goes on")["ok"]
 
 
@@ -253,7 +253,7 @@ def test_stopping_says_so_and_leaves_no_socket(home: Home) -> None:
     lines = [process.stdout.readline()]
     while not lines[-1].startswith("Stop it"):
         lines.append(process.stdout.readline())
-    assert lines[0] == f"The home at {home.root} runs, as process {process.pid}.\n"
+    assert lines[0] == f"The home at {home.root} Nexus is running at {process.pid}.\n"
     (told,) = [line for line in lines if line.strip().startswith("socket ")]
     socket = Path(told.split()[-1])
     assert (socket.stat().st_mode & 0o777, socket.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -263,7 +263,7 @@ def test_stopping_says_so_and_leaves_no_socket(home: Home) -> None:
 
     assert (process.returncode, rest, socket.exists()) == (
         0,
-        "Stopping: what runs is finished or put back into its queue. Ctrl-C ends it at once.\n",
+        "Stopping: running work is finished or requeued. Press Ctrl-C again to stop immediately.\n",
         False,
     )
 

@@ -39,7 +39,7 @@ def server() -> Iterator[ModelServer]:
 
 async def say(app: App, text: str) -> str:
     """Say something, and wait until the writer is done with it too; returns the request."""
-    result = await (await app.say(text)).result()
+    result = await (await app.send(text)).result()
     await quiet(app)
     return result.request_id
 
@@ -311,8 +311,8 @@ async def test_a_turn_that_a_late_worker_result_came_into_is_written(home: Home,
     slow = Turn("", [send("status")], faults=[Hold(gate="slow")])
     server.script(slow, lambda r: Turn("Noted." if "The 9:15" in str(r.json) else "Nothing came."))
     async with writing(home, server) as app:
-        first = await (await app.say("How do I get there?")).result()
-        run = await app.say(said)
+        first = await (await app.send("How do I get there?")).result()
+        run = await app.send(said)
         await server.until(lambda: server.gate("slow").waiting, 60_000)
         server.gate("train").open()
         while not await rows(app, "runtime", "SELECT 1 FROM executions WHERE mode = 'steer'"):

@@ -84,7 +84,7 @@ async def test_thirty_turns_and_a_fork_share_their_prefix(home: Home, server: Mo
     server.script("Nothing new.")
     async with app_on(home, server, wire) as app:
         for turn in range(_TURNS):
-            await (await app.say(f"Question {turn}, with a ] and a }} in it")).result()
+            await (await app.send(f"Question {turn}, with a ] and a }} in it")).result()
         await fork(app)
     server.assert_exhausted()
     sent = server.requests
@@ -128,10 +128,10 @@ async def test_a_writer_reads_most_of_its_prompt_from_its_parents_prefix(
         server.script(_ANSWER.format(n=turn))
     async with app_on(home, server, wire) as app:
         for turn in range(_TURNS - 1):
-            await (await app.say(_QUESTION.format(n=turn))).result()
+            await (await app.send(_QUESTION.format(n=turn))).result()
     server.when(is_writer).script("Nothing to remember")
     async with writing(home, server, wire) as app:
-        await (await app.say(_QUESTION.format(n=_TURNS - 1))).result()
+        await (await app.send(_QUESTION.format(n=_TURNS - 1))).result()
         await quiet(app)
     parent, written = server.exchanges[_TURNS - 1 : _TURNS + 1]
     assert is_writer(written.request)

@@ -41,7 +41,7 @@ def _mind(request: ModelRequest) -> Turn:
 
 
 async def _say(app: App, text: str) -> str:
-    return (await (await app.say(text)).result()).response.content
+    return (await (await app.send(text)).result()).response.content
 
 
 @pytest.mark.parametrize("name", PROFILES)

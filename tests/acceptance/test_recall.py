@@ -101,4 +101,4 @@ def test_the_models_are_listed_with_where_they_are(home: Path) -> None:
 def test_an_unknown_model_is_refused(home: Path) -> None:
     shown = nexus(home, "models", "pull", "gpt-7")
     assert shown.returncode == 1
-    assert "There is no model `gpt-7`" in shown.stderr
+    assert "Unknown model `gpt-7`" in shown.stderr

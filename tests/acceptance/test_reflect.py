@@ -35,7 +35,7 @@ def test_a_question_is_answered_with_sources_and_kept(home: Home, server: ModelS
     assert asked.stdout.startswith("Jasmine tea [fact_")
     assert "INVENTED" not in asked.stdout
     assert re.search(r"Sources\n.*Tyler likes jasmine tea +fact_", asked.stdout, re.DOTALL)
-    assert "1 source cited but not found, and removed: fact_01M7INVENTED" in asked.stderr
+    assert "1 source cited without a match, removed: fact_01M7INVENTED" in asked.stderr
     kept = json.loads(finish(home, env, "reflect", "--list", "--json").stdout)
     assert [(each["name"], each["question"], each["version"]) for each in kept] == [
         ("Tyler and tea", "Which tea does Tyler like?", 1)

@@ -14,10 +14,10 @@ from nexus import __version__
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS
 
 _ROOT = Path(__file__).parents[2]
-_WHEEL = f"nexus_agent-{__version__}-py3-none-any.whl"
-_SDIST = f"nexus_agent-{__version__}.tar.gz"
+_WHEEL = f"nexus_runtime-{__version__}-py3-none-any.whl"
+_SDIST = f"nexus_runtime-{__version__}.tar.gz"
 _MODEL = "nexus_model_english-1.0.0"
-_BILL = f"nexus_agent-{__version__}.cdx.json"
+_BILL = f"nexus_runtime-{__version__}.cdx.json"
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(release: Path)
     }
     with zipfile.ZipFile(release / _WHEEL) as wheel:
         held = {name for name in wheel.namelist() if ".dist-info/" not in name}
-        about = wheel.read(f"nexus_agent-{__version__}.dist-info/entry_points.txt").decode()
+        about = wheel.read(f"nexus_runtime-{__version__}.dist-info/entry_points.txt").decode()
     assert held == files
     assert "nexus = nexus.cli:main" in about
 

@@ -59,9 +59,9 @@ async def test_no_secret_is_left_in_the_home_or_the_log(
         HttpError("authentication", message=f"the key {KEY} was revoked"),
     )
     async with App(home, _configured(server, wire, key_file, tmp_path / "shelf")) as app:
-        run = await app.say("Tell me the token.")
+        run = await app.send("Tell me the token.")
         assert (await run.result()).response.content == "It would not tell."
-        failing = await app.say("And now?")
+        failing = await app.send("And now?")
         with pytest.raises(EndedError) as caught:
             await failing.result()
         held = {secret: _holding(home, secret) for secret in (KEY, TOKEN)}
@@ -92,9 +92,9 @@ async def test_credentials_of_a_url_are_used_and_left_nowhere(
             config, providers={"test": replace(provider, base_url=url, api_key="", auth_token="")}
         )
         async with App(home, named) as app:
-            assert (await (await app.say("Weather?")).result()).response.content == "Snow."
+            assert (await (await app.send("Weather?")).result()).response.content == "Snow."
             with pytest.raises(EndedError) as caught:
-                await (await app.say("And now?")).result()
+                await (await app.send("And now?")).result()
             held = {secret: _holding(home, secret) for secret in (KEY, TOKEN, basic)}
             # The HTTP library logs addresses; what `nexus up` writes to its log is masked like this.
             logged = app.models.redact(caplog.text)

@@ -28,7 +28,7 @@ async def talk(app: App, server: ModelServer, *turns: tuple[str, str, str | None
         server.script(answer)
         if found is not None:
             server.when(is_extractor).script(found)
-        await (await app.say(said)).result()
+        await (await app.send(said)).result()
         await quiet(app)
 
 
@@ -82,7 +82,7 @@ async def test_facts_people_and_their_names_are_written_from_one_call(
 
 
 async def say(app: App, text: str, session: str) -> None:
-    await (await app.say(text, session_label=session)).result()
+    await (await app.send(text, session_label=session)).result()
     await quiet(app)
 
 
@@ -107,7 +107,8 @@ async def test_twelve_corrections_of_a_recalled_memory_replace_it_on_the_owners_
             "SELECT fact, source_type, confidence, json_extract(metadata_json, '$.speaker') FROM facts"
             " WHERE source_event_id IS NOT NULL ORDER BY seq",
         )
-    assert [row[0] for row in learned] == [FLIGHT[language][1] for language, _ in CORRECTIONS]
+    told = [str(row[0]).replace("The owner's flight", "The flight") for row in learned]
+    assert told == [FLIGHT[language][1] for language, _ in CORRECTIONS]
     assert {row[1:] for row in learned} == {("self_disclosed", 1.0, "owner")}
 
 
@@ -165,6 +166,29 @@ async def test_jokes_suppositions_questions_proposals_and_echoes_are_not_written
     asked = [run for run in ran if run["said"] != "Nothing to remember"]
     assert len(asked) == len(tried) - 1, "the joke is not worth a call"
     assert all(run["refused"] for run in asked), "and each run says what was refused"
+
+
+async def test_what_the_turn_before_said_is_not_written_again_from_the_next(
+    home: Home, server: ModelServer
+) -> None:
+    nurse, nights = "Petra works as a nurse at the LKH hospital", "Petra works nights this week"
+    async with extracting(home, server) as app:
+        await talk(
+            app,
+            server,
+            ("Petra works as a nurse at the LKH hospital.", "Noted.", extracted(("Petra", nurse))),
+            (
+                "She works nights this week.",
+                "Noted.",
+                extracted(("Petra", nurse), ("Petra", f"{nurse}."), ("Petra", nights)),
+            ),
+        )
+        learned = await rows(app, "memory", _FACTS)
+        _, second = await invocations(app)
+        shown = [request.last_user for request in server.requests if is_extractor(request)]
+    assert "<before>" in shown[1]
+    assert [fact.partition(" (")[0] for fact, *_ in learned] == [nurse, nights]
+    assert len(second["refused"]) == 2
 
 
 async def test_a_turn_that_only_asks_costs_nothing(home: Home, server: ModelServer) -> None:

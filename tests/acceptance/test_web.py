@@ -38,7 +38,7 @@ async def test_private_page_is_refused_to_the_owners_agent_too(home: Home, serve
     async with site(answer(b"secret")) as private:
         server.script(Turn("", [ToolCall("web_fetch", {"url": private.url()})]), "It is private.")
         async with app_with(home, server, WebConfig()) as app:
-            await (await app.say(f"Read {private.url()}")).result()
+            await (await app.send(f"Read {private.url()}")).result()
         assert "is not on the public internet" in str(server.requests[-1].json)
         assert private.requests == []
 
@@ -69,7 +69,7 @@ async def test_url_that_the_model_made_up_is_refused(home: Home, server: ModelSe
     )
     server.when(last_user="Fetch http").script(Turn("", [fetch]), "Refused.")
     async with app_with(home, server, WebConfig()) as app:
-        await (await app.say("Read http://127.0.0.1:8080/")).result()
+        await (await app.send("Read http://127.0.0.1:8080/")).result()
         told = await rows(app, "agents", "SELECT error FROM agent_tool_calls WHERE tool_name = 'web_fetch'")
     assert len(told) == 2
     assert all("Nobody gave this URL" in error for (error,) in told)
@@ -79,7 +79,7 @@ async def test_models_of_a_provider_that_searches_use_its_tool(home: Home, serve
     web = WebConfig(search_url="http://127.0.0.1:9/search", provider_search=True)
     async with app_with(home, server, web) as app:
         server.script("Found.")
-        await (await app.say("Search for frogs")).result()
+        await (await app.send("Search for frogs")).result()
         (offered,) = map(tools_of, server.requests)
         assert offered["web_search"].startswith("web_search_")
 
@@ -105,7 +105,7 @@ async def test_other_models_search_with_the_api_in_the_settings(home: Home, serv
         search, fetch = ToolCall("web_search", {"query": "frogs"}), ToolCall("web_fetch", {"url": frogs})
         server.script(Turn("", [search]), Turn("", [fetch]), "They sing.")
         async with app_with(home, server, web, "openai") as app:
-            assert (await (await app.say("Search for frogs")).result()).response.content == "They sing."
+            assert (await (await app.send("Search for frogs")).result()).response.content == "They sing."
     assert tools_of(server.requests[0])["web_search"] == "function"
     assert "<web_results>" in str(server.requests[-1].json)
     # A page that a search showed may be read; this one is refused for where it is.
@@ -116,5 +116,5 @@ async def test_other_models_search_with_the_api_in_the_settings(home: Home, serv
 async def test_model_without_a_search_tool_is_asked_without_one(home: Home, server: ModelServer) -> None:
     server.script("I can't search.")
     async with app_with(home, server, WebConfig(provider_search=True), "openai") as app:
-        await (await app.say("Search for frogs")).result()
+        await (await app.send("Search for frogs")).result()
     assert "web_search" not in tools_of(server.requests[0])

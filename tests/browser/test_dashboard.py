@@ -89,10 +89,10 @@ def test_a_recalled_fact_leads_to_the_message_that_it_came_from(served: Served, 
 
 def test_two_names_of_one_person_are_merged_and_taken_apart_again(served: Served, page: Page) -> None:
     page.goto(f"{served.url}/memory/merges")
-    page.get_by_role("button", name="They are one").click()
+    page.get_by_role("button", name="Merge").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Sarah? Chen"))
-    page.get_by_role("button", name="Take it out again").click()
-    expect(page.get_by_role("button", name="Take it out again")).to_have_count(0)
+    page.get_by_role("button", name="Unmerge").click()
+    expect(page.get_by_role("button", name="Unmerge")).to_have_count(0)
     page.goto(f"{served.url}/memory/entities")
     expect(page.locator("td.main a", has_text="Chen")).to_have_count(2)
 
@@ -101,9 +101,9 @@ def test_an_automation_is_disabled_and_an_older_version_comes_back(served: Serve
     page.goto(f"{served.url}/automations")
     page.locator("tr", has_text="greeter").get_by_role("button", name="Disable").click()
     expect(page.locator(".head")).to_contain_text("disabled: in the dashboard")
-    page.get_by_role("link", name="What changed").first.click()
+    page.get_by_role("link", name="Show changes").first.click()
     expect(page.locator(".diff .add")).to_contain_text(["return None"])
-    page.get_by_role("button", name="Go back to it").click()
+    page.get_by_role("button", name="Restore").click()
     expect(page.locator(".versions li").first).to_contain_text("3")
     expect(page.locator(".head")).to_contain_text("active")
     expect(page.locator("pre.code").first).to_contain_text("return {}")
@@ -135,7 +135,7 @@ def test_a_person_logs_out(served: Served, page: Page) -> None:
     mine.goto(link)
     mine.wait_for_url("**/chat")
     mine.get_by_role("button", name="Log out").click()
-    expect(mine.get_by_role("heading")).to_have_text("You are logged out")
+    expect(mine.get_by_role("heading")).to_have_text("Logged out")
     assert context.cookies() == []
     answer = mine.goto(f"{served.url}/chat")
     assert answer is not None

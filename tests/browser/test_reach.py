@@ -110,12 +110,12 @@ def test_a_page_tells_that_the_gateway_is_away_and_goes_on_when_it_is_back(
     expect(page.locator(".pending .live")).to_contain_text("It")
     assert restarted.served.stop() == 0
     reach = page.locator("[data-reach]")
-    expect(reach).to_have_text("The home does not answer. Trying again…")
+    expect(reach).to_have_text("Connection lost. Reconnecting…")
     restarted.start()
     restarted.model.gate("away").open()
     expect(page.locator(".answer strong")).to_have_text("goes")
     expect(reach).to_be_empty()
-    assert "The home answers again." in page.evaluate("window.told")
+    assert "Reconnected." in page.evaluate("window.told")
     with page.expect_response("**/chat-later/**") as polled:
         pass
     assert polled.value.status == 200

@@ -196,7 +196,7 @@ async def test_work_that_waits_or_runs_cannot_be_retried(engine: Engine) -> None
     await until(lambda: counted.runs == ["first"])
     waits = await engine.start("turn", "second", key="s", lane="chat")
     for handle, state in ((runs, "running"), (waits, "queued")):
-        with pytest.raises(EngineStateError, match=f"is {state}; only what has ended"):
+        with pytest.raises(EngineStateError, match=f"is {state}; only finished"):
             await asyncio.to_thread(dead_letters.retry, engine.database, handle.id)
     counted.gate.set()
     await until(idle(engine))

@@ -44,7 +44,7 @@ def test_an_empty_database_can_be_looked_at(postgres: Postgres, home: Home) -> N
 
     code, text = said("engine", "status")
     assert code == 1
-    assert "No work has been started" in text
+    assert "No work has run" in text
     code, text = said("doctor")
     assert code == 0, text
     assert "engine: on Postgres, 0 executions not ended" in text

@@ -62,7 +62,7 @@ def test_a_stale_page_is_named_with_what_differs_and_what_to_run(tmp_path: Path)
     done = _reference("--folder", str(tmp_path), "--check")
     assert done.returncode == 1
     assert f"{page} is stale" in done.stderr
-    assert "+| `int` | `30000` | `NEXUS_LEDGERS_BUSY_TIMEOUT_MS` |" in done.stderr
+    assert "+`int`, default `30000`, variable `NEXUS_LEDGERS_BUSY_TIMEOUT_MS`" in done.stderr
     assert f"{tmp_path / 'errors.md'} is stale" in done.stderr
     assert "schema.md" not in done.stderr
     assert "python scripts/reference.py" in done.stderr

@@ -18,7 +18,7 @@ def is_learner(text: str) -> bool:
 
 
 async def said(app: App, text: str, session: str) -> None:
-    await (await app.say(text, session_label=session)).result()
+    await (await app.send(text, session_label=session)).result()
 
 
 def kept(home: Home) -> str:
@@ -35,9 +35,9 @@ async def test_a_rule_of_one_session_is_shown_in_the_next_and_kept_once(
     server.always("Looks good.")
     async with opened(home, server, CLOCK) as app:
         await said(app, f"Review this, and from now on tests name behaviour:\n{DIFF}", "one")
-        assert (await ended(app, LEARNER, 1)).result == {"enrich": {"rules_learned": 1}}
+        assert (await ended(app, LEARNER, 1)).result == {"log": {"rules_learned": 1}}
         await said(app, f"Review this:\n{DIFF}", "two")
-        assert (await ended(app, LEARNER, 2)).result == {"enrich": {"rules_learned": 1}}
+        assert (await ended(app, LEARNER, 2)).result == {"log": {"rules_learned": 1}}
         await said(app, "Review my pull request", "three")
         assert (await ended(app, LEARNER, 3)).result is None
         assert [run.status for run in await runs(app, REMINDER)] == ["done"] * 3

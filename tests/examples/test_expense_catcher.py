@@ -21,8 +21,8 @@ def written(home: Home) -> list[list[str]]:
 
 
 async def said(app: App, text: str, external_id: str | None = None) -> str:
-    heard = await app.hear(text, external_id=external_id)
-    return (await heard.answer.result()).response.content
+    heard = await app.receive(text, external_id=external_id)
+    return (await heard.run.result()).response.content
 
 
 async def test_what_was_spent_is_written_down_once_and_added_up_without_a_model(

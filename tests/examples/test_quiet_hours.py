@@ -46,7 +46,7 @@ async def test_at_night_others_wait_and_the_owner_is_told_in_the_morning_once(
             assert await from_sam(app, text) == "It is night here. I pass this on after 07:00."
         assert len(server.requests) == asked
         assert await from_sam(app, "URGENT: the house is on fire") == "An answer."
-        mine = await app.say("And me?")
+        mine = await app.send("And me?")
         assert (await mine.result()).response.content == "An answer."
         before = len(await messages(app))
         clock.at = datetime(2031, 5, 3, 5, 5, tzinfo=UTC)

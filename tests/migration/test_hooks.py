@@ -83,7 +83,7 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
 def test_a_ledger_in_another_ones_place_is_refused(tmp_path: Path) -> None:
     migrate.build(tmp_path / "memory.db", "events")
 
-    with pytest.raises(LedgerCorruptError, match="events ledger in the place of the memory ledger"):
+    with pytest.raises(LedgerCorruptError, match="memory ledger's file contains the events ledger"):
         connect(tmp_path / "memory.db", "memory", LedgersConfig(), writes=True)
 
 

@@ -17,9 +17,13 @@ from nexus.errors import ConfigError, UsageError
 from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
+from nexus.memory.provenance import Provenance
+from nexus.memory.recall import Query
 from nexus.pipeline import access
 from nexus.request import Grant
 from nexus.testing import Hold, ModelServer, ToolCall, Turn, failures
+
+OWNER = Provenance(actor="owner", kind="owner")
 
 
 @pytest.fixture
@@ -38,7 +42,7 @@ async def rows(app: App, ledger: str, query: str) -> list[tuple[Any, ...]]:
 async def test_a_message_and_its_answer_are_events_of_one_thread(home: Home, server: ModelServer) -> None:
     server.script("It is in the blue tin.")
     async with app_on(home, server) as app:
-        result = await (await app.say("Where is the tea?")).result()
+        result = await (await app.send("Where is the tea?")).result()
         found = await rows(
             app,
             "events",
@@ -61,9 +65,9 @@ async def test_what_is_said_into_a_run_reaches_it(home: Home, server: ModelServe
         lambda request: Turn(f"Heard {request.last_user}"),
     )
     async with app_on(home, server) as app:
-        first = await app.say("Begin")
+        first = await app.send("Begin")
         await server.until(lambda: server.gate("first").waiting)
-        second = await app.say("And hurry", mode="steer")
+        second = await app.send("And hurry", mode="steer")
         server.gate("first").open()
         answers = [(await run.result()).response.content for run in (first, second)]
         shown = "".join([delta.text async for delta in second.deltas() if delta.kind == "text"])
@@ -75,9 +79,9 @@ async def test_what_is_said_into_a_run_reaches_it(home: Home, server: ModelServe
 async def test_an_interruption_stops_what_runs_and_is_answered(home: Home, server: ModelServer) -> None:
     server.script(Turn("Once upon a time", faults=[Hold(gate="story")]), "Noon.")
     async with app_on(home, server) as app:
-        first = await app.say("Tell me a story")
+        first = await app.send("Tell me a story")
         await server.until(lambda: server.gate("story").waiting)
-        second = await app.say("What time is it?", mode="interrupt")
+        second = await app.send("What time is it?", mode="interrupt")
         with pytest.raises(WorkCancelledError):
             await first.result()
         assert (await second.result()).response.content == "Noon."
@@ -97,11 +101,11 @@ async def test_a_failed_run_says_why_and_the_conversation_goes_on(home: Home, se
     server.script(failures.unauthorized(), "Hello.")
     async with app_on(home, server) as app:
         with pytest.raises(WorkFailedError, match="No model answered") as raised:
-            await (await app.say("Hi")).result()
-        assert (await (await app.say("Hi again")).result()).response.content == "Hello."
+            await (await app.send("Hi")).result()
+        assert (await (await app.send("Hi again")).result()).response.content == "Hello."
         states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY created_at")
     assert "ModelError" not in raised.value.message
-    assert raised.value.hint.startswith("Say where its key is: `api_key` below [providers.")
+    assert raised.value.hint.startswith("Set `api_key` in [providers.")
     assert states == [("failed",), ("done",)]
 
 
@@ -109,18 +113,18 @@ async def test_sessions_answer_side_by_side(home: Home, server: ModelServer) -> 
     server.when(last_user="slow").script(Turn("Slow", faults=[Hold(gate="slow")]))
     server.when(last_user="quick").script("Quick")
     async with app_on(home, server) as app:
-        slow = await app.say("slow", session_label="a")
+        slow = await app.send("slow", session_label="a")
         await server.until(lambda: server.gate("slow").waiting)
         async with asyncio.timeout(60):
-            assert (await (await app.say("quick", session_label="b")).result()).response.content == "Quick"
+            assert (await (await app.send("quick", session_label="b")).result()).response.content == "Quick"
         server.gate("slow").open()
         assert (await slow.result()).response.content == "Slow"
 
 
 async def test_without_a_model_nothing_is_recorded(home: Home) -> None:
     async with App(home, Config()) as app:
-        with pytest.raises(ConfigError, match="No model is set"):
-            await app.say("Hello")
+        with pytest.raises(ConfigError, match="No model configured"):
+            await app.send("Hello")
         assert await rows(app, "events", "SELECT count(*) FROM events") == [(0,)]
 
 
@@ -129,8 +133,8 @@ async def test_a_session_without_a_label_is_refused_and_not_waited_for(
     home: Home, server: ModelServer, label: str
 ) -> None:
     async with app_on(home, server) as app:
-        with pytest.raises(UsageError, match="needs a label"):
-            await app.say("Hello", session_label=label)
+        with pytest.raises(UsageError, match="label is empty"):
+            await app.send("Hello", session_label=label)
         assert await rows(app, "events", "SELECT count(*) FROM events") == [(0,)]
 
 
@@ -177,3 +181,16 @@ def test_a_workspace_can_be_granted_for_writing(home: Home) -> None:
     workspace = home.meeseeks / "writer"
     granted = access.owner(ToolsConfig(directories=(f"{workspace}:rw",)), home)
     assert granted.directories == (Grant(path=str(workspace), writable=True),)
+
+
+async def test_the_public_verbs_store_find_and_erase(home: Home) -> None:
+    (home.config_file).touch()
+    async with App.open(home.root) as app:
+        await app.memory.run("entity", {"name": "Kofi Mensah", "type": "Person"}, OWNER)
+        stored = await app.remember("Kofi keeps his tea in the blue tin", about="Kofi Mensah")
+        found = await app.recall("Where does Kofi keep his tea?")
+        assert found.results[0].item.id == stored["id"]
+        report = await app.forget("Kofi Mensah")
+        assert report is not None
+        assert report.counts.removed["memory.facts"] == 1
+        assert (await app.recall(Query(text="Where does Kofi keep his tea?"))).results == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nexus import config
-from nexus.config import Config, McpConfig, PriceConfig, ProviderConfig
+from nexus.config import ChannelConfig, Config, McpConfig, PriceConfig, ProviderConfig
 from nexus.errors import ConfigError
 
 
@@ -43,7 +43,9 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "budgets": asdict(Config().budgets),
         "tools": {**asdict(Config().tools), "directories": []},
         "web": asdict(Config().web),
+        "attachments": asdict(Config().attachments),
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
+        "channels": {"NAME": {**asdict(ChannelConfig()), "owner": [], "command": []}},
         "automations": asdict(Config().automations),
         "gateway": {**asdict(Config().gateway), "hosts": []},
     }
@@ -53,7 +55,12 @@ def test_every_setting_is_described() -> None:
     described = {
         (section, entry.key) for section, about, entries in config.settings() for entry in entries if about
     }
-    kinds = {"providers": ProviderConfig, "prices": PriceConfig, "mcp": McpConfig}
+    kinds = {
+        "providers": ProviderConfig,
+        "prices": PriceConfig,
+        "mcp": McpConfig,
+        "channels": ChannelConfig,
+    }
     named = {name: {"NAME": asdict(kind())} for name, kind in kinds.items()}
     plain = {name: section for name, section in asdict(Config()).items() if name not in named}
     wanted = {**plain, **{f"{name}.NAME": tables["NAME"] for name, tables in named.items()}}
@@ -87,8 +94,8 @@ def test_the_configuration_cannot_be_changed_after_it_was_read() -> None:
         ("[ledgers]\nreaders = 'four'", "[ledgers] readers must be of type int, not 'four'", ""),
         ("[ledgers]\nreaders = true", "[ledgers] readers must be of type int, not True", ""),
         ("[ledgers]\nreaders = 2.5", "[ledgers] readers must be of type int, not 2.5", ""),
-        ("[ledgers]\nreaders = 0", "[ledgers] readers must be at least 1, and is 0", ""),
-        ("[ledgers]\nbusy_timeout_ms = -1", "busy_timeout_ms must be at least 0, and is -1", ""),
+        ("[ledgers]\nreaders = 0", "[ledgers] readers must be at least 1, not 0", ""),
+        ("[ledgers]\nbusy_timeout_ms = -1", "busy_timeout_ms must be at least 0, not -1", ""),
         ("[ledgers]\nsynchronous = 'off'", "synchronous must be one of full, normal, not 'off'", ""),
         ("ledgers = 5", "[ledgers] must be a section, not a value", ""),
         ("[ledgers\n", "is not valid TOML", "delete the file"),
@@ -109,7 +116,7 @@ def test_a_mistake_in_the_file_is_named_with_what_to_do(
     ("variable", "text", "message"),
     [
         ("NEXUS_LEDGERS_READERS", "many", "NEXUS_LEDGERS_READERS must be a number, not 'many'"),
-        ("NEXUS_LEDGERS_READERS", "0", "NEXUS_LEDGERS_READERS must be at least 1, and is 0"),
+        ("NEXUS_LEDGERS_READERS", "0", "NEXUS_LEDGERS_READERS must be at least 1, not 0"),
         (
             "NEXUS_LEDGERS_SYNCHRONOUS",
             "off",
@@ -133,7 +140,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.mkdir()
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="Can't read"):
         config.load(file, {})
 
 
@@ -214,7 +221,7 @@ def test_a_mistake_in_a_list_or_a_named_section_is_named(tmp_path: Path, text: s
 def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config.load(_written(tmp_path, f"[providers.anthropic]\n{key} = 'sk-very-secret'\n"), {})
-    assert "must say where the secret is kept" in caught.value.message
+    assert "must name where the secret is" in caught.value.message
     assert "sk-very-secret" not in str(caught.value)
     assert "env:ANTHROPIC_API_KEY" in caught.value.hint
 
@@ -230,7 +237,7 @@ def test_a_secret_in_the_file_is_refused_and_not_repeated(tmp_path: Path, key: s
 def test_a_secret_in_a_header_or_a_variable_is_refused_and_not_repeated(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config.load(_written(tmp_path, f"[mcp.notes]\n{line}\n"), {})
-    assert "must say where the secret is kept" in caught.value.message
+    assert "must name where the secret is" in caught.value.message
     assert "sk-very-secret" not in str(caught.value)
 
 

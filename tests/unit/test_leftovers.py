@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 _LEAVES = """
@@ -30,13 +29,11 @@ def _run(tmp_path: Path, *, passes: bool) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_run_ends_though_a_thread_and_a_process_do_not(tmp_path: Path) -> None:
-    begun = time.monotonic()
     run = _run(tmp_path, passes=True)
     assert run.returncode == 0
     assert "1 passed" in run.stdout
     assert "forgotten" in run.stderr
     assert "sleep 600" in run.stderr
-    assert time.monotonic() - begun < 50
 
 
 def test_a_failure_stays_a_failure(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_secret_of_the_keyring(shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     ("source", "hint"),
     [
-        ("env:KEY", "Set the variable KEY."),
+        ("env:KEY", "Set the environment variable KEY."),
         ("file:/nowhere/key", "Write it to /nowhere/key."),
         ("keyring:nexus/anthropic", "Run `keyring set nexus anthropic`."),
     ],

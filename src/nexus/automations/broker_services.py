@@ -21,8 +21,12 @@ class BrokerServices:
         self._broker = broker
         self._recaller = Recaller(recall)
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
-        return await self._broker.assemble_context(request, session_label=session_label, task=task)
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
+        return await self._broker.assemble_context(
+            request, session_label=session_label, task=task, fork_of=fork_of
+        )
 
     async def start_execution(
         self,

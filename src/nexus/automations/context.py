@@ -1,5 +1,6 @@
 """What an automation is handed. It is the same for code in this process and for a script in its own."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +51,9 @@ class Run(Protocol):
 class Services(Protocol):
     """What the rooms below do for an automation, always on behalf of its request."""
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext: ...
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext: ...
 
     async def start_execution(
         self,
@@ -71,7 +74,9 @@ class Services(Protocol):
 class NoServices:
     """Where nothing below was handed in: an automation that needs an agent is told so."""
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
         raise _missing("assemble a context")
 
     async def start_execution(
@@ -93,7 +98,7 @@ def _missing(what: str) -> AutomationError:
 
 
 @dataclass(kw_only=True)
-class AutomationContext:
+class Context:
     """One invocation, as the automation's code sees it."""
 
     request: Request
@@ -107,8 +112,18 @@ class AutomationContext:
     result: Result | None = None
     """After an agent's turn: what came of it."""
     services: Services = field(default_factory=NoServices)
+    timeout_ms: float = 0.0
+    """How long it may take."""
+    time_limit: asyncio.Timeout | None = None
+    """None in a script's own process."""
     log: logging.Logger = field(default_factory=lambda: logging.getLogger("nexus.automation"))
     now: clock.Clock = clock.now
+
+    def take(self, timeout_ms: float) -> None:
+        """Let this invocation take that long from now on, whatever its time-out. In this process only."""
+        if self.time_limit is not None:
+            self.timeout_ms = timeout_ms
+            self.time_limit.reschedule(asyncio.get_running_loop().time() + timeout_ms / 1000)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -122,9 +137,25 @@ class AutomationContext:
             raise AutomationError("It has no workspace", hint="Register it with `--workspace`.")
         return self.workspace
 
-    async def assemble_context(self, *, session_label: str, task: str) -> AssembledContext:
-        """The context of a run in a session of its own, on this request's account."""
-        return await self.services.assemble_context(self.request, session_label, task)
+    async def assemble_context(
+        self, *, session_label: str = "", task: str, fork: bool = False
+    ) -> AssembledContext:
+        """The context of a run in a session of its own, on this request's account.
+
+        With `fork` the session begins with the whole conversation of the request, up to and including the
+        turn that `result` is of, and the model reads it from its cache. A fork is made once, so its label
+        ends with the turn's id. Without a label the session is named after automation and conversation.
+        """
+        parent = self.result.session_label if self.result else self.request.agent.session_label
+        label = session_label or f"meeseeks:{self.automation.name}:{parent}"
+        if not fork:
+            return await self.services.assemble_context(self.request, label, task)
+        through = self.result.execution_id if self.result else None
+        end = f":{through or self.request.request_id}"
+        label = label if label.endswith(end) else f"{label}{end}"
+        assembled = await self.services.assemble_context(self.request, label, task, fork_of=parent)
+        assembled.fork_of, assembled.fork_through = parent, through
+        return assembled
 
     async def start_execution(self, assembled: AssembledContext, *, session_label: str | None = None) -> Run:
         """Queue a run and return its handle at once; `await run.result()` waits for it."""
@@ -158,5 +189,5 @@ class AutomationContext:
         return await self.services.recall(self.request, question, options)
 
 
-Handler = Callable[[AutomationContext], Awaitable[Any] | Any]
+Handler = Callable[[Context], Awaitable[Any] | Any]
 """An automation's code: `async def run(ctx)` or `def run(ctx)`."""

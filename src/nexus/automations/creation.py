@@ -8,8 +8,11 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nexus import config
 from nexus.automations import hook_points, registration, template
+from nexus.automations.hook_points import HookPoint
 from nexus.automations.registration import Registered, Write
+from nexus.automations.scripts import checked
 from nexus.automations.workspace import workspace
 from nexus.errors import AutomationError
 from nexus.home import Home
@@ -28,24 +31,34 @@ class Wish:
     blocking: bool
     peers: tuple[str, ...] = ()
     description: str | None = None
+    result: str = ""
+    """Where its answer goes: one of `template.results`. Empty: what most people mean there."""
+    timeout_ms: int | None = None
+    self_improvement: bool = False
+    ledgers: bool = False
+    """Whether it reads the ledgers."""
+    cron: str | None = None
+    """When it runs by the clock, at the hook point `schedule`."""
+    zone: str | None = None
 
 
 def create(home: Home, write: Write, wish: Wish) -> Registered:
     """Write its script from the template, make its workspace and register it."""
     point = hook_points.get(wish.hook_point)
     if not wish.role.strip():
-        raise AutomationError("An agent needs a role", hint="Say in ROLE.md what it is to do, and how.")
+        raise AutomationError("The role is empty", hint="Describe its task in ROLE.md.")
+    result = _result(wish, point)
     new = _settings(home, wish)
-    registration.check(new)
+    registration.check(new, config.load(home.config_file).automations)
     if write(lambda connection: automations.get(connection, wish.name)) is not None:
         raise AutomationError(
-            f"There is an automation `{wish.name}` already",
+            f"Automation `{wish.name}` already exists",
             hint=f"Choose another name, or edit the ROLE.md of its workspace at {new.workspace_dir}.",
         )
     folder = Path(tempfile.mkdtemp())
     try:
         file = folder / f"{wish.name}.py"
-        file.write_text(template.agent(wish.name, point), encoding="utf-8")
+        file.write_text(template.agent(wish.name, point, result), encoding="utf-8")
         brought = registration.bring_in(home, wish.name, file)
     finally:
         shutil.rmtree(folder)
@@ -54,14 +67,36 @@ def create(home: Home, write: Write, wish: Wish) -> Registered:
     return registration.register(home, write, new)
 
 
+def _result(wish: Wish, point: HookPoint) -> template.Result:
+    possible = template.results(point)
+    usual: template.Result = possible[0] if wish.blocking or possible[0] != "context" else "file"
+    named: list[template.Result] = [each for each in possible if each == wish.result]
+    chosen = usual if not wish.result else named[0] if named else None
+    if chosen is None:
+        raise AutomationError(
+            f"An agent's answer at {point.name} can't go to `{wish.result}`",
+            hint=f"Choose one of {', '.join(possible)}.",
+        )
+    if chosen == "context" and not wish.blocking:
+        raise AutomationError(
+            "An agent's answer reaches another agent only if that one waits for it",
+            hint="Make it blocking, or choose another result.",
+        )
+    return chosen
+
+
 def _settings(home: Home, wish: Wish) -> NewAutomation:
     return NewAutomation(
         name=wish.name,
         script_path="",
         script_hash=None,
         hook_point=wish.hook_point,
+        triggers={key: value for key, value in (("cron", wish.cron), ("zone", wish.zone)) if value},
+        config={checked.LEDGERS: True} if wish.ledgers else {},
+        timeout_ms=wish.timeout_ms,
+        self_improvement=wish.self_improvement,
         description=wish.description or None,
         workspace_dir=registration.workspace_dir(home, wish.name),
-        peer_workspaces=tuple(registration.workspace_dir(home, peer) for peer in wish.peers),
+        peer_workspaces=registration.peer_dirs(home, wish.peers),
         blocking=wish.blocking,
     )

@@ -1,115 +1,156 @@
 """Every place where automations run: its name, when it fires, what is received, what may be returned.
 
-`enrich` is merged into `request.enrichment`, where later stages and automations find it. At the two points
-that have an assembled context, `enrich["memories"]` is also put before the current message. Whatever is
-returned beyond what its hook point allows is an error of the automation.
+Every key that may be returned has a destination, which `RETURNS` names. Whatever is returned beyond what its
+hook point allows is an error of the automation; what nobody would read is a warning in the invocation's log,
+and an error in a test.
 """
 
 from dataclasses import dataclass
 
+from nexus.config import AutomationsConfig
 from nexus.errors import UnknownHookPointError
 
 SCHEDULE = "schedule"
 
 
+SENT = ("reply", "remember")
+ANYWHERE = ("log", "flag")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HookPoint:
-    """One place. `budget_ms` is what all its blocking automations may take together."""
+    """One place. `budget` is the setting that bounds all its blocking automations together."""
 
     name: str
     when: str
     receives: str
     returns: tuple[str, ...] = ("enrich",)
-    budget_ms: int = 10_000
+    budget: str = "budget_ms"
+    sends: bool = True
+    """Whether `reply` and `remember` may be returned: only where it is known who asks."""
+    is_last: bool = False
+    """Whether nothing comes after it that could read `enrich`."""
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """Every key that may be returned here."""
+        return (*self.returns, *(SENT if self.sends else ()), *ANYWHERE)
+
+    def budget_ms(self, settings: AutomationsConfig) -> int:
+        """How long all its blocking automations may take together; 0: none blocks."""
+        return int(getattr(settings, self.budget)) if self.budget else 0
 
 
 HOOK_POINTS: tuple[HookPoint, ...] = (
     HookPoint(
         name="after:receiveEvent",
-        when="After a message was read and recorded, before anybody knows who sent it.",
+        when="After a message is recorded, before its sender is known.",
         receives="the request with its event",
-        returns=("enrich", "content"),
+        returns=("enrich", "context", "content"),
+        sends=False,
     ),
     HookPoint(
         name="after:resolveIdentity",
-        when="After the sender was found among the contacts, or became one.",
+        when="After the sender is resolved to a contact.",
         receives="the request with its principal",
+        returns=("enrich", "context"),
+        sends=False,
     ),
     HookPoint(
         name="after:resolveAccess",
-        when="After it was decided what the sender may reach. A denied request does not come here.",
+        when="After the sender's access is decided. Not for denied requests.",
         receives="the request with its access",
-        returns=("enrich", "narrow", "deny"),
+        returns=("enrich", "context", "narrow", "deny"),
     ),
     HookPoint(
         name="runAutomations",
-        when="As a stage of its own: the first point at which it is known who asks and what they may do.",
+        when="As its own stage, once sender and access are known.",
         receives="the request with its access",
-        returns=("enrich", "route", "handled", "response"),
-        budget_ms=30_000,
+        returns=("enrich", "context", "route", "handled", "response"),
+        budget="decision_budget_ms",
     ),
     HookPoint(
         name="after:assembleContext",
-        when="After the context of the answering agent was put together, before its run is queued.",
+        when="After the agent's context is assembled, before its run is queued.",
         receives="the request and the assembled context",
+        returns=("enrich", "context", "memories"),
     ),
     HookPoint(
         name="after:runAgent",
-        when="After an agent's turn: the answer of a request, or a worker's.",
+        when="After an agent's turn, the manager's or a worker's.",
         receives="the request and the result of the run",
     ),
     HookPoint(
         name="after:deliverResponse",
-        when="After the answer was handed to its channel.",
+        when="After the answer is sent to its channel.",
         receives="the request and the result of the run",
     ),
     HookPoint(
         name="finalize",
-        when="As the last stage, also for a request that failed; not for one that was denied.",
-        receives="the request, and the result of the run where there is one",
+        when="As the last stage, including failed requests, but not denied ones.",
+        receives="the request, and the result of the run if there is one",
+        is_last=True,
     ),
     HookPoint(
         name="worker:pre_execution",
-        when="After a worker's context was put together, before its run is queued. The worker waits.",
+        when="After a worker's context is assembled, before its run is queued.",
         receives="the worker's request and its assembled context",
+        returns=("enrich", "context", "memories"),
+        budget="worker_budget_ms",
     ),
     HookPoint(
         name="command:new",
-        when="When a person starts a session afresh with `/new`, before the old one is left.",
-        receives="the request, whose session is the one that is left",
+        when="When a person starts a new session with `/new`.",
+        receives="the request, with the thread and the session that is left; a fork has its conversation",
+        is_last=True,
     ),
     HookPoint(
         name="agent:bootstrap",
-        when="When a session runs for the first time, before its context is put together.",
-        receives="the request",
+        when="When a session runs for the first time, a worker's too, before its run is queued.",
+        receives="the request; in a worker's session, its assembled context too",
+        returns=("enrich", "context"),
     ),
     HookPoint(
         name="gateway:startup",
-        when="When a process begins to serve the home.",
-        receives="a request of the runtime itself, without a sender",
-        budget_ms=30_000,
+        when="When a process starts serving the home.",
+        receives="a request without a sender",
+        budget="startup_budget_ms",
+        is_last=True,
     ),
     HookPoint(
         name=SCHEDULE,
-        when="When the automation's own schedule says so, in a process that serves the home.",
-        receives="a request with the owner's rights, whose message is the moment that was due",
+        when="When the automation's schedule is due, while the home is served.",
+        receives="a request with the owner's rights, whose message is the scheduled time",
         returns=("enrich", "response"),
-        budget_ms=0,
+        budget="",
+        is_last=True,
     ),
 )
 
 RETURNS: dict[str, str] = {
-    "enrich": "an object whose keys are added to `request.enrichment`",
-    "content": "a text that stands for the message from here on; the ledger keeps what was really said",
-    "narrow": "`tools` and `network`: access is cut down to these; it can never be widened",
-    "deny": "a reason; the request goes no further",
+    "context": "a text for the agent, put before the message or task and marked with the automation's name",
+    "memories": "the same for memories, in `<memory_context>`; a later automation's replace an earlier one's",
+    "reply": "a message to people: a text, sent where the request came from, or an object with `text` and "
+    "`session` or `channel`, or a list of these",
+    "remember": "what the memory is to keep, through its gate: a text, or an object such as "
+    '`{"fact": …, "about": …}`, or a list of these',
+    "enrich": "an object whose keys are added to `request.enrichment`, for automations that run later",
+    "content": "text that replaces the message from here on; the ledger keeps the original",
+    "narrow": "`tools` and `network`: narrows access; never widens it",
+    "deny": "a reason; the request stops here",
     "route": "`session_label` and `role`: who answers, and in which session",
-    "handled": "true: no agent runs, and automations behind this one do not run either",
-    "response": "the answer to give where it was handled; by the clock, a message to the owner",
-    "flag": "at every point: why what came of it is no success, for `nexus automations logs`",
+    "handled": "true: no agent and no later automation runs",
+    "response": "the answer if handled; for a schedule, a message to the owner",
+    "log": "at every point: an object that is kept with the invocation, for `nexus automations logs`",
+    "flag": "at every hook point: why the result is not a success, for `nexus automations logs`",
 }
 
 _BY_NAME = {point.name: point for point in HOOK_POINTS}
+
+
+def find(name: str) -> HookPoint | None:
+    """The hook point of that name; None where there is none."""
+    return _BY_NAME.get(name)
 
 
 def get(name: str) -> HookPoint:
@@ -118,4 +159,4 @@ def get(name: str) -> HookPoint:
         return _BY_NAME[name]
     except KeyError:
         known = ", ".join(_BY_NAME)
-        raise UnknownHookPointError(f"There is no hook point `{name}`", hint=f"Known: {known}.") from None
+        raise UnknownHookPointError(f"Unknown hook point `{name}`", hint=f"Known: {known}.") from None

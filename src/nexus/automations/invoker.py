@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus import clock
-from nexus.automations.context import AutomationContext, Handler, Services
+from nexus.automations.context import Context, Handler, Services
+from nexus.automations.grants import Doors, Grants
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement.reflection import Reflected, reflect
 from nexus.automations.occasion import Occasion
@@ -30,6 +31,7 @@ from nexus.errors import AutomationError, NexusError, ScriptChangedError
 from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
+from nexus.skills import memory
 
 Status = Literal["done", "flagged", "failed", "timeout", "skipped"]
 # It did what it is there for, also where it says itself that what came of it is not good.
@@ -67,8 +69,11 @@ class Invoker:
         host: Host,
         services: Services,
         now: clock.Clock = clock.now,
+        doors: Doors | None = None,
     ) -> None:
         self._home = home
+        self._doors = doors
+        self._with_skills: set[Path] = set()
         self._now = now
         self._settings = settings
         self._host = host
@@ -92,6 +97,7 @@ class Invoker:
         try:
             if entry.handler is None or entry.automation.workspace_dir:
                 ready = await asyncio.to_thread(self._prepare, entry.automation, entry.handler is None)
+            services.grants = self._grants(entry.automation, ready.workspace)
             context = _context(
                 entry.automation, point, occasion, invocation_id, ready.workspace, services, self._now
             )
@@ -100,7 +106,7 @@ class Invoker:
             else:
                 ended = await self._in_script(ready, context, timeout_ms)
             if ended.status == "done":
-                ended = _read(ended, parse(ended.value, point))
+                ended = _read(ended, parse(ended.value, point, blocking=entry.automation.blocking))
         except ScriptChangedError as error:
             ended = replace(_failed(str(error)), status="skipped")
         except NexusError as error:
@@ -127,7 +133,12 @@ class Invoker:
         while self._after:
             await asyncio.gather(*self._after)
 
-    async def _in_script(self, ready: _Ready, context: AutomationContext, timeout_ms: float) -> Ended:
+    def _grants(self, automation: Automation, found: Workspace | None) -> Grants | None:
+        if found is None or self._doors is None:
+            return None
+        return Grants(doors=self._doors, automation=automation, workspace=found)
+
+    async def _in_script(self, ready: _Ready, context: Context, timeout_ms: float) -> Ended:
         assert ready.script is not None  # noqa: S101 - an invariant, for the reader and the type checker
         workspace_dir = ready.workspace and ready.workspace.home
         given = {
@@ -174,6 +185,7 @@ class Invoker:
             return _Ready(workspace=None, files={}, script=script)
         place = workspace.place(self._home.meeseeks, automation.workspace_dir)
         made = workspace.bootstrap(place, _role(automation))
+        self._lay_skill(place, automation.name)
         peers = [workspace.place(self._home.meeseeks, each) for each in automation.peer_workspaces]
         for peer in peers:
             peer.mkdir(mode=0o700, exist_ok=True)
@@ -183,6 +195,12 @@ class Invoker:
             files={} if made else _files(place, peers),
             script=script,
         )
+
+    def _lay_skill(self, place: Path, name: str) -> None:
+        """Lay `skills/memory` into a workspace, or bring it up to date, once for each process."""
+        if place not in self._with_skills:
+            memory.lay(self._home, place, self._home.run / name)
+            self._with_skills.add(place)
 
     def _commit_if_changed(self, ready: _Ready, message: str) -> None:
         if ready.workspace is not None:
@@ -196,7 +214,7 @@ class Invoker:
     async def _commit(self, ready: _Ready, found: Workspace, message: str) -> None:
         peers = [peer.dir for peer in found.peers.values()]
         with contextlib.suppress(NexusError, OSError):  # the run is done; its files are there all the same
-            if await asyncio.to_thread(_files, found.home, peers) != ready.files:
+            if await asyncio.to_thread(_is_changed, found.home, peers, ready.files):
                 for place in (found.home, *peers):
                     async with self._committing.setdefault(place, asyncio.Lock()):
                         await asyncio.to_thread(History(place).commit, message)
@@ -210,8 +228,8 @@ def _context(
     found: Workspace | None,
     services: Services,
     now: clock.Clock,
-) -> AutomationContext:
-    return AutomationContext(
+) -> Context:
+    return Context(
         request=occasion.request,
         automation=automation,
         hook_point=point.name,
@@ -224,9 +242,10 @@ def _context(
     )
 
 
-async def in_process(handler: Handler, context: AutomationContext, timeout_ms: float) -> Ended:
+async def in_process(handler: Handler, context: Context, timeout_ms: float) -> Ended:
     """Run a handler in this process without blocking the event loop; whatever it raises comes out."""
     limit = asyncio.timeout(timeout_ms / 1000)
+    context.time_limit, context.timeout_ms = limit, timeout_ms
     try:
         async with limit:
             if _is_async(handler):
@@ -238,7 +257,8 @@ async def in_process(handler: Handler, context: AutomationContext, timeout_ms: f
     except TimeoutError:
         if not limit.expired():
             raise
-        return Ended(status="timeout", returned=Returned(), error=f"not done after {timeout_ms:.0f} ms")
+        error = f"timed out after {context.timeout_ms:.0f} ms"
+        return Ended(status="timeout", returned=Returned(), error=error)
     return Ended(status="done", returned=Returned(), value=value)
 
 
@@ -247,7 +267,7 @@ def _is_async(handler: Handler) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
 
-async def _on_thread(handler: Handler, context: AutomationContext) -> Any:
+async def _on_thread(handler: Handler, context: Context) -> Any:
     """Call plain code without blocking the event loop.
 
     It gets a daemon thread and not one of a pool: code that never returns would use up the pool, and hold up
@@ -282,6 +302,8 @@ async def _on_thread(handler: Handler, context: AutomationContext) -> Any:
 
 
 def _read(ended: Ended, returned: Returned) -> Ended:
+    warned = "".join(f"WARNING {warning}\n" for warning in returned.warnings)
+    ended = replace(ended, output=f"{ended.output}{warned}")
     if returned.flag is None:
         return replace(ended, returned=returned)
     return replace(ended, returned=returned, status="flagged", error=returned.flag)
@@ -297,6 +319,10 @@ def _files(place: Path, peers: list[Path]) -> dict[str, tuple[int, int]]:
         for each in (place, *peers)
         for name, state in Folder(each).files().items()
     }
+
+
+def _is_changed(place: Path, peers: list[Path], files: dict[str, tuple[int, int]]) -> bool:
+    return _files(place, peers) != files or not History(place).points_here()
 
 
 def _role(automation: Automation) -> str:

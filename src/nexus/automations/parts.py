@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from nexus import clock
 from nexus.automations import registration
 from nexus.automations.context import Handler, Services
+from nexus.automations.grants import Doors, OpenDoor
 from nexus.automations.invoker import Invoker
 from nexus.automations.loading import Plugin, load
 from nexus.automations.occasion import Occasion
@@ -18,7 +19,7 @@ from nexus.config import AutomationsConfig
 from nexus.engine import Engine
 from nexus.errors import NexusError
 from nexus.ledgers import Ledgers
-from nexus.request import Agent, Event, Request
+from nexus.request import Access, Agent, Event, Request
 
 
 class Automations:
@@ -31,11 +32,13 @@ class Automations:
         engine: Engine,
         services: Services,
         now: clock.Clock = clock.now,
+        door: OpenDoor | None = None,
     ) -> None:
         self._ledgers = ledgers
         self._handlers: dict[str, Handler] = {}
         self._host = Host()
-        self._invoker = Invoker(ledgers.home, settings, self._host, services, now)
+        self._doors = Doors(ledgers.home, ledgers.settings, door)
+        self._invoker = Invoker(ledgers.home, settings, self._host, services, now, self._doors)
         self.queue = InvocationQueue(engine)
         self.runner = Runner(
             ledgers=ledgers,
@@ -49,6 +52,10 @@ class Automations:
         self._starting: asyncio.Task[None] | None = None
         Invocations(engine, self._runner)
 
+    def add_handler(self, script_path: str, handler: Handler) -> None:
+        """Make code known that rows name by a script path; it has no row by itself."""
+        self._handlers[script_path] = handler
+
     async def load(self, bundled: Iterable[Plugin] = ()) -> None:
         """Load what may run. The engine may run what waits as soon as it serves, so this comes first."""
         write = registration.writer(self._ledgers)
@@ -58,11 +65,14 @@ class Automations:
         self.runner.registry.off = loaded.off
         await self.runner.registry.read()
 
-    async def start(self, *, serve: bool) -> None:
-        """A process that serves goes on with what a crash interrupted."""
+    async def start(self, *, serve: bool, access: Access | None = None) -> None:
+        """A process that serves goes on with what a crash interrupted.
+
+        `access` is what the runtime's own request reaches, which `gateway:startup` fires with.
+        """
         if serve:
             await self.queue.recover(self._ledgers)
-        self._starting = asyncio.create_task(self._start(serve=serve))
+        self._starting = asyncio.create_task(self._start(access or Access(), serve=serve))
 
     async def settle(self) -> None:
         """Before the engine ends: finish what was begun here."""
@@ -77,15 +87,17 @@ class Automations:
         """After the engine has ended: leave nothing behind."""
         await self.runner.settled()
         await self._invoker.settled()
+        await self._doors.close()
         await self._host.close()
 
-    async def _start(self, *, serve: bool) -> None:
+    async def _start(self, access: Access, *, serve: bool) -> None:
         """Behind the caller's back, so that nobody waits for a script that runs at startup."""
         with suppress(NexusError):
             if self.runner.registry.has_scripts:
                 await self._host.warm()
             if serve:
-                request = Request(event=Event(content=""), agent=Agent(session_label="gateway"))
+                agent = Agent(session_label="gateway")
+                request = Request(event=Event(content=""), agent=agent, access=access)
                 await self.runner.fire("gateway:startup", Occasion(request=request))
 
     @asynccontextmanager

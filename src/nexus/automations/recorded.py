@@ -82,9 +82,11 @@ class Recorded:
         self._ledgers = ledgers
         self._recaller = Recaller(Alone(ledgers, settings))
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
         return await assemble_context(
-            self._ledgers.home, request, session_label=session_label, task=task, tools=()
+            self._ledgers.home, request, session_label=session_label, task=task, tools=(), fork_of=fork_of
         )
 
     async def start_execution(

@@ -9,7 +9,7 @@ import ast
 import asyncio
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,13 @@ from typing import Any
 
 import apsw
 
-from nexus import ids
+from nexus import config, ids
 from nexus.automations import hook_points, registry, timing, triggers
 from nexus.automations.scripts import checked, script
 from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.automations.scripts.script import Script
 from nexus.automations.workspace import workspace
+from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, ScriptError, UnknownAutomationError
 from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers import Ledgers
@@ -57,12 +58,12 @@ def writer(ledgers: Ledgers) -> Write:
     return write
 
 
-def check(new: NewAutomation) -> None:
+def check(new: NewAutomation, settings: AutomationsConfig | None = None) -> None:
     """Refuse what could never run or would run otherwise than it was meant."""
     if not _NAME.fullmatch(new.name):
         raise AutomationError(
-            f"{new.name!r} cannot be an automation's name",
-            hint="Use letters, digits and `-`, at most 80.",
+            f"Invalid automation name: {new.name!r}",
+            hint="Use up to 80 letters, digits and `-`.",
         )
     hook_points.get(new.hook_point)
     triggers.check(new.triggers)
@@ -70,19 +71,39 @@ def check(new: NewAutomation) -> None:
     checked.variables(new.config)
     if checked.is_sandboxed(new) and new.script_path.startswith(IN_PROCESS):
         raise AutomationError(
-            "Code of an installed package runs inside of Nexus: only a script can be sandboxed",
+            "Only scripts can be sandboxed; this is code of an installed package",
             hint="Leave out `--sandbox`.",
         )
-    if new.self_improvement and new.workspace_dir is None:
+    if checked.reads_ledgers(new) and new.workspace_dir is None:
         raise AutomationError(
-            "An automation improves itself in its workspace, and this one has none", hint="Add `--workspace`."
+            "Only agents of an automation with a workspace read the ledgers", hint="Add `--workspace`."
         )
+    if new.self_improvement and new.workspace_dir is None:
+        raise AutomationError("Self-improvement needs a workspace", hint="Add `--workspace`.")
     if new.peer_workspaces and new.workspace_dir is None:
-        raise AutomationError("Only an automation with a workspace has peers", hint="Add `--workspace`.")
+        raise AutomationError("Peers need a workspace", hint="Add `--workspace`.")
     if not 0 <= new.retries <= MOST_RETRIES:
         raise AutomationError(f"An automation may have 0 to {MOST_RETRIES} retries, not {new.retries}")
     if new.timeout_ms is not None and new.timeout_ms < 1:
-        raise AutomationError("A time-out must be at least 1 ms")
+        raise AutomationError("The timeout must be at least 1 ms")
+    if settings is not None and (cut := cut_timeout(new, settings)):
+        point = hook_points.get(new.hook_point)
+        raise AutomationError(
+            f"{cut}: all blocking automations there share that time",
+            hint=f"Choose a shorter --timeout, raise `{point.budget}` below [automations] in config.toml, "
+            "or register it with --async.",
+        )
+
+
+def cut_timeout(automation: NewAutomation | Automation, settings: AutomationsConfig) -> str | None:
+    """By which numbers its own time-out would be cut short; None where it would not."""
+    point = hook_points.find(automation.hook_point)
+    if point is None or not automation.blocking or automation.timeout_ms is None:
+        return None
+    budget_ms = point.budget_ms(settings)
+    if automation.timeout_ms <= budget_ms:
+        return None
+    return f"Its time-out of {automation.timeout_ms:,} ms exceeds the {budget_ms:,} ms of {point.name}"
 
 
 def bring_in(home: Home, name: str, file: Path) -> Script:
@@ -119,7 +140,7 @@ def check_source(found: Script) -> None:
     if "run" not in defined | imported:
         raise ScriptError(
             f"{found.path.name} has no function `run(ctx)`",
-            hint="`nexus automations new NAME` writes an example.",
+            hint="See an example with `nexus automations new NAME`.",
         )
 
 
@@ -130,12 +151,14 @@ def register(home: Home, write: Write, new: NewAutomation) -> Registered:
     """
     if new.created_by_agent and checked.SANDBOX not in new.config:
         new = replace(new, config={**new.config, checked.SANDBOX: True})
-    check(new)
+    is_own = new.script_path.startswith(IN_PROCESS)
+    check(new, None if is_own else config.load(home.config_file).automations)
     registered: Registered = write(partial(_register, new=new))
     if new.workspace_dir is not None:
         place = workspace.place(home.meeseeks, new.workspace_dir)
         workspace.bootstrap(place, f"# {new.name}\n\n{new.description or ''}".rstrip() + "\n")
-    registry.touch(home)
+    if registered.is_new:
+        registry.touch(home)
     return registered
 
 
@@ -161,6 +184,19 @@ def settings_of(automation: Automation) -> NewAutomation:
 def workspace_dir(home: Home, name: str) -> str:
     """Under which path the workspace of an automation is recorded."""
     return f"{home.meeseeks / name}/"
+
+
+def peer_dirs(home: Home, peers: Iterable[str]) -> tuple[str, ...]:
+    """Under which paths the workspaces of peers are recorded; a peer that has none is refused."""
+    for peer in peers:
+        place = home.meeseeks / peer
+        if not _NAME.fullmatch(peer) or not place.is_dir():
+            known = sorted(each.name for each in home.meeseeks.glob("*/") if not each.name.startswith("."))
+            raise AutomationError(
+                f"There is no workspace of an automation `{peer}`",
+                hint=f"Known: {', '.join(known) or 'none'}. Register that one first, with `--workspace`.",
+            )
+    return tuple(workspace_dir(home, peer) for peer in peers)
 
 
 def roll_back(home: Home, write: Write, name: str, version: int | None) -> Automation:
@@ -209,22 +245,23 @@ def kept_source(home: Home, version: Automation) -> str:
     recorded = version.script_path or ""
     if not version.script_hash or recorded.startswith(IN_PROCESS):
         raise AutomationError(f"`{version.name}` runs code of an installed package")
-    kept = _kept(home, version.script_hash) / checked.place(home, recorded).name
-    return kept.read_text(encoding="utf-8")
+    file = kept(home, version.script_hash) / checked.place(home, recorded).name
+    return file.read_text(encoding="utf-8")
 
 
 def unknown(name: str) -> UnknownAutomationError:
     return UnknownAutomationError(
-        f"There is no automation `{name}`", hint="List them with `nexus automations list`."
+        f"Unknown automation `{name}`", hint="List them with `nexus automations list`."
     )
 
 
-def _kept(home: Home, hash_: str) -> Path:
+def kept(home: Home, hash_: str) -> Path:
+    """Where the version of a script with that hash is kept."""
     return home.state / "hooks" / ".versions" / hash_
 
 
 def _keep(home: Home, found: Script) -> None:
-    place = _kept(home, found.hash)
+    place = kept(home, found.hash)
     if place.exists():
         return
     place.parent.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
@@ -238,15 +275,15 @@ def _keep(home: Home, found: Script) -> None:
 
 
 def _bring_back(home: Home, path: Path, hash_: str) -> None:
-    kept = _kept(home, hash_)
-    if not kept.is_dir():
-        raise AutomationError(f"The script of that version was not kept at {kept}")
-    if (kept / script.HOOK_FILE).is_file():
-        _replace_tree(kept, path.parent)
+    folder = kept(home, hash_)
+    if not folder.is_dir():
+        raise AutomationError(f"The script of that version was not kept at {folder}")
+    if (folder / script.HOOK_FILE).is_file():
+        _replace_tree(folder, path.parent)
     else:
-        _replace_file(next(kept.iterdir()), path)
+        _replace_file(next(folder.iterdir()), path)
     if script.read(path).hash != hash_:
-        raise AutomationError(f"What was kept at {kept} is not what was registered")
+        raise AutomationError(f"What was kept at {folder} is not what was registered")
 
 
 def _replace_file(source: Path, target: Path) -> None:

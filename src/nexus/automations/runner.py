@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from typing import Any, Protocol
 
 from nexus import clock, ids
 from nexus.automations import hook_points, triggers
@@ -20,10 +21,10 @@ from nexus.automations.invoker import Ended, Invoker
 from nexus.automations.occasion import Occasion
 from nexus.automations.queue import InvocationQueue
 from nexus.automations.registry import Entry, Registry
-from nexus.automations.returned import Returned, apply
+from nexus.automations.returned import Reply, Returned, apply, as_context
 from nexus.config import AutomationsConfig
 from nexus.context.wrapping import wrapped
-from nexus.errors import LedgerError
+from nexus.errors import LedgerError, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.invocations import Invocation, Status
@@ -38,6 +39,18 @@ _LONGEST_PAUSE_S = 3_600.0
 
 AfterDue = Callable[[Request, Ended], Awaitable[None]]
 """Sees to what came of an automation that ran by the clock."""
+
+
+class Destinations(Protocol):
+    """Where what automations return goes, beside the request itself."""
+
+    async def reply(self, request: Request, reply: Reply, message_id: str) -> None:
+        """Send a message. The same id again sends nothing."""
+        ...
+
+    async def remember(self, automation: str, request: Request, statement: dict[str, Any]) -> None:
+        """Write to the memory, through its gate; what is there already is not written again."""
+        ...
 
 
 async def _leave(request: Request, ended: Ended) -> None:
@@ -56,6 +69,7 @@ class Runner:
     """Where async automations wait for their turn; without it they are written down and wait."""
     now: clock.Clock = clock.now
     after_due: AfterDue = _leave
+    destinations: Destinations | None = None
 
     def __post_init__(self) -> None:
         self._recording: set[asyncio.Task[None]] = set()
@@ -69,14 +83,16 @@ class Runner:
         if not entries:
             return _NOTHING
         merged, ended = Returned(), list[Invocation]()
-        deadline = time.monotonic() + point.budget_ms / 1000
+        deadline = time.monotonic() + point.budget_ms(self.settings) / 1000
         due = [entry for entry in entries if triggers.met(entry.automation.triggers, occasion.request)]
         for entry in due:
             if entry.automation.blocking and not merged.ends:
                 invocation, returned = await self._run(entry, point, occasion, deadline)
                 ended.append(invocation)
                 merged.add(returned)
-                apply(occasion.request, returned)
+                apply(occasion.request, returned, entry.automation.name)
+                if occasion.assembled is not None and returned.context is not None:
+                    occasion.assembled.prepend(as_context(returned.context, entry.automation.name))
         if occasion.assembled is not None and merged.enrich.get("memories"):
             occasion.assembled.prepend(_memories(str(merged.enrich["memories"])))
         self._record(ended)
@@ -89,6 +105,7 @@ class Runner:
         begun = replace(self._invocation(entry, point, occasion, "running"), blocking=True)
         timeout_ms = entry.automation.timeout_ms or self.settings.async_timeout_ms
         ended = await self.invoker.invoke(entry, point, occasion, begun.id, timeout_ms)
+        ended = await self._sent(entry, occasion.request, begun.id, ended)
         final = _final(begun, ended, begun.created_at, self.now)
         await self._write([final])
         return final
@@ -105,6 +122,12 @@ class Runner:
             return False
         await self._enqueue([entry], hook_points.get(hook_point), occasion)
         return True
+
+    async def skip(self, entry: Entry, hook_point: str, occasion: Occasion, reason: str) -> None:
+        """Record that an automation does not run, and why."""
+        skipped = self._invocation(entry, hook_points.get(hook_point), occasion, "skipped")
+        ended = replace(skipped, error=reason, ended_at=skipped.created_at)
+        await self.ledgers.runtime.write(partial(invocations.add, invocations=[ended]))
 
     async def settled(self) -> None:
         """When this returns, every invocation that has ended is recorded."""
@@ -126,6 +149,7 @@ class Runner:
             ended = await self.invoker.invoke(
                 entry, point, occasion, invocation_id, timeout_ms, begun.attempts
             )
+            ended = await self._sent(entry, occasion.request, invocation_id, ended)
         if begun.retries_left and ended.status in {"failed", "timeout"} and entry is not None:
             await self._postpone(entry, begun, ended, occasion)
             return
@@ -178,11 +202,39 @@ class Runner:
         if not entry.may_run(self.now, self.settings.circuit_cooldown_ms):
             ended = Ended(status="skipped", returned=_NOTHING, error="its circuit is open")
         elif timeout_ms <= 0:
-            ended = Ended(status="skipped", returned=_NOTHING, error=f"{point.name} had no time left")
+            why = f"{point.name} had no time left of its {point.budget_ms(self.settings)} ms"
+            ended = Ended(status="skipped", returned=_NOTHING, error=why)
         else:
             entry.trying = entry.automation.circuit_state != "closed"
             ended = await self.invoker.invoke(entry, point, occasion, invocation.id, timeout_ms)
+            ended = await self._sent(entry, occasion.request, invocation.id, ended)
         return _final(invocation, ended, invocation.created_at, self.now), ended.returned
+
+    async def _sent(self, entry: Entry, request: Request, invocation_id: str, ended: Ended) -> Ended:
+        """Send what it returned for people and for the memory. What was refused flags the invocation.
+
+        Before the end is written: what a crash cuts off here is done again, and arrives once.
+        """
+        returned, problems = ended.returned, list[str]()
+        if not (returned.reply or returned.remember):
+            return ended
+        if self.destinations is None:
+            problems.append("nothing here delivers `reply` or `remember`")
+        else:
+            for number, reply in enumerate(returned.reply):
+                try:
+                    message_id = ids.derived("evt", invocation_id, f"reply:{number}")
+                    await self.destinations.reply(request, reply, message_id)
+                except NexusError as error:
+                    problems.append(f"`reply` was not sent: {error.message}")
+            for statement in returned.remember:
+                try:
+                    await self.destinations.remember(entry.automation.name, request, statement)
+                except NexusError as error:
+                    problems.append(f"`remember` was refused: {error.message}")
+        if not problems:
+            return ended
+        return replace(ended, status="flagged", error="; ".join(filter(None, (ended.error, *problems))))
 
     async def _enqueue(self, entries: list[Entry], point: HookPoint, occasion: Occasion) -> None:
         """Durable when this returns; the engine is told behind the caller's back."""

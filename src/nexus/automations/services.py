@@ -2,14 +2,17 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from nexus import ids
-from nexus.automations.context import AutomationContext, Result, Run, Services
+from nexus.automations.context import Context, Result, Run, Services
 from nexus.context import AssembledContext
 from nexus.errors import NexusError, ScriptError
 from nexus.request import Access, Request
+
+if TYPE_CHECKING:
+    from nexus.automations.grants import Grants
 
 Method = Callable[..., Awaitable[Any]]
 
@@ -22,15 +25,27 @@ class InvocationServices:
     failure starts others.
     """
 
-    def __init__(self, services: Services, invocation_id: str, automation: str, attempts: int = 0) -> None:
+    def __init__(
+        self,
+        services: Services,
+        invocation_id: str,
+        automation: str,
+        attempts: int = 0,
+    ) -> None:
+        self.grants: Grants | None = None
+        """What the runs that it starts reach, unless the automation's code says otherwise."""
         self._services = services
         self._invocation_id = invocation_id
         self._automation = automation
         self._attempts = attempts
         self.runs: dict[str, Run] = {}
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
-        return await self._services.assemble_context(request, session_label, task)
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
+        granted = self.grants and self.grants.access(request)
+        request = request if granted is None else replace(request, access=granted)
+        return await self._services.assemble_context(request, session_label, task, fork_of=fork_of)
 
     async def start_execution(
         self,
@@ -43,7 +58,13 @@ class InvocationServices:
         # Whatever a script wrote there: it spends on its own account.
         assembled.automation, assembled.invocation_id = self._automation, self._invocation_id
         id_ = execution_id or run_id(self._invocation_id, len(self.runs), self._attempts)
-        run = await self._services.start_execution(request, assembled, id_, access=access)
+        grants = self.grants if access is None else None
+        if grants is None:
+            run = await self._services.start_execution(request, assembled, id_, access=access)
+        else:
+            access, place = await grants.opened(request, assembled, id_)
+            run = await self._services.start_execution(request, assembled, id_, access=access)
+            grants.doors.watch(run, place)
         self.runs[run.id] = run
         return run
 
@@ -65,7 +86,7 @@ def run_id(invocation_id: str, number: int, attempts: int = 0) -> str:
 class Calls:
     """Carries out what a script asks of its context, in whose process there is only a copy of it."""
 
-    def __init__(self, context: AutomationContext) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._runs: dict[str, Run] = {}
         self._methods: dict[str, Method] = {
@@ -81,8 +102,10 @@ class Calls:
             raise ScriptError(f"The context has no `{method}`")
         return await self._methods[method](**parameters)
 
-    async def _assemble_context(self, session_label: str, task: str) -> dict[str, Any]:
-        return (await self._context.assemble_context(session_label=session_label, task=task)).to_json()
+    async def _assemble_context(self, session_label: str, task: str, fork: bool = False) -> dict[str, Any]:
+        # Which conversation is forked is not for the script to say.
+        assembled = await self._context.assemble_context(session_label=session_label, task=task, fork=fork)
+        return assembled.to_json()
 
     async def _start_execution(self, assembled: dict[str, Any]) -> str:
         run = await self._context.start_execution(AssembledContext.from_json(assembled))

@@ -7,6 +7,7 @@ way to an effect than its context, and that only tells what it would have done.
 
 import asyncio
 import inspect
+import json
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -17,7 +18,7 @@ from typing import Any
 
 from nexus import clock, ids
 from nexus.automations import hook_points, returned
-from nexus.automations.context import AutomationContext, NoServices, Run, Services
+from nexus.automations.context import Context, NoServices, Run, Services
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.invoker import in_process
 from nexus.automations.occasion import Occasion
@@ -28,7 +29,7 @@ from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls
 from nexus.automations.workspace import Workspace, workspace
 from nexus.context import AssembledContext
-from nexus.errors import AutomationError, NexusError
+from nexus.errors import AutomationError, NexusError, ScriptError
 from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
 from nexus.request import Access, Agent, Event, Request
@@ -53,8 +54,10 @@ class Replayed:
     recorded: list[Run] = field(default_factory=list[Run])
     would: list[str] = field(default_factory=list[str])
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
-        return await self.below.assemble_context(request, session_label, task)
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
+        return await self.below.assemble_context(request, session_label, task, fork_of=fork_of)
 
     async def start_execution(
         self,
@@ -79,7 +82,7 @@ async def replay(
     """Run it once; `code` is the script, where it is one."""
     point = hook_points.get(entry.automation.hook_point)
     with _copied(home, entry.automation) as (found, folder):
-        context = AutomationContext(
+        context = Context(
             request=occasion.request,
             automation=entry.automation,
             hook_point=point.name,
@@ -93,7 +96,7 @@ async def replay(
             trial = await _here(entry, context, timeout_ms)
         else:
             trial = await _shut_in(code, context, folder, timeout_ms)
-    return _checked(replace(trial, would=services.would), point)
+    return _checked(replace(trial, would=services.would), point, blocking=entry.automation.blocking)
 
 
 def invoke(path: Path, *, hook_point: str = "runAutomations", content: str = "", **given: Any) -> Any:
@@ -103,17 +106,20 @@ def invoke(path: Path, *, hook_point: str = "runAutomations", content: str = "",
     if found.source is None:
         raise AutomationError(f"{path} is a program: a test can only call Python")
     handler = child.load(found.source, found.path, found.folder and str(found.folder))
-    context = AutomationContext(
+    context = Context(
         request=sample(content),
         automation=unregistered(path.stem, point),
         hook_point=hook_point,
         invocation_id=ids.new("inv"),
         **given,
     )
+    occasion = Occasion(request=context.request, assembled=context.assembled, result=context.result)
+    before = json.loads(json.dumps(occasion.to_json()))
     value = handler(context)
     if inspect.isawaitable(value):
         value = asyncio.run(_awaited(value))
-    returned.parse(value, point)
+    for problem in (*child.lost_changes(context, before), *returned.parse(value, point).warnings):
+        raise ScriptError(problem)
     return value
 
 
@@ -141,7 +147,7 @@ async def _awaited(value: Any) -> Any:
     return await value
 
 
-async def _here(entry: Entry, context: AutomationContext, timeout_ms: int) -> Trial:
+async def _here(entry: Entry, context: Context, timeout_ms: int) -> Trial:
     assert entry.handler is not None  # noqa: S101 - an invariant, for the reader and the type checker
     try:
         ended = await in_process(entry.handler, context, timeout_ms)
@@ -150,7 +156,7 @@ async def _here(entry: Entry, context: AutomationContext, timeout_ms: int) -> Tr
     return Trial(status=ended.status, value=ended.value, error=ended.error)
 
 
-async def _shut_in(code: Script, context: AutomationContext, folder: Path, timeout_ms: int) -> Trial:
+async def _shut_in(code: Script, context: Context, folder: Path, timeout_ms: int) -> Trial:
     found = context.workspace
     occasion = Occasion(request=context.request, assembled=context.assembled, result=context.result)
     given = {
@@ -158,6 +164,7 @@ async def _shut_in(code: Script, context: AutomationContext, folder: Path, timeo
         "automation": context.automation.to_json(),
         "hook_point": context.hook_point,
         "invocation_id": context.invocation_id,
+        "strict": True,
         "now": clock.timestamp(context.now()),
         "workspace": found and str(found.home),
         "peers": {name: str(peer.dir) for name, peer in found.peers.items()} if found else {},
@@ -198,11 +205,11 @@ def _copied(home: Home, automation: Automation) -> Generator[tuple[Workspace | N
         yield Workspace.at(own, {peer.name: peer for peer in peers}), folder
 
 
-def _checked(trial: Trial, point: HookPoint) -> Trial:
+def _checked(trial: Trial, point: HookPoint, *, blocking: bool) -> Trial:
     if trial.status != "done":
         return trial
     try:
-        returned.parse(trial.value, point)
+        warnings = returned.parse(trial.value, point, blocking=blocking).warnings
     except NexusError as error:
         return replace(trial, status="failed", error=error.message)
-    return trial
+    return replace(trial, status="failed", error=warnings[0]) if warnings else trial

@@ -33,9 +33,7 @@ def check(triggers: dict[str, Any]) -> None:
     """Refuse a registration with a condition that would never be looked at."""
     for name in triggers:
         if name not in CONDITIONS and name not in timing.KEYS:
-            raise AutomationError(
-                f"`{name}` is not a condition for firing", hint=f"Known: {', '.join(CONDITIONS)}."
-            )
+            raise AutomationError(f"`{name}` is not a trigger", hint=f"Known: {', '.join(CONDITIONS)}.")
 
 
 def _listed(given: object) -> list[str]:

@@ -17,7 +17,6 @@ from typing import Final
 import apsw
 
 from nexus import clock, ids
-from nexus.answer import MICRO, Totals
 from nexus.broker.agent.records import Estimate
 from nexus.config import BudgetsConfig
 from nexus.errors import BudgetError
@@ -25,6 +24,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import budgets, reservations, usage
 from nexus.ledgers.runtime.budgets import Budget, NewHit, Unit
 from nexus.ledgers.runtime.reservations import Held, Reservation
+from nexus.runs import MICRO, Totals
 
 _NOTHING: Final = Held()
 # How soon somebody who waits notices that others were billed: soon beside what an answer takes.
@@ -32,7 +32,7 @@ _LOOK_AGAIN_S: Final = 0.2
 
 _TOMORROW: Final = "Try again tomorrow (UTC)."
 _GUEST_REFUSALS: Final[dict[Budget, tuple[str, str]]] = {
-    "request": ("This message took more work than is allowed", "Ask for less at a time."),
+    "request": ("This message exceeded its limit", "Ask for less at a time."),
     "automation": ("Today's limit is used up", _TOMORROW),
     "guest": ("Your limit for today is used up", _TOMORROW),
     "guests": ("Today's limit is used up", _TOMORROW),
@@ -191,17 +191,17 @@ def refusal(used_up: Standing, *, guest: bool = False) -> BudgetError:
         return BudgetError(message, hint=hint)
     most, used = (_told(amount, used_up.unit) for amount in (used_up.most, used_up.used))
     whose, again = {
-        "request": ("for one message and what it leads to", "Ask for less at a time"),
-        "automation": (f"for `{used_up.automation}` in a day", "It goes on tomorrow (UTC)"),
-        "guest": ("for one person in a day", "It goes on tomorrow (UTC)"),
-        "guests": ("for everybody but you in a day", "It goes on tomorrow (UTC)"),
-        "day": ("for a day", "It goes on tomorrow (UTC)"),
-        "month": ("for a month", "It goes on next month (UTC)"),
+        "request": ("for one message and all work it leads to", "Ask for less at a time"),
+        "automation": (f"per day for `{used_up.automation}`", "Try again tomorrow (UTC)"),
+        "guest": ("per day for one person", "Try again tomorrow (UTC)"),
+        "guests": ("per day for everyone but you", "Try again tomorrow (UTC)"),
+        "day": ("per day", "Try again tomorrow (UTC)"),
+        "month": ("per month", "Try again next month (UTC)"),
     }[used_up.budget]
     return BudgetError(
-        f"The budget of {most} {whose} is used up: {used} were spent",
-        hint=f"{again}, or raise `{used_up.setting}` in the section [budgets] of config.toml. "
-        "`nexus usage` shows what was spent on what.",
+        f"The budget of {most} {whose} is used up ({used} spent)",
+        hint=f"{again}, or raise `{used_up.setting}` in [budgets] in config.toml. "
+        "`nexus usage` shows the details.",
     )
 
 

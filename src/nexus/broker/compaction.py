@@ -94,8 +94,6 @@ async def _through(
     turn: Turn, request: Request, context: AssembledContext, budget_tokens: int, fixed_tokens: int
 ) -> int | None:
     """The last turn to sum up; None where the conversation fits."""
-    past = await history.load(turn.ledgers, request, context.session_label)
-    sizes = compaction.sizes(past)
     reported = await turn.ledgers.runtime.read(
         partial(
             usage.last_of_session,
@@ -104,9 +102,13 @@ async def _through(
             request_id=request.request_id,
         )
     )
+    said_tokens = budget.estimate(context.user_turn())
+    if reported is not None and budget.fits(reported, said_tokens, budget_tokens=budget_tokens):
+        return None
+    past = await history.load(turn.ledgers, request, context.session_label)
+    sizes = compaction.sizes(past)
     estimated = fixed_tokens + compaction.summary_tokens(past) + sum(size.tokens for size in sizes)
-    before_tokens = estimated if reported is None else reported
-    if budget.fits(before_tokens, budget.estimate(context.user_turn()), budget_tokens=budget_tokens):
+    if reported is None and budget.fits(estimated, said_tokens, budget_tokens=budget_tokens):
         return None
     return budget.through(sizes, budget_tokens=budget_tokens - fixed_tokens)
 

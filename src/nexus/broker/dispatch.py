@@ -13,7 +13,6 @@ from typing import Protocol
 import apsw
 
 from nexus import ids
-from nexus.answer import Result
 from nexus.broker.queue import SessionQueue
 from nexus.broker.tools import AGENT_SEND, SANDBOXED, Call, Worker, web
 from nexus.broker.tools.agent_send import result_text
@@ -26,8 +25,9 @@ from nexus.ledgers.runtime.dispatches import Dispatch, NewDispatch
 from nexus.ledgers.runtime.executions import FINAL, Mode
 from nexus.ledgers.runtime.executions import Status as ExecutionStatus
 from nexus.request import Access, Agent, Grant, Request
+from nexus.runs import Result
 
-_FORGOTTEN = "What it was about was forgotten."
+_FORGOTTEN = "Its subject was deleted."
 _LOOK_S = 0.02
 _LOOKS = 50
 _END_MS = 10_000

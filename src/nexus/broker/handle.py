@@ -79,17 +79,18 @@ class ExecutionHandle:
             return await self.other(execution.taken_by).result()
         if execution.status == "done":
             return execution.result
-        raise _ERRORS.get(execution.status, EndedError)(
-            f"The run {self.id} ended as {execution.status}: {execution.error or 'no reason given'}",
-            hint=f"See `nexus engine show {self.id}`.",
-        )
+        if execution.status == "cancelled" and not execution.error:
+            message = "Stopped."
+        else:
+            message = f"Run {self.id} {execution.status}: {execution.error or 'no reason given'}"
+        raise _ERRORS.get(execution.status, EndedError)(message, hint=f"See `nexus engine show {self.id}`.")
 
     async def state(self) -> Execution:
         """The run as it stands."""
         async with self._homes(self._home) as ledgers:
             found = await ledgers.runtime.read(partial(executions.get, execution_id=self.id))
         if found is None:
-            raise UnknownExecutionError(f"There is no run {self.id}", hint="It may have been forgotten.")
+            raise UnknownExecutionError(f"No run {self.id}", hint="It may have been deleted.")
         return found
 
     async def is_over(self) -> bool:
@@ -105,7 +106,7 @@ class ExecutionHandle:
             return await settle(ledgers, known)
 
     async def cancel(self) -> bool:
-        """Cancel it while it waits; while it runs, ask it to stop. False: it had ended already.
+        """Cancel it while it waits; while it runs, ask it to stop. False: already finished.
 
         Its session goes on only after its code has stopped.
         """

@@ -11,7 +11,6 @@ from typing import Any
 import apsw
 
 from nexus import clock
-from nexus.answer import Totals
 from nexus.broker.agent.records import Attempt, BegunCall, Estimate, Message, ToolCall
 from nexus.broker.budgets import Budgets, Spender
 from nexus.ledgers import Ledgers
@@ -22,6 +21,7 @@ from nexus.ledgers.runtime import executions, reservations, spans, usage
 from nexus.ledgers.runtime.spans import Span
 from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Request
+from nexus.runs import Totals
 
 
 class LedgerJournal:

@@ -135,12 +135,12 @@ class SessionQueue:
             return await self._start(home, ledgers, new)
 
     async def retry(self, execution_id: str, *, home: str = "") -> ExecutionHandle:
-        """Ask once more for what a run that has ended was asked, at the end of its session's queue."""
+        """Run a finished run again, at the end of its session's queue."""
         async with self._homes(home) as ledgers:
             ended = await self.handle(execution_id, home=home).state()
             if ended.status not in FINAL:
                 raise EngineStateError(
-                    f"{execution_id} is {ended.status}; only what has ended can be run again",
+                    f"{execution_id} is {ended.status}; only finished runs can be retried",
                     hint=f"Cancel it first with `nexus engine cancel {execution_id}`.",
                 )
             new = NewExecution(
@@ -207,6 +207,8 @@ class SessionQueue:
             waiting = await ledgers.runtime.read(
                 partial(executions.unfinished_in, session_label=execution.session_label)
             )
+            if execution.id not in waiting:
+                return  # it was cancelled meanwhile, such as a result that a waiting call took
             earlier = waiting[: waiting.index(execution.id)]
             known = await self._engine.states(earlier)
             for id_ in earlier:

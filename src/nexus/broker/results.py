@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 
-from nexus.answer import Delta, Result
 from nexus.broker.handle import ExecutionHandle
 from nexus.broker.streams import Streams
 from nexus.engine.errors import EndedError
 from nexus.ledgers.runtime.executions import Execution
+from nexus.runs import Delta, Result
 
 
 class Run:
@@ -38,7 +38,7 @@ class Run:
                 yield delta
 
     async def cancel(self) -> bool:
-        """Stop it. False: it had ended already."""
+        """Stop it. False: already finished."""
         return await self._handle.cancel()
 
 

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus import secrets
-from nexus.answer import Response, Result
+from nexus import attachments, secrets
+from nexus.attachments import Attachment
 from nexus.broker.agent import loop
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.models import Models
@@ -28,13 +28,14 @@ from nexus.config import AgentsConfig, Config
 from nexus.context import AssembledContext, budget, history
 from nexus.context.prompt import with_profile
 from nexus.errors import LEDGER_PASSES, AgentError, NexusError, ToolError
-from nexus.home import Home
+from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers.agents import tool_calls, turns
 from nexus.ledgers.agents.messages import StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import requests, usage
 from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
+from nexus.runs import Response, Result
 
 WORK = "agent"
 """The name under which runs are stored: it must outlive an upgrade."""
@@ -113,23 +114,27 @@ class AgentRun:
     async def __call__(self) -> dict[str, Any]:
         request = await requests.restore(self._ledgers, self._turn.execution.request_id)
         if request is None:
-            raise AgentError("The request of this run was forgotten")
+            raise AgentError("The request of this run was deleted")
         context = self._asked()
         self._automation = await self._on_account_of(request, context)
         stream = self._parts.streams.open(self._turn.execution.id)
         try:
             context = await self._prepared(request, context)
             # Read when the run begins, so that what is forgotten meanwhile is not in the queue.
-            if context.knows_owner and request.access.level == "owner":
+            visible = request.access.visibility(request.event.thread_id)
+            if context.knows_owner and request.access.level == "owner" and visible.everything:
                 self._profile = await self._parts.profile.text()
             self._opened = await self._begun(request, context)
             result = await self._answer(request, context, self._opened, stream)
+            # What runs after a turn may fork the conversation with it: it is over when they begin.
+            done = partial(turns.end, turn_id=self._opened.id, status="done", error=None)
+            await self._ledgers.agents.write(done)
             await self._parts.hooks.after_run(request, context, result)
         except asyncio.CancelledError:
             if self._turn.context.entry.reason not in {"cancelled", "timeout"}:
                 stream.close()  # the run goes on elsewhere, and everything stays open
                 raise
-            await self._ended(request, context, "cancelled", "It was cancelled.")
+            await self._ended(request, context, "cancelled", "Canceled.")
             self._parts.streams.finish(self._turn.execution.id, stream)
             raise
         except LEDGER_PASSES:
@@ -151,6 +156,7 @@ class AgentRun:
         first, *others = [AssembledContext.from_json(input_["context"]) for input_ in self._turn.inputs]
         for other in others:
             first.current_message = f"{first.current_message}\n\n{other.current_message}"
+            first.attachments += other.attachments
         return first
 
     async def _on_account_of(self, request: Request, context: AssembledContext) -> str:
@@ -221,6 +227,7 @@ class AgentRun:
             call=partial(self._call, request, context, journal),
             steered=self._steered,
             output_schema=context.output_schema,
+            images=[each for each in context.attachments if each.is_image],
         )
         outcome = await loop.run(job)
         return Result(
@@ -273,12 +280,16 @@ class AgentRun:
             native=frozenset(tool.name for tool in tools if tool.native and access.may_call(tool.name)),
             models=self._parts.models,
             names=self._names(context),
+            load=self._bytes_of,
             limits=_limits(self._parts.config, request, context),
             journal=self._journal(request, context, opened, None),
             stream=stream,
             call=_refuse,
             steered=_nobody,
         )
+
+    async def _bytes_of(self, attachment: Attachment) -> bytes | None:
+        return await asyncio.to_thread(attachments.read, self._parts.home, attachment)
 
     def _tools(self, context: AssembledContext) -> Sequence[Tool]:
         return [self._parts.tools[name] for name in context.tools if name in self._parts.tools]
@@ -313,6 +324,10 @@ class AgentRun:
             key=journal.key(call_id),
         )
         known = await asyncio.to_thread(self._parts.secrets)
+        if access.memory_socket:
+            # A run that goes on after a restart may come before the process that opens its socket.
+            place = Path(access.memory_socket).parent
+            await asyncio.to_thread(place.mkdir, PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         given = _tool_context(self._parts.home, access, call, self._parts.workers, context)
         try:
             return secrets.redact(await tool.call(arguments, given), known)
@@ -400,11 +415,14 @@ def _tool_context(
     )
     # The home holds the token and the keys of the owner: what a tool may see of it is granted by name.
     hidden = (home.root.resolve(),)
-    sandbox = Sandbox(grants=grants, hidden=hidden, network=access.network, limits=limits)
+    environment = {"NEXUS_MEMORY_SOCKET": access.memory_socket} if access.memory_socket else {}
+    sandbox = Sandbox(
+        grants=grants, hidden=hidden, network=access.network, limits=limits, environment=environment
+    )
     return Context(sandbox=sandbox, directory=first, call=call, workers=workers)
 
 
 def _told(error: Exception) -> str:
     if isinstance(error, NexusError):
         return str(error)
-    return f"Something went wrong inside: {type(error).__name__}: {error}"
+    return f"Internal error: {type(error).__name__}: {error}"

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nexus.answer import Delta
 from nexus.home import PRIVATE_DIRECTORY, PRIVATE_FILE
+from nexus.runs import Delta
 
 # Deltas that come within this time are written together: a subscriber cannot tell the difference. It grows
 # with the number of answers that are being written, because each delivery costs as much as what it carries.

@@ -3,6 +3,7 @@
 Click, not Typer: Typer's own import takes longer than the whole of `nexus --help` may.
 """
 
+import gc
 import importlib
 import os
 import sys
@@ -16,33 +17,34 @@ from nexus.errors import NexusError
 
 # Every command: the file and function that carry it out, and its line in the help.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("nexus.cli.init:init", "Make a home, or complete one."),
-    "demo": ("nexus.cli.demo:demo", "Fill a new home with an invented month, to look at."),
-    "up": ("nexus.cli.up:up", "Run the home until Ctrl-C."),
-    "logs": ("nexus.cli.logs:logs", "See what the process that serves the home has logged."),
-    "login": ("nexus.cli.login:login", "A link to the dashboard, or the token for programs."),
-    "status": ("nexus.cli.status:status", "A short picture of the home, to read or to paste."),
-    "chat": ("nexus.cli.chat:chat", "Talk with the agent."),
-    "run": ("nexus.cli.run:run", "Give the agent one task, also in a pipe."),
-    "doctor": ("nexus.cli.doctor:doctor", "Find what is wrong with the home, and mend it."),
-    "recall": ("nexus.cli.recall:recall", "Ask the memory, and see why it answers as it does."),
+    "init": ("nexus.cli.init:init", "Create or complete a home."),
+    "demo": ("nexus.cli.demo:demo", "Fill a new home with an invented month of data."),
+    "up": ("nexus.cli.up:up", "Run Nexus: agents, API and dashboard."),
+    "logs": ("nexus.cli.logs:logs", "Show the log of `nexus up`."),
+    "login": ("nexus.cli.login:login", "Print a dashboard login link or the API token."),
+    "status": ("nexus.cli.status:status", "Show a summary of the home."),
+    "chat": ("nexus.cli.chat:chat", "Chat with the agent."),
+    "run": ("nexus.cli.run:run", "Run one task and print the answer."),
+    "doctor": ("nexus.cli.doctor:doctor", "Diagnose and repair problems."),
+    "recall": ("nexus.cli.recall:recall", "Search the memory."),
     "reflect": ("nexus.cli.reflect:reflect", "Answer a question from the memory, with sources."),
-    "memory": ("nexus.cli.memory:memory", "Look at what is known about whom, and say who is who."),
-    "eval": ("nexus.cli.eval:evaluate", "Measure the memory with your model, on recorded conversations."),
-    "skills": ("nexus.cli.skills:skills", "Give a workspace what an agent needs to use the memory."),
-    "models": ("nexus.cli.models:models", "See and fetch the small networks that the memory uses."),
-    "sql": ("nexus.cli.sql:sql", "Ask the six databases with sqlite3."),
-    "trace": ("nexus.cli.trace:trace", "See what was done for a request, how long it took, what it cost."),
-    "usage": ("nexus.cli.usage:usage", "See what was spent on what, and what may be spent."),
-    "automations": ("nexus.cli.automations:automations", "Register what runs at hook points."),
-    "mcp": ("nexus.cli.mcp:mcp", "Give other agents this memory."),
-    "access": ("nexus.cli.access:access", "Decide who may talk to the agent, and what they may reach."),
-    "engine": ("nexus.cli.engine:engine", "See and steer the work that waits, runs and failed."),
-    "backup": ("nexus.cli.backup:backup", "Copy a live home to a safe place."),
-    "restore": ("nexus.cli.backup:restore", "Bring a backup back."),
-    "export": ("nexus.cli.transfer:export", "Write a whole home to one JSONL file."),
-    "import": ("nexus.cli.transfer:import_", "Make a home from an exported file."),
-    "forget": ("nexus.cli.forget:forget", "Remove an entity, a thread or a time range for good."),
+    "memory": ("nexus.cli.memory:memory", "Inspect and edit the memory: entities, facts, merges."),
+    "eval": ("nexus.cli.eval:evaluate", "Evaluate a model on recorded conversations."),
+    "skills": ("nexus.cli.skills:skills", "Install the memory skill into an agent's workspace."),
+    "models": ("nexus.cli.models:models", "List and download local models."),
+    "sql": ("nexus.cli.sql:sql", "Query the six databases with SQL."),
+    "trace": ("nexus.cli.trace:trace", "Show the trace of a request: steps, timing and cost."),
+    "usage": ("nexus.cli.usage:usage", "Show token usage, cost and budgets."),
+    "automations": ("nexus.cli.automations:automations", "Register, test and inspect automations."),
+    "mcp": ("nexus.cli.mcp:mcp", "Connect other agents to this memory over MCP."),
+    "channels": ("nexus.cli.channels:channels", "See how channels are doing, pause and retry them."),
+    "access": ("nexus.cli.access:access", "Manage who may talk to the agent."),
+    "engine": ("nexus.cli.engine:engine", "Inspect, retry and cancel background work."),
+    "backup": ("nexus.cli.backup:backup", "Back up the home while it runs."),
+    "restore": ("nexus.cli.backup:restore", "Restore a backup."),
+    "export": ("nexus.cli.transfer:export", "Export the home to a JSONL file."),
+    "import": ("nexus.cli.transfer:import_", "Import a history, or make a home from an exported file."),
+    "forget": ("nexus.cli.forget:forget", "Remove an entity, a thread, a time range or an import for good."),
 }
 
 _LOOK = "Run `nexus doctor`: it checks files, permissions and disk space."
@@ -61,6 +63,17 @@ class _Commands(click.Group):
         command: Any = getattr(importlib.import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            # Click knows no commands to suggest, because they aren't loaded.
+            raise click.exceptions.NoSuchCommand(
+                error.command_name, possibilities=COMMANDS, ctx=ctx
+            ) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
@@ -69,17 +82,17 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`nexus COMMAND --help` tells more about each. Start with `nexus init`.",
+    epilog="Run `nexus COMMAND --help` for details. Start with `nexus init`.",
 )
 @click.option(
     "--home",
     metavar="PATH",
-    help="The home to work on. Default: $NEXUS_HOME, else ~/.nexus.",
+    help="The home to use. Default: $NEXUS_HOME, else ~/.nexus.",
 )
 @click.version_option(__version__, prog_name="nexus")
 @click.pass_context
 def program(ctx: click.Context, home: str | None) -> None:
-    """A personal agent with a memory that you can look inside."""
+    """A personal agent with a memory you can inspect."""
     ctx.obj = home
 
 
@@ -87,6 +100,8 @@ def main() -> None:
     """Run the program; an error becomes two plain lines and exit code 1."""
     # Two threads of linear algebra wait for each other on searches as short as ours.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Most of what a start makes stays: looking through it after every 700 objects takes a tenth of the start.
+    gc.set_threshold(20_000, 20)
     try:
         program.main(prog_name="nexus")
     except NexusError as error:

@@ -18,16 +18,21 @@ from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.access import Granted
 
 T = TypeVar("T")
-_json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _granting(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(
         (
-            click.option("--tool", "tools", multiple=True, help="A tool they may call. May be repeated."),
-            click.option("--directory", "directories", multiple=True, help="As ~/notes or ~/notes:rw."),
-            click.option("--network", is_flag=True, help="Let commands use the network."),
-            click.option("--session", "sessions", multiple=True, help="A session beside their own."),
+            click.option("--tool", "tools", multiple=True, help="Allow this tool. Repeatable."),
+            click.option(
+                "--directory",
+                "directories",
+                multiple=True,
+                help="Allow a directory, such as ~/notes or ~/notes:rw. Repeatable.",
+            ),
+            click.option("--network", is_flag=True, help="Allow network access."),
+            click.option("--session", "sessions", multiple=True, help="Allow another session. Repeatable."),
             click.option("--memory", type=click.Choice(["none", "own", "all"]), default="own"),
         )
     ):
@@ -37,9 +42,9 @@ def _granting(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def access() -> None:
-    """See and decide who may talk to the agent.
+    """Manage who may talk to the agent.
 
-    Somebody unknown is told a code and nothing else. What the owner may reach is in the settings.
+    Unknown senders get a pairing code and nothing else. The owner's access is in config.toml.
     """
 
 
@@ -47,7 +52,7 @@ def access() -> None:
 @_json
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
-    """List those who ask to be let in, and those who were."""
+    """List pending requests and people with access."""
     asking, known = _with(ctx, lambda c: (grants.asking(c), grants.known(c)))
     if as_json:
         told = {"asking": [asdict(each) for each in asking], "known": [asdict(each) for each in known]}
@@ -55,11 +60,13 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         return
     for each in asking:
         name = each.display_name or each.identifier
-        click.echo(f"asks   {each.code}  {name} ({each.channel} {each.identifier}), until {each.expires_at}")
+        click.echo(
+            f"pending  {each.code}  {name} ({each.channel} {each.identifier}), until {each.expires_at}"
+        )
     for someone in known:
-        click.echo(f"known  {someone.name} ({someone.entity_id}): {_told(someone.granted)}")
+        click.echo(f"allowed  {someone.name} ({someone.entity_id}): {_told(someone.granted)}")
     if not asking and not known:
-        click.echo("Nobody asks, and nobody but you was let in.")
+        click.echo("No pending requests. Only you have access.")
 
 
 @access.command()
@@ -67,21 +74,25 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @_granting
 @click.pass_context
 def approve(ctx: click.Context, code: str, **options: Any) -> None:
-    """Let in whoever was told CODE. Without options they may talk, and nothing else."""
+    """Approve the sender with this CODE. By default they may only talk to the agent."""
     found = _with(ctx, partial(grants.approve, code=code.upper(), granted=_granted(options), by="owner"))
     if found is None:
-        raise UsageError(f"Nobody was told the code {code}", hint="`nexus access list` shows who asks.")
-    click.echo(f"{found} may talk to the agent now: {_told(_granted(options))}.")
+        raise UsageError(
+            f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
+        )
+    click.echo(f"{found} now has access: {_told(_granted(options))}.")
 
 
 @access.command()
 @click.argument("code")
 @click.pass_context
 def refuse(ctx: click.Context, code: str) -> None:
-    """Let CODE count no more."""
+    """Reject CODE."""
     if not _with(ctx, partial(grants.refuse, code=code.upper())):
-        raise UsageError(f"Nobody was told the code {code}", hint="`nexus access list` shows who asks.")
-    click.echo(f"The code {code.upper()} counts no more.")
+        raise UsageError(
+            f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
+        )
+    click.echo(f"Rejected {code.upper()}.")
 
 
 @access.command()
@@ -89,7 +100,7 @@ def refuse(ctx: click.Context, code: str) -> None:
 @_granting
 @click.pass_context
 def grant(ctx: click.Context, who: str, **options: Any) -> None:
-    """Decide anew what WHO may reach: an entity's name or id."""
+    """Replace what WHO (an entity's name or id) may access."""
 
     def put(connection: apsw.Connection) -> str:
         entity_id, name = _meant(connection, who)
@@ -103,15 +114,15 @@ def grant(ctx: click.Context, who: str, **options: Any) -> None:
 @click.argument("who")
 @click.pass_context
 def revoke(ctx: click.Context, who: str) -> None:
-    """Take back everything that WHO was granted."""
+    """Revoke all of WHO's access."""
 
     def take(connection: apsw.Connection) -> str:
         entity_id, name = _meant(connection, who)
         if not grants.revoke(connection, entity_id):
-            raise UsageError(f"{name} was granted nothing")
+            raise UsageError(f"{name} has no access")
         return name
 
-    click.echo(f"{_with(ctx, take)} is not answered any more.")
+    click.echo(f"{_with(ctx, take)} no longer has access.")
 
 
 def _with(ctx: click.Context, work: Callable[[apsw.Connection], T]) -> T:
@@ -128,7 +139,7 @@ def _meant(connection: apsw.Connection, who: str) -> tuple[str, str]:
     found = senders.named(connection, who)
     if len(found) == 1:
         return found[0]
-    hint = "Give the id of one: " + ", ".join(id_ for id_, _ in found) if found else "Give a name or an id."
+    hint = "Pass one of these ids: " + ", ".join(id_ for id_, _ in found) if found else "Pass a name or id."
     raise UsageError(f"{who!r} names {len(found) or 'no'} entities", hint=hint)
 
 

@@ -4,42 +4,60 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
 import click
 
 from nexus import config
-from nexus.answer import Result
+from nexus.attachments import File
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Talk
 from nexus.cli.talking import talking
 from nexus.errors import StoppedError
 from nexus.home import Home
+from nexus.runs import Result
 
 _INTERRUPTED = 130
 _LOOK_AGAIN_S = 0.1
 
 
 def answer(
-    home: Home, settings: config.Config, task: str, label: str, model: str, *, wait: bool, as_json: bool
+    home: Home,
+    settings: config.Config,
+    task: str,
+    label: str,
+    model: str,
+    *,
+    files: Sequence[File] = (),
+    wait: bool,
+    as_json: bool,
 ) -> None:
     """Print the answer; Ctrl-C stops the run, and the program ends in order.
 
     Where this process opened the home, it waits until the memory is written: nobody else would go on with it.
     """
     try:
-        asyncio.run(_answered(home, settings, task, label, model, wait=wait, as_json=as_json))
+        asyncio.run(_answered(home, settings, task, label, model, files, wait=wait, as_json=as_json))
     except StoppedError:
         click.echo("Stopped.", err=True)
         sys.exit(_INTERRUPTED)
 
 
 async def _answered(
-    home: Home, settings: config.Config, task: str, label: str, model: str, *, wait: bool, as_json: bool
+    home: Home,
+    settings: config.Config,
+    task: str,
+    label: str,
+    model: str,
+    files: Sequence[File],
+    *,
+    wait: bool,
+    as_json: bool,
 ) -> None:
     async with talking(home, settings, model) as talk:
-        run = (await talk.hear(task, session_label=label, model=model)).answer
+        run = (await talk.receive(task, session_label=label, model=model, files=files)).run
         loop = asyncio.get_running_loop()
         stopping: list[asyncio.Task[bool]] = []
         loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))
@@ -48,7 +66,7 @@ async def _answered(
         if as_json:
             click.echo(json.dumps(_document(result, label), indent=2))
         if result.execution_id and await talk.workers_at_work(result.execution_id):
-            screen.note(f"Workers are still at work. `nexus chat --session {label}` goes on with them.")
+            screen.note(f"Workers are still running. Continue with `nexus chat --session {label}`.")
         if sys.stderr.isatty() and not as_json:
             screen.note(cost_line(result.usage))
         if wait:

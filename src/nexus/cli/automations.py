@@ -13,7 +13,7 @@ from nexus.automations.condition import condition
 from nexus.automations.creation import Wish
 from nexus.automations.improvement import lessons as waiting
 from nexus.automations.scripts import checked, script
-from nexus.automations.workspace import workspace
+from nexus.automations.workspace import Folder, workspace
 from nexus.automations.workspace.history import History
 from nexus.cli.automations_place import Place, opened
 from nexus.cli.automations_table import print_automation, print_invocation, print_list
@@ -25,85 +25,101 @@ from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.automations import Automation, NewAutomation
 from nexus.ledgers.runtime.invocations import Invocation
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _limit = click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="The most to show."
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of results."
 )
 _name = click.argument("name")
 
 
 @click.group()
 def automations() -> None:
-    """Register what runs at hook points, see how it fares, and try it out."""
+    """Register, test and inspect automations."""
 
 
 @automations.command()
 @click.argument("script_or_name", metavar="SCRIPT")
-@click.option("--name", help="Its name. Default: that of the file.")
-@click.option("--hook-point", help="Where it runs. Default: runAutomations.")
+@click.option("--name", help="Name. Default: the file name.")
+@click.option("--hook-point", help="Hook point. Default: runAutomations.")
 @click.option(
-    "--blocking/--async", "blocking", default=None, help="Whether the request waits. Default: it does."
+    "--blocking/--async", "blocking", default=None, help="Whether the request waits. Default: blocking."
 )
-@click.option("--workspace", is_flag=True, default=None, help="Give it a workspace of its own.")
-@click.option("--role", type=click.Path(path_type=Path), help="A file that becomes the workspace's ROLE.md.")
+@click.option("--workspace", is_flag=True, default=None, help="Create a workspace for it.")
+@click.option("--role", type=click.Path(path_type=Path), help="File to copy to the workspace's ROLE.md.")
 @click.option(
-    "--peer", "peers", multiple=True, help="Whose workspace it may read and write. May be repeated."
+    "--peer", "peers", multiple=True, help="Automation whose workspace it may read and write. Repeatable."
 )
-@click.option("--self-improvement", is_flag=True, default=None, help="Let it reflect after each run.")
 @click.option(
-    "--timeout", "timeout_ms", type=click.IntRange(1), help="How long it may take, in milliseconds."
+    "--self-improvement", is_flag=True, default=None, help="Reflect after successful runs and save lessons."
 )
+@click.option("--timeout", "timeout_ms", type=click.IntRange(1), help="Timeout in milliseconds.")
 @click.option(
     "--retries",
     type=click.IntRange(0, registration.MOST_RETRIES),
-    help="How often a failed async invocation is tried again. Default: 0.",
+    help="Retries of a failed async invocation. Default: 0.",
 )
-@click.option("--priority", type=int, help="Lower runs earlier. Default: 100.")
-@click.option("--description", help="What it is for.")
-@click.option("--schedule", "cron", metavar="CRON", help="When it runs by the clock, such as `0 8 * * *`.")
-@click.option("--zone", help="The time zone of the schedule. Default: UTC.")
-@click.option("--once", "mode", flag_value="once", help="Run it once, then never again.")
-@click.option("--trigger", "trigger", multiple=True, metavar="KEY=VALUE", help="A condition: see the docs.")
+@click.option("--priority", type=int, help="Order; lower runs first. Default: 100.")
+@click.option("--description", help="Description.")
+@click.option("--schedule", "cron", metavar="CRON", help="Cron schedule, such as `0 8 * * *`.")
+@click.option("--zone", help="Time zone of the schedule. Default: UTC.")
+@click.option("--once", "mode", flag_value="once", help="Run only once.")
 @click.option(
-    "--config", "config_json", metavar="JSON", help="Its own settings, as a JSON object; others stay."
+    "--trigger",
+    "trigger",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Condition, such as contains=tea. Repeatable.",
 )
 @click.option(
-    "--env", "variables", multiple=True, metavar="NAME", help="A variable that it needs. May be repeated."
+    "--config", "config_json", metavar="JSON", help="Settings as a JSON object; other settings are kept."
+)
+@click.option(
+    "--env", "variables", multiple=True, metavar="NAME", help="Environment variable it may read. Repeatable."
 )
 @click.option(
     "--sandbox/--no-sandbox",
     default=None,
-    help="Run it in the sandbox of agents' tools: no network, no files but its workspace.",
+    help="Run it in the sandbox: no network, no files except its workspace.",
+)
+@click.option(
+    "--ledgers/--no-ledgers", default=None, help="Let its agents read the ledgers. Needs a workspace."
 )
 @_json
 @click.pass_context
 def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: Any) -> None:
-    """Register SCRIPT, a Python file or a program, or a folder with a HOOK.md.
+    """Register SCRIPT: a Python file, a program, or a folder with a HOOK.md.
 
-    The home keeps a copy of it, and that is what runs. Registering again makes a new version where
-    something changed. Given the name of an automation, its script is registered as it lies in the home now;
-    with another `--name` the same code is registered once more, to run elsewhere or with other settings.
+    The home runs its own copy. Registering a changed script creates a new version. Pass the name of an
+    automation to register the home's edited copy, or another `--name` to register the same code again with
+    other settings.
     """
     with opened(ctx) as place:
-        registered = _register(place, script_or_name, options)
-    made = registered.automation
+        folder = _hook_folder(place, script_or_name)
+        if folder is None:
+            registered = [_register(place, script_or_name, options)]
+        else:
+            registered = _register_hook(place, folder, options)
     if as_json:
-        click.echo(json.dumps({**made.to_json(), "new_version": registered.is_new}, indent=2))
-    elif registered.is_new:
-        click.echo(f"Registered {made.name}, version {made.version}, at {made.hook_point}.")
-    else:
-        click.echo(f"{made.name} is registered like that already, as version {made.version}.")
+        told = [{**each.automation.to_json(), "new_version": each.is_new} for each in registered]
+        click.echo(json.dumps(told if len(told) > 1 else told[0], indent=2))
+        return
+    for each in registered:
+        made = each.automation
+        if each.is_new:
+            click.echo(f"Registered {made.name}, version {made.version}, at {made.hook_point}.")
+        else:
+            click.echo(f"{made.name} is unchanged: version {made.version}.")
 
 
 @automations.command("list")
-@click.option("--hook-point", help="Only those of this hook point.")
+@click.option("--hook-point", help="Filter by hook point.")
 @_json
 @click.pass_context
 def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
-    """List what is registered, in the order in which it runs."""
+    """List automations in execution order."""
     with opened(ctx) as place:
         found = [
-            (each, condition(place.home, each, place.off))
+            (each, condition(place.home, each, place.off, place.config.automations).text)
             for each in place.write(rows.listed)
             if hook_point in {None, each.hook_point}
         ]
@@ -123,10 +139,10 @@ def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
 @_json
 @click.pass_context
 def show(ctx: click.Context, name: str, as_json: bool) -> None:
-    """Show one automation: its settings, its state, its last error."""
+    """Show settings, state and last error of an automation."""
     with opened(ctx) as place:
         found = place.found(name)
-        told = condition(place.home, found, place.off)
+        told = condition(place.home, found, place.off, place.config.automations).text
         aside = [lesson.id for lesson in waiting.pending(place.home, name)]
     if as_json:
         click.echo(json.dumps({**found.to_json(), "state": told, "lessons": aside}, indent=2))
@@ -138,20 +154,20 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
 
 @automations.command()
 @_name
-@click.option("--approve", "approved", metavar="LESSON", help="Write this lesson to the workspace.")
+@click.option("--approve", "approved", metavar="LESSON", help="Apply this lesson.")
 @click.option("--discard", "discarded", metavar="LESSON", help="Delete this lesson.")
 @_json
 @click.pass_context
 def lessons(
     ctx: click.Context, name: str, approved: str | None, discarded: str | None, as_json: bool
 ) -> None:
-    """Review what an automation wants to learn: a diff of each lesson that waits for approval.
+    """Show a diff of each lesson waiting for approval.
 
-    A lesson waits if the run it came from was shown anything that the owner did not write, such as tool
-    results, memories or other people's messages.
+    A lesson waits if its run saw anything the owner didn't write, such as tool results, memories or other
+    people's messages.
     """
     if approved and discarded:
-        raise UsageError("Choose one of --approve and --discard")
+        raise UsageError("Pass either --approve or --discard, not both")
     with opened(ctx) as place:
         found = place.found(name)
         if approved:
@@ -173,14 +189,14 @@ def lessons(
     if pending:
         click.echo(f"Approve with `nexus automations lessons {name} --approve LESSON`.")
     else:
-        click.echo(f"No lessons of {name} wait for approval.")
+        click.echo(f"No lessons of {name} are waiting for approval.")
 
 
 @automations.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--settings", is_flag=True, help="Approve the imported settings of config.toml.")
+@click.option("--settings", is_flag=True, help="Approve the imported settings.")
 @click.option("--all", "everything", is_flag=True, help="Approve everything that is waiting.")
-@click.option("--trust", is_flag=True, help="Let scripts run as you, outside of the sandbox.")
+@click.option("--trust", is_flag=True, help="Run scripts outside the sandbox, with your rights.")
 @_json
 @click.pass_context
 def approve(
@@ -188,8 +204,8 @@ def approve(
 ) -> None:
     """Approve what `nexus import` or `nexus restore` disabled. Without a NAME, list it.
 
-    A script is enabled only if it still has the hash that was imported. It runs in the sandbox, without
-    network and without your files, unless you pass --trust.
+    A script is enabled only if its hash still matches. It runs in the sandbox, without network or your
+    files, unless you pass --trust.
     """
     with opened(ctx) as place:
         waiting = {each.name: each for each in place.write(rows.listed) if _is_imported(each)}
@@ -232,35 +248,35 @@ def _print_waiting(waiting: list[Automation], settings: dict[str, dict[str, Any]
 @_name
 @click.pass_context
 def enable(ctx: click.Context, name: str) -> None:
-    """Let an automation run again; its circuit is closed."""
+    """Enable an automation and close its circuit breaker."""
     with opened(ctx) as place:
         place.write(partial(rows.enable, automation_id=place.found(name).id))
         registry.touch(place.home)
-    click.echo(f"{name} runs again.")
+    click.echo(f"Enabled {name}.")
 
 
 @automations.command()
 @_name
-@click.option("--reason", help="Why, for those who wonder later.")
+@click.option("--reason", help="Reason, shown by `show`.")
 @click.pass_context
 def disable(ctx: click.Context, name: str, reason: str | None) -> None:
-    """Let an automation run no more, until it is enabled."""
+    """Disable an automation."""
     with opened(ctx) as place:
         place.write(partial(rows.disable, automation_id=place.found(name).id, reason=reason or "by hand"))
         registry.touch(place.home)
-    click.echo(f"{name} does not run any more.")
+    click.echo(f"Disabled {name}.")
 
 
 @automations.command()
 @_name
 @click.pass_context
 def remove(ctx: click.Context, name: str) -> None:
-    """Take an automation off the list. Its history, its script and its workspace stay."""
+    """Remove an automation. Its history, script and workspace are kept."""
     with opened(ctx) as place:
         place.found(name)
         place.write(partial(rows.remove, name=name))
         registry.touch(place.home)
-    click.echo(f"{name} is removed. `nexus automations rollback {name}` brings it back.")
+    click.echo(f"Removed {name}. Undo with `nexus automations rollback {name}`.")
 
 
 @automations.command()
@@ -270,7 +286,7 @@ def remove(ctx: click.Context, name: str) -> None:
 @_json
 @click.pass_context
 def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json: bool) -> None:
-    """Show the latest invocations: what each returned, how long it took, what it printed."""
+    """Show recent invocations with result, duration and output."""
     with opened(ctx) as place:
         place.versions(name)
         read = partial(invocations.of_automation, name=name, status=status, limit=limit)
@@ -295,9 +311,9 @@ def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json:
 def retry(
     ctx: click.Context, ids: tuple[str, ...], everything: bool, dismiss: bool, limit: int, as_json: bool
 ) -> None:
-    """Retry async invocations that failed at every attempt. Without an ID, list them.
+    """Retry async invocations that failed every attempt. Without an ID, list them.
 
-    A running Nexus picks them up within 30 seconds; otherwise they run when it next starts.
+    A running Nexus picks them up within 30 seconds; otherwise they run at the next start.
     """
     with opened(ctx) as place:
         if not ids and not everything:
@@ -343,7 +359,7 @@ def _print_dead(found: list[tuple[str, Invocation]], *, as_json: bool) -> None:
 @_json
 @click.pass_context
 def history(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
-    """Show the versions of an automation, and what changed in its workspace."""
+    """Show the versions of an automation and changes to its workspace."""
     with opened(ctx) as place:
         versions = place.versions(name)[:limit]
         newest = versions[0]
@@ -368,23 +384,23 @@ def history(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
 
 @automations.command()
 @_name
-@click.option("--to", "version", type=click.IntRange(1), help="Which version. Default: the one before.")
+@click.option("--to", "version", type=click.IntRange(1), help="Version. Default: the previous one.")
 @click.pass_context
 def rollback(ctx: click.Context, name: str, version: int | None) -> None:
-    """Go back to an older version: its script and its settings become a new version."""
+    """Restore an older script and settings as a new version."""
     with opened(ctx) as place:
         made = registration.roll_back(place.home, place.write, name, version)
-    click.echo(f"{name} is as it was before; that is version {made.version} now.")
+    click.echo(f"Rolled back {name}. It is now version {made.version}.")
 
 
 @automations.command()
 @_name
-@click.option("--hook-point", default="runAutomations", show_default=True, help="Where it is to run.")
+@click.option("--hook-point", default="runAutomations", show_default=True, help="Hook point.")
 @click.option(
-    "--folder", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Where to write."
+    "--folder", type=click.Path(path_type=Path, file_okay=False), default=Path(), help="Output folder."
 )
 def new(name: str, hook_point: str, folder: Path) -> None:
-    """Write a first script NAME.py, and a test beside it."""
+    """Write a starter script NAME.py and a test."""
     point = hook_points.get(hook_point)
     test_name = f"test_{name.replace('-', '_')}.py"
     for file, text in ((f"{name}.py", template.script(name, point)), (test_name, template.test(name, point))):
@@ -403,41 +419,48 @@ def new(name: str, hook_point: str, folder: Path) -> None:
     "--role",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     required=True,
-    help="A file that becomes the ROLE.md of its workspace: what it is to do, and how.",
+    help="File with its instructions; becomes ROLE.md in its workspace.",
 )
-@click.option("--hook-point", default="after:runAgent", show_default=True, help="Where it runs.")
+@click.option("--hook-point", help="Where it runs. Default: after:runAgent, or schedule with --schedule.")
 @click.option(
     "--blocking/--async", "blocking", default=False, show_default=True, help="Whether the request waits."
 )
 @click.option(
-    "--peer", "peers", multiple=True, help="Whose workspace it may read and write. May be repeated."
+    "--peer", "peers", multiple=True, help="Automation whose workspace it may read and write. Repeatable."
 )
-@click.option("--description", help="What it is for.")
+@click.option("--description", help="Description.")
+@click.option(
+    "--result",
+    type=click.Choice(get_args(template.Result)),
+    help="Where its answer goes: before the agent (`context`), to people (`reply`), to the memory "
+    "(`remember`), or into NOTES.md of its workspace (`file`). Default: `context` where an agent waits, "
+    "`reply` on a schedule, `file` elsewhere.",
+)
+@click.option("--schedule", "cron", metavar="CRON", help="Cron schedule, such as `0 8 * * *`.")
+@click.option("--zone", help="Time zone of the schedule. Default: UTC.")
+@click.option("--timeout", "timeout_ms", type=click.IntRange(1), help="Timeout in milliseconds.")
+@click.option("--self-improvement", is_flag=True, help="Let it reflect after a run, once a day by default.")
+@click.option("--ledgers", is_flag=True, help="Let it read the ledgers.")
 @_json
 @click.pass_context
 def create(ctx: click.Context, name: str, role: Path, as_json: bool, **options: Any) -> None:
-    """Make an automation of an agent in a role: its script, its workspace and its first version."""
-    wish = Wish(
-        name=name,
-        role=role.read_text(encoding="utf-8"),
-        hook_point=options["hook_point"],
-        blocking=options["blocking"],
-        peers=options["peers"],
-        description=options["description"],
-    )
+    """Create an agent from a role, with script and workspace."""
+    usual = hook_points.SCHEDULE if options["cron"] else "after:runAgent"
+    options |= {"hook_point": options["hook_point"] or usual, "result": options["result"] or ""}
+    wish = Wish(name=name, role=role.read_text(encoding="utf-8"), **options)
     with opened(ctx) as place:
         made = creation.create(place.home, place.write, wish).automation
     if as_json:
         click.echo(json.dumps(made.to_json(), indent=2))
         return
-    click.echo(f"{made.name} runs at {made.hook_point} from now on.")
-    click.echo(f"Its role, and what it learns, lie in {made.workspace_dir}.")
+    click.echo(f"Created {made.name}. It runs at {made.hook_point}.")
+    click.echo(f"Workspace: {made.workspace_dir}")
 
 
 @automations.command()
 @click.argument("script_path", metavar="SCRIPT", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 def test(script_path: Path) -> None:
-    """Run the tests that lie beside SCRIPT, in test_NAME.py."""
+    """Run the tests of SCRIPT, in test_NAME.py next to it."""
     from nexus.cli.automations_trial import run_tests  # its libraries take longer than `--help` may
 
     run_tests(script_path)
@@ -445,21 +468,28 @@ def test(script_path: Path) -> None:
 
 @automations.command()
 @_name
-@click.option("--request", "request_id", metavar="ID", help="Which request. Default: the latest ones.")
+@click.option("--request", "request_id", metavar="ID", help="Request. Default: the latest ones.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=5, show_default=True, help="How many, without --request."
+    "--limit",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Number of requests, without --request.",
 )
 @click.option(
-    "--script", "file", type=click.Path(path_type=Path, exists=True), help="Another version of its script."
+    "--script",
+    "file",
+    type=click.Path(path_type=Path, exists=True),
+    help="Use this script instead of the registered one.",
 )
 @_json
 @click.pass_context
 def replay(
     ctx: click.Context, name: str, request_id: str | None, limit: int, file: Path | None, as_json: bool
 ) -> None:
-    """Run an automation against recorded requests, and show what it would have returned.
+    """Run an automation against recorded requests and show what it would return.
 
-    Nothing that it does lasts: it runs in a sandbox, on a copy of its workspace, and no agent is run.
+    Nothing is changed: it runs in a sandbox on a copy of its workspace, and no agent runs.
     """
     from nexus.cli.automations_trial import replay as replayed  # as above
 
@@ -468,11 +498,11 @@ def replay(
 
 @automations.command()
 @_name
-@click.option("--content", default="", help="What the message is to say.")
+@click.option("--content", default="", help="Text of the message.")
 @_json
 @click.pass_context
 def run(ctx: click.Context, name: str, content: str, as_json: bool) -> None:
-    """Run an automation now, for real, with a message of your own."""
+    """Run an automation now, for real, with your own message."""
     from nexus.cli.automations_trial import run_now  # its libraries take longer than `--help` may
 
     run_now(ctx, name, content, as_json=as_json)
@@ -480,16 +510,14 @@ def run(ctx: click.Context, name: str, content: str, as_json: bool) -> None:
 
 def _register(place: Place, given: str, options: dict[str, Any]) -> registration.Registered:
     path = Path(given).expanduser()
-    if (path / script.HOOK_FILE).is_file():
-        path = _handler_of(path)
     standing = place.row(options["name"] or (path.stem if path.is_file() else given))
     if not path.is_file():
         # Another name for the code of one that is there: a second registration of it.
         standing = standing or place.row(given)
         if standing is None:
             raise UsageError(
-                f"{given} is neither a file nor the name of an automation",
-                hint="`nexus automations list` shows those there are.",
+                f"{given} is neither a file nor an automation",
+                hint="List automations with `nexus automations list`.",
             )
         path = _own_script(place, standing)
     name = options["name"] or (standing.name if standing else path.stem)
@@ -505,9 +533,23 @@ def _register(place: Place, given: str, options: dict[str, Any]) -> registration
     if "config" in changes:
         changes["config"] = {**new.config, **changes["config"]}
     new = replace(new, name=name, **changes)
-    if options["role"] is not None:
-        workspace.bootstrap(place.home.meeseeks / name, options["role"].read_text(encoding="utf-8"))
-    return registration.register(place.home, place.write, new)
+    if options["role"] is None:
+        return registration.register(place.home, place.write, new)
+    role = options["role"].read_text(encoding="utf-8")
+    workspace.bootstrap(place.home.meeseeks / name, role)
+    registered = registration.register(place.home, place.write, new)
+    _replace_role(place, name, role)
+    return registered
+
+
+def _replace_role(place: Place, name: str, text: str) -> None:
+    """Put a ROLE.md into a workspace; the one that it replaces stays in the workspace's history."""
+    folder = Folder(place.home.meeseeks / name)
+    if folder.read(workspace.ROLE) != text:
+        History(folder.path).commit(f"{name} before its role was replaced")
+        folder.write(workspace.ROLE, text)
+        History(folder.path).commit(f"{name} has another role")
+        click.echo(f"Replaced ROLE.md. The old one is in `nexus automations history {name}`.", err=True)
 
 
 def _own_script(place: Place, standing: Automation) -> Path:
@@ -516,13 +558,48 @@ def _own_script(place: Place, standing: Automation) -> Path:
     return Path() if recorded.startswith(checked.IN_PROCESS) else checked.place(place.home, recorded)
 
 
-def _handler_of(folder: Path) -> Path:
-    from nexus.automations.loading import hook_md
+def _hook_folder(place: Place, given: str) -> Path | None:
+    """The folder with a HOOK.md that is meant by a path or by the name of one of its rows."""
+    path = Path(given).expanduser().absolute()
+    row = None if path.exists() else place.row(given)
+    if row is not None and not (row.script_path or "").startswith(checked.IN_PROCESS):
+        path = checked.place(place.home, row.script_path or "").parent
+    elif path.name == script.HOOK_FILE:
+        path = path.parent
+    return path if (path / script.HOOK_FILE).is_file() else None
 
-    handler = hook_md.read(folder / script.HOOK_FILE).handler
-    if handler is None:
+
+def _register_hook(place: Place, folder: Path, options: dict[str, Any]) -> list[registration.Registered]:
+    """Register a folder's rows as its HOOK.md says, then change what it doesn't state."""
+    from nexus.automations.loading import hook_md, hooks
+
+    hook = hook_md.read(folder / script.HOOK_FILE)
+    if hook.handler is None:
         raise AutomationError(f"{folder} has no handler.py and no executable handler")
-    return handler
+    stated = {"name": True, "hook_point": True, "cron": True, "sandbox": hook.sandbox is not None}
+    stated |= dict.fromkeys(hook.settings, True) | {"description": hook.description is not None}
+    for option in (key for key, is_stated in stated.items() if is_stated and options.get(key) is not None):
+        flag = "schedule" if option == "cron" else option.removesuffix("_ms").replace("_", "-")
+        raise UsageError(f"HOOK.md decides about --{flag}", hint=f"Edit {folder / script.HOOK_FILE}.")
+    brought = registration.bring_in(place.home, hook.name, hook.handler)
+    assert brought.folder is not None  # noqa: S101 - an invariant, for the reader and the type checker
+    hook = hook_md.read(brought.folder / script.HOOK_FILE)
+    made = hooks.sync(place.home, place.write, hook, by_hand=True)
+    return [_changed(place, each, options) for each in made]
+
+
+def _changed(
+    place: Place, registered: registration.Registered, options: dict[str, Any]
+) -> registration.Registered:
+    name = registered.automation.name
+    new = registration.settings_of(registered.automation)
+    changes = _changes(place, name, options)
+    if "config" in changes:
+        changes["config"] = {**new.config, **changes["config"]}
+    if not changes:
+        return registered
+    new = replace(new, disabled_reason=registered.automation.disabled_reason, **changes)
+    return registration.register(place.home, place.write, new)
 
 
 def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -541,17 +618,16 @@ def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]
     if options["workspace"] or options["role"] is not None:
         changes["workspace_dir"] = registration.workspace_dir(place.home, name)
     if options["peers"]:
-        changes["peer_workspaces"] = tuple(
-            registration.workspace_dir(place.home, peer) for peer in options["peers"]
-        )
+        changes["peer_workspaces"] = registration.peer_dirs(place.home, options["peers"])
     if options["trigger"]:
         changes["triggers"] = _triggers(options["trigger"])
     if options["config_json"] is not None:
         changes["config"] = _config(options["config_json"])
     if options["variables"]:
         changes["config"] = {**changes.get("config", {}), checked.VARIABLES: list(options["variables"])}
-    if options["sandbox"] is not None:
-        changes["config"] = {**changes.get("config", {}), checked.SANDBOX: options["sandbox"]}
+    for setting in (checked.SANDBOX, checked.LEDGERS):
+        if options[setting] is not None:
+            changes["config"] = {**changes.get("config", {}), setting: options[setting]}
     return changes
 
 

@@ -14,7 +14,7 @@ _SHOWN_CHARACTERS = 160
 def print_list(found: list[tuple[Automation, str]]) -> None:
     """One line each."""
     if not found:
-        click.echo("Nothing is registered. `nexus automations new NAME` writes a first script.")
+        click.echo("No automations. Create one with `nexus automations new NAME`.")
         return
     rows = [("NAME", "HOOK POINT", "MODE", "VERSION", "RUNS", "STATE")]
     rows += [

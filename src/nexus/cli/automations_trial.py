@@ -38,7 +38,7 @@ def run_tests(script_path: Path) -> None:
     """Call every test of the file beside a script; the program fails where one does."""
     file = script_path.with_name(f"test_{script_path.stem.replace('-', '_')}.py")
     if not file.is_file():
-        raise UsageError(f"There is no {file}", hint="`nexus automations new NAME` writes one.")
+        raise UsageError(f"There is no {file}", hint="Create one with `nexus automations new NAME`.")
     found = runpy.run_path(str(file))
     tests = {name: each for name, each in found.items() if name.startswith("test_") and callable(each)}
     failed = [name for name, each in tests.items() if not _passes(name, each)]
@@ -93,7 +93,7 @@ def replay(
         for line in each.trial.output.splitlines():
             click.echo(f"    | {line}")
     if not again:
-        click.echo("No request is recorded that it could be replayed against.")
+        click.echo("No recorded requests to replay.")
 
 
 async def _replayed(
@@ -110,7 +110,7 @@ async def _replayed(
             occasion = await occasion_of(ledgers, each, entry.automation.hook_point)
             if occasion is None:
                 if request_id:
-                    raise UsageError(f"There is no request {each}", hint="`nexus trace` lists them.")
+                    raise UsageError(f"Unknown request {each}", hint="`nexus trace` lists them.")
                 continue
             runs = await Recorded.of(ledgers, entry.automation, each)
             services = Replayed(below=below, recorded=runs)

@@ -19,14 +19,14 @@ from nexus.ledgers.backup import Manifest
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--verify", is_flag=True, help="Check the backup in FOLDER instead of making one.")
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
+@click.option("--verify", is_flag=True, help="Verify the backup in FOLDER instead of creating one.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def backup(ctx: click.Context, folder: Path, verify: bool, as_json: bool) -> None:
-    """Copy the home to a new FOLDER, while it may be in use.
+    """Back up the home to a new FOLDER, even while it is in use.
 
-    All six databases, the engine's, config.toml and state/ are copied (logs are not), each database as it
-    was at one moment. Keep the folder on another disk; it holds everything that the home does.
+    Includes all six databases, the engine's, config.toml and state/, but no logs. Store the folder on another
+    disk; it contains everything in the home.
     """
     if verify:
         ctx.exit(_verify(folder, as_json=as_json))
@@ -38,26 +38,28 @@ def backup(ctx: click.Context, folder: Path, verify: bool, as_json: bool) -> Non
     if as_json:
         _print_json({"home": str(home.root), "backup": str(folder.absolute()), **_summary(manifest)})
         return
-    click.echo(f"Copied {home.root} to {folder}: {_contents(manifest)}, checked, in {seconds:.1f} s.")
+    click.echo(f"Copied {home.root} to {folder}: {_contents(manifest)}, verified, in {seconds:.1f} s.")
     for path in manifest.tree.left_out:
-        click.echo(f"  left out: {path} is neither a file, a folder nor a link")
+        click.echo(f"  skipped: {path} is not a file, folder or link")
     if manifest.engine is None and _on_a_server(home):
-        click.echo("  left out: the engine's work is in a Postgres database; back that up with pg_dump")
-    click.echo(f"Next: `nexus backup --verify {folder}` checks it, `nexus restore {folder}` brings it back.")
+        click.echo("  skipped: the engine's Postgres database; back it up with pg_dump")
+    click.echo(
+        f"Next: `nexus backup --verify {folder}` to verify it, `nexus restore {folder}` to restore it."
+    )
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--replace", is_flag=True, help="Take the place of what is there; that is kept beside.")
+@click.option("--replace", is_flag=True, help="Replace an existing home; it is kept under another name.")
 @click.option("--trust", is_flag=True, help=TRUST)
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def restore(ctx: click.Context, folder: Path, replace: bool, trust: bool, as_json: bool) -> None:
-    """Make the home what the backup in FOLDER holds.
+    """Restore the home from the backup in FOLDER.
 
-    The backup is checked first, and nothing is changed if it is damaged. No other program may be using
-    the home meanwhile. Its automations and the settings that start programs or name servers arrive
-    disabled; `nexus automations approve` lists and enables them. Pass --trust for a backup of your own.
+    The backup is verified first. No other program may use the home. Automations, and settings that start
+    programs or name servers, arrive disabled; `nexus automations approve` enables them. Pass --trust for your
+    own backups.
     """
     home = chosen_home(ctx)
     with bytes_shown("Restoring") as progress:
@@ -70,9 +72,9 @@ def restore(ctx: click.Context, folder: Path, replace: bool, trust: bool, as_jso
         return
     click.echo(f"Restored {home.root} as it was on {manifest.created_at}: {_contents(manifest)}, checked.")
     if kept:
-        click.echo(f"What was there before is kept in {kept}; remove it when you no longer need it.")
+        click.echo(f"The previous home is in {kept}. Delete it when you no longer need it.")
     print_held(restored.held)
-    click.echo("Next: `nexus status` shows the home.")
+    click.echo("Next: `nexus status` for a summary.")
 
 
 def _on_a_server(home: Home) -> bool:
@@ -94,12 +96,12 @@ def _verify(folder: Path, *, as_json: bool) -> int:
         summary = _summary(manifest) if manifest else {}
         _print_json({"backup": str(folder.absolute()), "ok": not problems, "problems": problems, **summary})
     elif problems:
-        click.echo(f"The backup at {folder} cannot be used:")
+        click.echo(f"Backup {folder} is damaged:")
         for problem in problems:
             click.echo(f"  {problem}")
-        click.echo("Take another one, or make a new one with `nexus backup`.")
+        click.echo("Use another backup, or create one with `nexus backup`.")
     elif manifest:
-        click.echo(f"The backup at {folder} is sound: {_contents(manifest)}, made on {manifest.created_at}.")
+        click.echo(f"Backup {folder} is intact: {_contents(manifest)}, created {manifest.created_at}.")
     return 1 if problems else 0
 
 

@@ -9,29 +9,26 @@ from nexus import ids
 from nexus.cli.place import answering_home
 
 _HELP = """\
-/new             begin a new session
-/memory [WORDS]  what the memory holds about them, or about what you said last
-/cost            what the session cost so far
-/trace           what was done for what you said last
-/help            show this
-/quit            leave; so does Ctrl-D
-Ctrl-C           stop the answer that is being written
-Alt-Enter        a further line of the same message"""
+/new             start a new session
+/memory [WORDS]  search the memory, by default for your last message
+/cost            show the cost of this session
+/trace           show the trace of your last message
+/help            show this help
+/quit            quit (or Ctrl-D)
+Ctrl-C           stop the answer
+Alt-Enter        insert a line break"""
 
 
 @click.command()
-@click.option(
-    "--session", metavar="LABEL", default="main", show_default=True, help="The session to go on with."
-)
-@click.option("--new", is_flag=True, help="Begin a new session.")
-@click.option("--model", metavar="PROVIDER/MODEL", default="", help="Who is to answer, instead of [models].")
+@click.option("--session", metavar="LABEL", default="main", show_default=True, help="Session to continue.")
+@click.option("--new", is_flag=True, help="Start a new session.")
+@click.option("--model", metavar="PROVIDER/MODEL", default="", help="Model to use instead of [models].")
 @click.pass_context
 def chat(ctx: click.Context, session: str, new: bool, model: str) -> None:
-    """Talk with the agent. It remembers what was said before in the same session.
+    """Chat with the agent.
 
-    A home that `nexus up` serves is talked with through it. In a pipe every line is a message or a
-    command such as /cost, and nothing but what they lead to is printed; where one of them failed, the exit
-    code is 1.
+    Connects to `nexus up` if it is running. In a pipe, each line is a message or a command such as /cost, and
+    the exit code is 1 if one of them failed.
     """
     home, settings = answering_home(ctx, model)
     # Imported here, because the libraries behind it take longer than `nexus chat --help` may.

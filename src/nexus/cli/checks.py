@@ -74,7 +74,7 @@ def _versions() -> Iterator[Finding]:
         yield Finding(
             check="programs",
             level="warning",
-            message="The sqlite3 program is not installed; `nexus sql` uses its own shell, agents need it",
+            message="The sqlite3 program is not installed. `nexus sql` works without it; agents need it",
             remedy="Install it, for example with `apt-get install sqlite3` or `brew install sqlite`.",
         )
         return
@@ -84,7 +84,7 @@ def _versions() -> Iterator[Finding]:
         yield Finding(
             check="programs",
             level="warning",
-            message=f"The sqlite3 program is version {number}; it cannot read these databases",
+            message=f"sqlite3 {number} is too old for these databases",
             remedy="Install version 3.37 or later.",
         )
     else:
@@ -94,7 +94,7 @@ def _versions() -> Iterator[Finding]:
 def _sandbox() -> Iterator[Finding]:
     trouble = asyncio.run(sandbox.availability())
     if trouble is None:
-        yield Finding(check="sandbox", level="ok", message="Agents' tools can be shut in")
+        yield Finding(check="sandbox", level="ok", message="Sandbox available")
     else:
         yield Finding(check="sandbox", level="warning", message=trouble.reason, remedy=trouble.hint)
 
@@ -106,7 +106,7 @@ def _layout(home: Home) -> Iterator[Finding]:
             check="layout",
             level="error",
             message=f"{path.relative_to(home.root)} is missing",
-            remedy="Run `nexus doctor --fix` or `nexus init` to make it.",
+            remedy="Run `nexus doctor --fix` or `nexus init` to create it.",
             fix=home.create,
         )
     if not missing:
@@ -119,7 +119,7 @@ def _configuration(home: Home) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding(check="config", level="error", message=error.message, remedy=error.hint)
     else:
-        yield Finding(check="config", level="ok", message="config.toml can be read")
+        yield Finding(check="config", level="ok", message="config.toml is valid")
         yield from _models(loaded)
         yield from permission_checks.grants(home, loaded)
         yield from permission_checks.secret_files(loaded)
@@ -136,16 +136,16 @@ def _models(loaded: config.Config) -> Iterator[Finding]:
         chosen = model_checks.chosen(loaded)
     except ConfigError as error:
         # A home without an agent is a whole home: its ledgers and its memory can be used.
-        yield Finding(check="models", level="ok", message="None is set yet", remedy=error.hint)
+        yield Finding(check="models", level="ok", message="No model configured", remedy=error.hint)
     else:
         if not missing:
-            yield Finding(check="models", level="ok", message=f"The manager is {chosen}")
+            yield Finding(check="models", level="ok", message=f"Manager: {chosen}")
         if not loaded.models.writer:
             yield Finding(
                 check="memory",
                 level="warning",
-                message="Nothing writes the memory: no model is set for it",
-                remedy='Write `writer = "provider/model"` below [models] in config.toml.',
+                message="The memory writer is off: no model configured",
+                remedy='Set `writer = "provider/model"` in [models] in config.toml.',
             )
         for path, reason in switched_off(loaded).items():
             name = path.removeprefix(IN_PROCESS)
@@ -185,7 +185,7 @@ def _failed_invocations(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="automations",
             level="warning",
-            message=f"{counted(dead, 'async invocation')} failed at every attempt",
+            message=f"{counted(dead, 'async invocation')} failed every attempt",
             remedy="List them with `nexus automations retry`; add `--all` to retry, or `--all --dismiss`.",
         )
 
@@ -197,7 +197,7 @@ def _attach_files(home: Home) -> Iterator[Finding]:
             yield Finding(
                 check="attach",
                 level="warning",
-                message=f"{file.name} is missing or was made for another place",
+                message=f"{file.name} is missing or has outdated paths",
                 remedy="Run `nexus doctor --fix`.",
                 fix=lambda: attach.ensure(home),
             )
@@ -208,7 +208,7 @@ def _leftovers(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="leftovers",
             level="warning",
-            message=f"{path.name} is what an interrupted `nexus init` left",
+            message=f"{path.name} was left by an interrupted `nexus init`",
             remedy="Run `nexus doctor --fix` to delete it.",
             fix=path.unlink,
         )
@@ -219,8 +219,8 @@ def _sockets(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="leftovers",
             level="warning",
-            message=f"{path.relative_to(home.root)} is what a killed process left",
-            remedy="Run `nexus doctor --fix` to delete it; `nexus up` replaces it, too.",
+            message=f"{path.relative_to(home.root)} was left by a killed process",
+            remedy="Run `nexus doctor --fix` to delete it, or `nexus up` to replace it.",
             fix=lambda path=path: path.unlink(missing_ok=True),
         )
 
@@ -231,8 +231,8 @@ def _skills(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="skills",
             level="warning",
-            message=f"{edited.relative_to(home.meeseeks)} was edited, and there is a new version of it",
-            remedy=f"Compare it with {path}, take over what is good, and delete that file.",
+            message=f"{edited.relative_to(home.meeseeks)} was edited, and a new version is available",
+            remedy=f"Compare it with {path}, merge the changes, and delete that file.",
         )
 
 
@@ -241,10 +241,10 @@ def _disk(home: Home) -> Iterator[Finding]:
     used = sum(path.stat().st_size for path in home.data.iterdir() if path.is_file())
     message = f"{size(free)} free, {size(used)} used by the ledgers"
     if free < _NO_SPACE_BYTES:
-        remedy = "Free some space now: writes will soon be refused."
+        remedy = "Free disk space now: writes will soon fail."
         yield Finding(check="disk", level="error", message=message, remedy=remedy)
     elif free < max(_LITTLE_SPACE_BYTES, used):
-        remedy = "Free some space: a backup or a forget needs as much again as the ledgers use."
+        remedy = "Free disk space: a backup or a forget needs as much again as the ledgers use."
         yield Finding(check="disk", level="warning", message=message, remedy=remedy)
     else:
         yield Finding(check="disk", level="ok", message=message)
@@ -256,7 +256,7 @@ def _filesystem(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="filesystem",
             level="error",
-            message=f"The home lies on a network file system ({kind}), where SQLite's locks do not hold",
+            message=f"The home is on a network file system ({kind}), where SQLite's locks don't work",
             remedy="Move it to a local disk: `nexus backup`, then `nexus --home LOCAL restore`.",
         )
 

@@ -9,8 +9,7 @@ from contextlib import suppress
 import click
 
 from nexus import config
-from nexus.answer import Answer
-from nexus.cli import trace_table
+from nexus.cli import trace
 from nexus.cli.chat import new_label
 from nexus.cli.place import counted
 from nexus.cli.screen import Screen, cost_line
@@ -21,6 +20,7 @@ from nexus.cli.typed import Editor, Lines, Typed
 from nexus.errors import NexusError, StoppedError
 from nexus.home import Home
 from nexus.request import check_label
+from nexus.runs import Run
 
 _LOOK_S = 0.5
 _REMEMBERED_LINES = 200
@@ -36,9 +36,9 @@ async def converse(
         await conversation.catch_up()
         typed: Typed
         if interactive:
-            typed = Editor(list(reversed(await talk.said(label, _REMEMBERED_LINES))))
+            typed = Editor(list(reversed(await talk.sent_messages(label, _REMEMBERED_LINES))))
             at = f" at {talk.where}" if talk.where else ""
-            click.secho(f"Session {label}{at}. /help shows what else there is.", dim=True)
+            click.secho(f"Session {label}{at}. Type /help for commands.", dim=True)
         else:
             typed = Lines()
         watching = asyncio.create_task(conversation.watch())
@@ -70,7 +70,7 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
                 await conversation.tell(conversation.trace())
             case _ if command.startswith("/"):
                 conversation.failed = True
-                click.secho(f"There is no command {command}. /help lists them.", err=True)
+                click.secho(f"Unknown command {command}. Type /help for a list.", err=True)
             case _:
                 await conversation.say(text)
 
@@ -91,11 +91,11 @@ class Conversation:
         self._request_id = ""
         self._speaking = asyncio.Lock()
         self.failed = False
-        """Something that was asked for could not be done."""
+        """Some messages or commands failed."""
 
     async def begin(self, label: str) -> None:
         """Go over to another session."""
-        await self._talk.leave(self._label)
+        await self._talk.new_session(self._label)
         self._label, self._last, self._sent = label, "", None
         self._screen.note(f"Session {label}.")
 
@@ -105,25 +105,25 @@ class Conversation:
             await self._show_sent()  # what came before it is not asked for once something is said
         async with self._speaking:
             try:
-                heard = await self._talk.hear(text, session_label=self._label, model=self._model)
+                receipt = await self._talk.receive(text, session_label=self._label, model=self._model)
             except NexusError as error:
                 self._tell(error)
                 return
-            self._said, self._request_id = text, heard.request_id
-            await self._show(heard.answer)
+            self._said, self._request_id = text, receipt.request_id
+            await self._show(receipt.run)
 
     async def memory(self, text: str) -> None:
         """Show what the memory holds about some words, or about what was said last."""
         about = text or self._said
         if not about:
-            self._screen.note("Say something first, or write what to look for: /memory the boat trip")
+            self._screen.note("Say something first, or add search words: /memory the boat trip")
             return
         found = await self._talk.recalled(about)
         for one in found:
             who = f"{one.speaker}: " if one.speaker else ""
             self._screen.line(f"{one.at[:10]}  {who}{' '.join(one.text.split())}")
         if not found:
-            self._screen.note("The memory holds nothing about that.")
+            self._screen.note("No matches.")
 
     async def cost(self) -> None:
         """Show what the session cost so far."""
@@ -133,9 +133,9 @@ class Conversation:
     async def trace(self) -> None:
         """Show what was done for what was said last."""
         if not self._request_id:
-            self._screen.note("Nothing was said yet.")
+            self._screen.note("No messages yet.")
             return
-        trace_table.print_trace(await self._talk.trace(self._request_id), self._said, ids=False)
+        trace.print_trace(await self._talk.trace(self._request_id), self._said, ids=False)
 
     async def tell(self, work: Awaitable[None]) -> None:
         """Carry out a command; what goes wrong is said, and the conversation goes on."""
@@ -147,7 +147,7 @@ class Conversation:
 
     async def catch_up(self) -> None:
         """Show what is still being answered, from before a crash or by workers."""
-        while under_way := [r for r in await self._talk.under_way(self._label) if r.id not in self._shown]:
+        while under_way := [r for r in await self._talk.active_runs(self._label) if r.id not in self._shown]:
             for run in under_way:
                 async with self._speaking:
                     await self._show(run)
@@ -164,7 +164,7 @@ class Conversation:
     async def _show_sent(self) -> None:
         """What automations sent: since the person last said something, then as it comes."""
         if self._interactive:
-            for message in await self._talk.unasked(self._label, self._sent):
+            for message in await self._talk.scheduled_messages(self._label, self._sent):
                 async with self._speaking:
                     self._screen.note(message.occurred_at)
                     self._screen.line(message.content)
@@ -178,7 +178,7 @@ class Conversation:
                 if run.id not in self._shown:
                     await self._show(run)
 
-    async def _show(self, run: Answer) -> None:
+    async def _show(self, run: Run) -> None:
         self._shown.add(run.id)
         self._last = max(self._last, run.id)
         loop = asyncio.get_running_loop()

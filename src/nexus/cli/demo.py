@@ -23,28 +23,35 @@ _LOOK = (
     "up",
 )
 
+_TRUTH = (
+    "All of it is invented, also the Signal, Slack and email messages: Nexus has no adapters for them yet.\n"
+    "To do what its agent does, a home needs [models] manager, [web] search_url and [tools] directories."
+)
+
 
 @click.command()
-@click.option("--seed", type=int, default=7, show_default=True, help="Another seed, another month.")
+@click.option("--seed", type=int, default=7, show_default=True, help="Seed of the month.")
 @click.option(
     "--scale",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="So many times as much of everyday life, for measuring.",
+    help="Multiply the everyday conversations, for benchmarks.",
 )
-@click.option("--until", metavar="TIME", help="When the month ends, as 2026-05-01. Default: now.")
+@click.option("--until", metavar="TIME", help="End of the month, such as 2026-05-01. Default: now.")
 @click.option(
-    "--embed/--no-embed", default=True, show_default=True, help="Make the vectors too; `nexus up` can do it."
+    "--embed/--no-embed",
+    default=True,
+    show_default=True,
+    help="Create embeddings now, or leave it to `nexus up`.",
 )
-@click.option("--again", is_flag=True, help="Begin anew, and erase what was added to an earlier one.")
+@click.option("--again", is_flag=True, help="Replace an earlier demo, including what you added to it.")
 @click.pass_context
 def demo(ctx: click.Context, seed: int, scale: int, until: str | None, embed: bool, again: bool) -> None:
-    """Fill a new home with a month of a person's life: Mira, her studio, her family and her agent.
+    """Fill a new home with an invented month: Mira, her studio, her family and her agent.
 
-    It is invented, and the same for the same seed and end. Nothing is sent anywhere, and no language model
-    is called. A home that holds anything of yours is refused; one that holds an earlier `nexus demo` and
-    nothing else is made anew.
+    The same seed and end produce the same month. No language model is called, and nothing leaves your
+    machine. A home with your own data is refused; an unchanged earlier demo is replaced.
     """
     home = chosen_home(ctx)
     end = moment(until) or clock.now().replace(minute=0, second=0, microsecond=0)
@@ -52,9 +59,10 @@ def demo(ctx: click.Context, seed: int, scale: int, until: str | None, embed: bo
     from nexus.demo.filling import Demo
 
     scenes = asyncio.run(_fill(home, Demo(seed=seed, until=end, scale=scale), embed=embed, again=again))
-    click.echo(f"Wrote a month of {counted(scenes, 'conversation')} into {home.root}. Look at it with")
+    click.echo(f"Wrote a month of {counted(scenes, 'conversation')} to {home.root}. Try:")
     for command in _LOOK:
         click.echo(f"  nexus --home {home.root} {command}")
+    click.echo(_TRUTH)
 
 
 async def _fill(home: Home, demo: "Demo", *, embed: bool, again: bool) -> int:
@@ -80,9 +88,9 @@ async def _embed(home: Home, settings: config.Config) -> None:
         try:
             embedder = opener(settings.memory)(None)
         except ModelFileError as error:
-            click.echo(f"No vectors were made: {error.message}. {error.hint}", err=True)
+            click.echo(f"No embeddings created: {error.message}. {error.hint}", err=True)
             return
-        with steps_shown("Making vectors") as told:
+        with steps_shown("Embedding") as told:
             vectors = Vectors(ledgers.embeddings, embedder)
             await embed_new(ledgers, vectors, lambda made: told(made, 0))
             await derive(ledgers, vectors)

@@ -18,18 +18,18 @@ _SIGNS = {
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="Mend what can be mended without a decision of yours.")
+@click.option("--fix", is_flag=True, help="Repair what needs no decision.")
 @click.option(
     "--deep",
     is_flag=True,
-    help="Also check every page, and that no work is lost, stuck or doubled. May take minutes.",
+    help="Also check every page, and that no work is lost, stuck or duplicated. May take minutes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the findings for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def doctor(ctx: click.Context, fix: bool, deep: bool, as_json: bool) -> None:
-    """Look at files, permissions, schemas, integrity, disk space, versions and programs.
+    """Diagnose and repair problems with files, permissions, databases, models and programs.
 
-    Each finding says what to do. The exit code is 0 when there is no error (warnings do not count).
+    Each finding says what to do. The exit code is 0 if there are no errors (warnings are fine).
     """
     home = chosen_home(ctx)
     findings = list(examine(home, thorough=deep))
@@ -65,7 +65,7 @@ def _mend(findings: list[Finding]) -> list[Finding]:
         try:
             finding.fix()
         except (NexusError, OSError) as error:
-            click.echo(f"nexus: This could not be mended: {finding.message}\n  {error}", err=True)
+            click.echo(f"nexus: Could not fix: {finding.message}\n  {error}", err=True)
         else:
             mended.append(finding)
     return mended
@@ -83,7 +83,7 @@ def _plain(finding: Finding) -> dict[str, object]:
 
 def _print(findings: list[Finding], mended: list[Finding]) -> None:
     for finding in mended:
-        click.echo(f"{click.style('mended ', fg='cyan')}  {finding.check:<12} {finding.message}")
+        click.echo(f"{click.style('fixed  ', fg='cyan')}  {finding.check:<12} {finding.message}")
     for finding in findings:
         click.echo(f"{_SIGNS[finding.level]}  {finding.check:<12} {finding.message}")
         if finding.remedy:
@@ -93,4 +93,4 @@ def _print(findings: list[Finding], mended: list[Finding]) -> None:
     if errors or warnings:
         click.echo(f"\n{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}.")
     else:
-        click.echo("\nAll is well.")
+        click.echo("\nNo problems found.")

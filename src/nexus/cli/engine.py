@@ -23,20 +23,20 @@ from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
-_limit = click.option("--limit", default=20, show_default=True, help="The most to show.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_limit = click.option("--limit", default=20, show_default=True, help="Maximum number of results.")
 
 
 @click.group()
 def engine() -> None:
-    """See and steer the work that waits, runs and failed."""
+    """Inspect, retry and cancel background work."""
 
 
 @engine.command()
 @_json
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Show the processes that serve, what waits and runs, the schedules, and how much was given up."""
+    """Show serving processes, queues, schedules and dead letters."""
     with _opened(ctx) as database:
         picture: dict[str, Any] = {
             "database": database.engine.url.render_as_string(hide_password=True),
@@ -55,11 +55,12 @@ def status(ctx: click.Context, as_json: bool) -> None:
             f"since {executor['started_at']}, version {executor['version']}"
         )
     if not picture["executors"]:
-        click.echo("  nobody serves it: what waits goes on waiting")
+        click.echo("  not served: queued work waits until `nexus up` runs")
     _print_queues(picture["queues"])
     for schedule in picture["schedules"]:
         paused = " (paused)" if schedule["paused"] else ""
-        click.echo(f"  schedule   {schedule['name']}: {schedule['cron']}, next {schedule['next_at']}{paused}")
+        following = schedule["next_at"] or "never"
+        click.echo(f"  schedule   {schedule['name']}: {schedule['cron']}, next {following}{paused}")
     if picture["dead_letters"]:
         click.echo(f"  {picture['dead_letters']} dead letters: see `nexus engine dead-letters`")
 
@@ -68,7 +69,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
 @_json
 @click.pass_context
 def queues(ctx: click.Context, as_json: bool) -> None:
-    """Show each lane: what waits, over how many keys, since when, and what runs."""
+    """Show queued and running work per lane."""
     with _opened(ctx) as database:
         found = records.queues(database)
     if as_json:
@@ -76,20 +77,20 @@ def queues(ctx: click.Context, as_json: bool) -> None:
     elif found:
         _print_queues(found)
     else:
-        click.echo("Nothing waits and nothing runs.")
+        click.echo("No queued or running work.")
 
 
 @engine.command()
-@click.option("--state", type=click.Choice(get_args(State)), help="Only those in this state.")
-@click.option("--lane", help="Only those of this lane.")
-@click.option("--key", help="Only those of this key, such as a session's label.")
+@click.option("--state", type=click.Choice(get_args(State)), help="Filter by state.")
+@click.option("--lane", help="Filter by lane.")
+@click.option("--key", help="Filter by key, such as a session label.")
 @_limit
 @_json
 @click.pass_context
 def executions(
     ctx: click.Context, state: str | None, lane: str | None, key: str | None, limit: int, as_json: bool
 ) -> None:
-    """List executions, the newest first."""
+    """List executions, newest first."""
     with _opened(ctx) as database:
         found = records.recent(database, state=cast("State | None", state), lane=lane, key=key, limit=limit)
     if as_json:
@@ -98,7 +99,7 @@ def executions(
     for execution in found:
         _print_line(execution)
     if not found:
-        click.echo("There are none.")
+        click.echo("No results.")
 
 
 @engine.command()
@@ -106,7 +107,7 @@ def executions(
 @_json
 @click.pass_context
 def show(ctx: click.Context, execution_id: str, as_json: bool) -> None:
-    """Show one execution: its state, its recorded steps, its result or its error."""
+    """Show state, steps and result or error of an execution."""
     with _opened(ctx) as database:
         execution = _found(database, execution_id)
         steps = records.steps(database, execution_id)
@@ -130,7 +131,7 @@ def show(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 @_json
 @click.pass_context
 def retry(ctx: click.Context, execution_id: str, as_json: bool) -> None:
-    """Run what has ended once more, as a new execution at the end of its queue."""
+    """Run a finished execution again, as a new one."""
     with _opened(ctx) as database:
         is_run = _found(database, execution_id).work == WORK
         new = _retry_run(ctx, execution_id) if is_run else letters.retry(database, execution_id)
@@ -145,7 +146,7 @@ def retry(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 @_json
 @click.pass_context
 def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
-    """Cancel what waits; ask what runs to stop."""
+    """Cancel a queued execution, or ask a running one to stop."""
     with _opened(ctx) as database:
         outcome = _cancel(database, execution_id)
         if _found(database, execution_id).work == WORK:
@@ -161,7 +162,7 @@ def cancel(ctx: click.Context, execution_id: str, as_json: bool) -> None:
 @_json
 @click.pass_context
 def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
-    """List jobs that failed at every attempt and runs that crashed. Retry with `nexus engine retry`."""
+    """List jobs and runs that failed every attempt. Retry with `nexus engine retry`."""
     with _opened(ctx) as database:
         found = letters.dead(database, limit)
     if as_json:
@@ -173,7 +174,7 @@ def dead_letters(ctx: click.Context, limit: int, as_json: bool) -> None:
         )
         click.echo(f"    {letter.error}")
     if not found:
-        click.echo("There are none.")
+        click.echo("No results.")
 
 
 @contextmanager
@@ -195,8 +196,8 @@ def _opened(ctx: click.Context) -> Generator[Database]:
 
 def _nothing_yet(home: Home) -> UsageError:
     return UsageError(
-        f"No work has been started in the home at {home.root} yet",
-        hint="The engine's tables are made when a process first serves the home: `nexus up`.",
+        f"No work has run in the home at {home.root} yet",
+        hint="Run `nexus up` to create the engine's tables.",
     )
 
 
@@ -204,18 +205,18 @@ def _found(database: Database, execution_id: str) -> Execution:
     execution = records.get(database, execution_id)
     if execution is None:
         raise UnknownExecutionError(
-            f"There is no execution {execution_id}", hint="List them with `nexus engine executions`."
+            f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
         )
     return execution
 
 
 def _cancel(database: Database, execution_id: str) -> str:
     if tables.cancel_waiting(database, execution_id):
-        return "cancelled before it began"
+        return "canceled before it started"
     if _found(database, execution_id).state in FINAL:
-        return "it had ended already"
+        return "already finished"
     Cancels(database).ask(execution_id)
-    return "asked to stop; its session goes on once its code has stopped"
+    return "asked to stop; its session continues once it has"
 
 
 def _retry_run(ctx: click.Context, execution_id: str) -> str:

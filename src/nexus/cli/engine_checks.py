@@ -15,7 +15,7 @@ from nexus.ledgers import health as ledger_health
 from nexus.ledgers.runtime import executions
 
 _RESTORE = "Restore your newest backup with `nexus restore`."
-_SERVE = "Start the program that serves the home: it goes on with them."
+_SERVE = "Start `nexus up`: it resumes them."
 
 
 def examine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Finding]:
@@ -31,15 +31,15 @@ def examine(home: Home, settings: Settings, *, thorough: bool) -> Iterator[Findi
         return
     yield Finding(check="engine", level="ok", message=_summary(settings, found))
     if not found.exclusive:
-        message = "The engine's database lacks the index that keeps a session to one run at a time"
-        remedy = "It is made when the home is next served; until then nothing runs."
+        message = "The engine's database lacks the index that limits a session to one run at a time"
+        remedy = "It is created when the home is next served; until then nothing runs."
         yield Finding(check="engine", level="warning", message=message, remedy=remedy)
     if found.interrupted:
-        message = f"{counted(found.interrupted, 'run')} lost the process that ran them"
+        message = f"{counted(found.interrupted, 'run')} lost their process"
         yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)
     if found.dead_letters:
-        message = f"{counted(found.dead_letters, 'job')} failed at every attempt"
-        remedy = "See `nexus engine dead-letters`; `nexus engine retry ID` runs one again."
+        message = f"{counted(found.dead_letters, 'job')} failed every attempt"
+        remedy = "List with `nexus engine dead-letters`; retry with `nexus engine retry ID`."
         yield Finding(check="engine", level="warning", message=message, remedy=remedy)
     yield from _against_the_ledger(home, settings, found)
 
@@ -67,13 +67,13 @@ def _against_the_ledger(home: Home, settings: Settings, found: health.Health) ->
         yield Finding(
             check="engine",
             level="warning",
-            message=f"{counted(len(orphaned), 'run')} in the engine are not in the runtime ledger",
-            remedy="They end by themselves when the home is served, or run `nexus doctor --fix`.",
+            message=f"{counted(len(orphaned), 'run')} in the engine missing from the runtime ledger",
+            remedy="They end when the home is served. Or run `nexus doctor --fix`.",
             fix=lambda: health.remove(settings, orphaned),
         )
     waiting = unfinished - set(runs)
     if waiting:
-        message = f"{counted(len(waiting), 'run')} were recorded and not handed to the engine"
+        message = f"{counted(len(waiting), 'run')} recorded but not handed to the engine"
         yield Finding(check="engine", level="warning", message=message, remedy=_SERVE)
 
 

@@ -29,13 +29,13 @@ _PATHS = click.argument(
 
 @click.group("eval")
 def evaluate() -> None:
-    """Measure the memory with your model, on recorded conversations."""
+    """Evaluate a model on recorded conversations."""
 
 
 @evaluate.command()
 @_PATHS
 def check(paths: tuple[Path, ...]) -> None:
-    """Validate the lives in FOLDERs, and count what they hold."""
+    """Validate lives and count their contents."""
     from nexus.evaluation import life as lives
 
     failed = False
@@ -61,30 +61,27 @@ def check(paths: tuple[Path, ...]) -> None:
 @evaluate.command()
 @_PATHS
 @click.option("--model", required=True, metavar="PROVIDER/MODEL", help="The model to evaluate.")
-@click.option(
-    "--judge", default="", metavar="PROVIDER/MODEL", help="A model that judges as well as the words."
-)
+@click.option("--judge", default="", metavar="PROVIDER/MODEL", help="Also score with this model as judge.")
 @click.option("--sessions", type=click.IntRange(1), help="Play only the first sessions of each life.")
 @click.option("--limit", type=click.IntRange(0), help="Ask at most this many questions of each life.")
 @click.option("--lives", type=click.IntRange(1), help="Evaluate only the first lives.")
+@click.option("--only", multiple=True, metavar="NAME", help="Evaluate only this life. Repeatable.")
 @click.option(
-    "--only", multiple=True, metavar="NAME", help="Evaluate only the life of this name; repeatable."
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Lives to evaluate in parallel."
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Lives at the same time.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Where the run is kept. Default: eval-MODEL in this directory.",
+    help="Output folder. Default: eval-MODEL.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.pass_context
 def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **options: Any) -> None:
-    """Play recorded conversations through a real home, and score what the memory made of them.
+    """Play recorded conversations through a real home and score the memory.
 
-    FOLDER is a life, or a file of LoCoMo or LongMemEval as published. Every session is played at its own
-    time: the assistant's lines come from the recording, and the writer and consolidation run with MODEL.
-    Then each question is asked in a new session. A run that is interrupted goes on where it stopped when
-    you start it again with the same --out.
+    FOLDER is a life, or a published LoCoMo or LongMemEval file. Sessions are played at their recorded time
+    with recorded answers; the memory writer and consolidation use MODEL. Then each question is asked in a new
+    session. To resume an interrupted run, repeat the command with the same --out.
     """
     # Imported here, because the libraries behind it take longer than `nexus eval --help` may.
     from nexus.evaluation import report
@@ -109,7 +106,7 @@ def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **opti
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
         return
     print_table(report.COLUMNS, report.table(found))
-    click.echo(f"\n{report.LEGEND}\nEvery item, and why it counts as it does: {out / 'results.json'}")
+    click.echo(f"\n{report.LEGEND}\nDetails: {out / 'results.json'}")
 
 
 def _chosen(paths: Sequence[Path], most: int | None, only: Sequence[str]) -> "list[tuple[Path, Life]]":
@@ -163,7 +160,7 @@ def _in_processes(
         for process in running:
             process.wait()
     if failed:
-        raise UsageError("Some lives could not be evaluated", hint="Start the command again to go on.")
+        raise UsageError("Some lives could not be evaluated", hint="Repeat the command to continue.")
     files = (out / life.name / "result.json" for _, life in lives)
     return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 

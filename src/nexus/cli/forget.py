@@ -1,20 +1,125 @@
-"""`nexus forget`: remove an entity, a thread or a time range for good."""
+"""`nexus forget`: remove an entity, a thread, a time range or an import for good."""
 
 import asyncio
 import getpass
+import json
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 import apsw
 import click
 
-from nexus.cli import forget_report
 from nexus.cli.place import opened_home
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
-from nexus.ledgers.forgetting import Beside, Target
+from nexus.ledgers.forgetting import Beside, Plan, Report, Target
+
+_MENTIONS_SHOWN = 12
+
+
+def progress(step: str) -> None:
+    """One line for each step, for people who wait."""
+    if sys.stderr.isatty():
+        click.echo(f"{step} …", err=True)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2))
+
+
+def show_plan(plan: Plan, *, err: bool) -> None:
+    """What would go, and by which names it was found."""
+    if plan.is_empty:
+        click.echo(f"Nothing found for {_described(plan.target)}.", err=err)
+        return
+    click.echo(f"Would delete {_described(plan.target)}:", err=err)
+    _show_counts(plan.removed, plan.emptied, plan.files, err=err)
+    if plan.first_event:
+        click.echo(f"Events from {plan.first_event} to {plan.last_event}.", err=err)
+    if plan.mentions:
+        click.echo("Matches in events and facts, by name:", err=err)
+        commonest = sorted(plan.mentions.items(), key=lambda entry: -entry[1])
+        for name, count in commonest[:_MENTIONS_SHOWN]:
+            click.echo(f"  {count:>9,}  {name}", err=err)
+        if len(commonest) > _MENTIONS_SHOWN:
+            click.echo(f"  … and {len(commonest) - _MENTIONS_SHOWN} rarer names", err=err)
+        click.echo("If a name is a common word, skip it with --without-name.", err=err)
+    _show_kept(plan.kept, err=err)
+
+
+def show(report: Report) -> None:
+    """What went, how long it took, and what could not be reached."""
+    click.echo(f"Deleted {_described(report.target)}:")
+    _show_counts(report.counts.removed, report.counts.emptied, report.counts.files, err=False)
+    spent = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in report.seconds.items())
+    click.echo(f"It took {sum(report.seconds.values()):.1f} s ({spent}). Recorded as {report.forget_id}.")
+    _show_kept(report.kept, err=False)
+    if report.named_in:
+        click.echo("These files in the home still mention it:")
+        for path in report.named_in:
+            click.echo(f"  {path}")
+    if not report.target.names.all:
+        click.echo("state/ and logs/ were not searched: there is no name to search for.")
+    click.echo("Not deleted: existing backups and exports.")
+
+
+def record(subject: Plan | Report) -> dict[str, Any]:
+    """A plan or a report for a program to read."""
+    target = {"kind": subject.target.kind, "target": subject.target.value}
+    if isinstance(subject, Plan):
+        return {
+            **target,
+            "removed": subject.removed,
+            "emptied": subject.emptied,
+            "files": subject.files,
+            "kept": subject.kept,
+            "first_event": subject.first_event,
+            "last_event": subject.last_event,
+        }
+    return {
+        "id": subject.forget_id,
+        **target,
+        "removed": subject.counts.removed,
+        "emptied": subject.counts.emptied,
+        "files": subject.counts.files,
+        "kept": subject.kept,
+        "seconds": {phase: round(seconds, 3) for phase, seconds in subject.seconds.items()},
+        "named_in": [str(path) for path in subject.named_in],
+    }
+
+
+def _described(target: Target) -> str:
+    if target.range is None:
+        return f"{target.kind} {target.value}"
+    return f"the time from {target.range[0]} to {target.range[1]}"
+
+
+def _show_counts(removed: Mapping[str, int], emptied: Mapping[str, int], files: int, *, err: bool) -> None:
+    for ledger in dict.fromkeys(path.partition(".")[0] for path in (*removed, *emptied)):
+        rows = [f"{count:,} {path.partition('.')[2]}" for path, count in removed.items() if _in(ledger, path)]
+        if rows:
+            click.echo(f"  {ledger:<11}{', '.join(rows)}", err=err)
+        texts = [
+            f"{count:,} {path.partition('.')[2]}" for path, count in emptied.items() if _in(ledger, path)
+        ]
+        if texts:
+            click.echo(f"  {ledger if not rows else '':<11}emptied: {', '.join(texts)}", err=err)
+    if files:
+        click.echo(f"  {'files':<11}{files:,} attachments", err=err)
+
+
+def _in(ledger: str, path: str) -> bool:
+    return path.partition(".")[0] == ledger
+
+
+def _show_kept(kept: Mapping[str, int], *, err: bool) -> None:
+    """Others that bear the name, and settings that use it, are not its own."""
+    if kept:
+        places = ", ".join(f"{count:,} {path}" for path, count in kept.items())
+        click.echo(f"Kept, though they match too: {places}.", err=err)
+
 
 T = TypeVar("T")
 Resolve = Callable[[apsw.Connection], Target]
@@ -23,9 +128,9 @@ Resolve = Callable[[apsw.Connection], Target]
 def _choices(command: Callable[..., None]) -> Callable[..., None]:
     """What every kind of forgetting can be asked for."""
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print it for a program to read."),
-        click.option("--dry-run", is_flag=True, help="Show what would go, and change nothing."),
-        click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("--dry-run", is_flag=True, help="Show what would be deleted, without deleting it."),
+        click.option("--yes", "-y", is_flag=True, help="Skip the confirmation."),
     ):
         command = option(command)
     return command
@@ -33,31 +138,31 @@ def _choices(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def forget() -> None:
-    """Remove an entity, a thread or a time range for good, with all that was learned from it.
+    """Permanently delete an entity, thread, time range or import, and everything learned from it.
 
-    First it shows how much would go, and asks. What goes, goes from all six databases, their indexes
-    and the bytes of their files. Tokens and costs stay, and a record that holds counts, no content.
+    Shows a preview and asks first. Data is removed from all databases, indexes and file contents. Usage and a
+    record with counts stay.
     """
 
 
 @forget.command()
 @click.argument("id_or_name")
-@click.option("--keep-mentions", is_flag=True, help="Keep texts of others that only name it.")
+@click.option("--keep-mentions", is_flag=True, help="Keep other people's texts that only mention it.")
 @click.option(
     "--without-name",
     multiple=True,
     metavar="NAME",
-    help="A name of it that is also a common word: do not look for it in texts. May be repeated.",
+    help="Skip this name (a common word) when searching texts. Repeatable.",
 )
 @_choices
 @click.pass_context
 def entity(
     ctx: click.Context, id_or_name: str, keep_mentions: bool, without_name: tuple[str, ...], **choices: bool
 ) -> None:
-    """Forget a person, a company, a project, …, under all its names.
+    """Delete an entity under all its names.
 
-    What it said, and what was said to it alone, goes; so do the facts about it, and every text that
-    names it, unless you keep those.
+    Removes what it said, what was said to it alone, facts about it, and every text that mentions it unless
+    you keep those.
     """
     _forget(
         ctx,
@@ -68,45 +173,57 @@ def entity(
     )
 
 
-@forget.command(short_help="Forget a thread, and what was learned from it.")
+@forget.command(short_help="Delete a thread and what was learned from it.")
 @click.argument("thread_id", metavar="ID")
 @_choices
 @click.pass_context
 def thread(ctx: click.Context, thread_id: str, **choices: bool) -> None:
-    """Forget a thread: its events, the sessions that served it, and what was learned from it."""
+    """Delete a thread: its events, its sessions, and what was learned from it."""
     _forget(ctx, lambda connection: forgetting.thread(connection, thread_id), **choices)
 
 
-@forget.command(name="range", short_help="Forget what was said in a time, and what was learned from it.")
+@forget.command(name="range", short_help="Delete a time range and what was learned in it.")
 @click.argument("start")
 @click.argument("end")
 @_choices
 @click.pass_context
 def range_(ctx: click.Context, start: str, end: str, **choices: bool) -> None:
-    """Forget what was said from START until just before END, and what was learned from it.
+    """Delete what was said from START until just before END, and what was learned from it.
 
-    A time is written as 2026-02-13 (midnight, UTC) or 2026-02-13T10:00:00+01:00.
+    Times look like 2026-02-13 (midnight UTC) or 2026-02-13T10:00:00+01:00.
     """
     target = forgetting.time_range(start, end)
     _forget(ctx, lambda _: target, **choices)
 
 
+@forget.command(
+    name="import", short_help="Undo an import: forget what it brought, and what was learned from it."
+)
+@click.argument("import_id", metavar="ID")
+@_choices
+@click.pass_context
+def import_(ctx: click.Context, import_id: str, **choices: bool) -> None:
+    """Undo an import: forget the messages that it recorded, and what was learned from them.
+
+    `nexus import --list` shows the ids. The export itself isn't touched; you can import it again.
+    """
+    _forget(ctx, lambda connection: forgetting.import_(connection, import_id), **choices)
+
+
 @forget.command()
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def resume(ctx: click.Context, as_json: bool) -> None:
-    """Finish what a crash or a busy database interrupted."""
+    """Finish an interrupted deletion."""
     beside = _engine(ctx)
-    reports = _run(
-        ctx, lambda ledgers: forgetting.resume(ledgers, tell=forget_report.progress, beside=beside)
-    )
+    reports = _run(ctx, lambda ledgers: forgetting.resume(ledgers, tell=progress, beside=beside))
     if as_json:
-        forget_report.print_json([forget_report.record(report) for report in reports])
+        print_json([record(report) for report in reports])
         return
     if not reports:
-        click.echo("There is nothing to finish.")
+        click.echo("Nothing to resume.")
     for report in reports:
-        forget_report.show(report)
+        show(report)
 
 
 def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, as_json: bool) -> None:
@@ -114,26 +231,26 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
     if dry_run or not yes:
         plan = _run(ctx, lambda ledgers: forgetting.preview(ledgers, target))
         if dry_run and as_json:
-            forget_report.print_json(forget_report.record(plan))
+            print_json(record(plan))
             return
-        forget_report.show_plan(plan, err=as_json)
+        show_plan(plan, err=as_json)
         if dry_run or plan.is_empty:
             return
         _confirm()
     beside = _engine(ctx)
     report = _run(ctx, lambda ledgers: _carry_out(ledgers, target, beside))
     if as_json:
-        forget_report.print_json(None if report is None else forget_report.record(report))
+        print_json(None if report is None else record(report))
     elif report is None:
-        click.echo("There is nothing to forget.")
+        click.echo("Nothing to delete.")
     else:
-        forget_report.show(report)
+        show(report)
 
 
 async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forgetting.Report | None:
-    tell = forget_report.progress
+    tell = progress
     for report in await forgetting.resume(ledgers, tell=tell, beside=beside):
-        click.echo(f"Finished {report.forget_id}, which had been interrupted.", err=True)
+        click.echo(f"Finished {report.forget_id}.", err=True)
     return await forgetting.forget(ledgers, target, actor=_actor(), tell=tell, beside=beside)
 
 
@@ -160,10 +277,8 @@ def _run(ctx: click.Context, work: Callable[[Ledgers], Coroutine[Any, Any, T]]) 
 
 def _confirm() -> None:
     if not sys.stdin.isatty():
-        raise UsageError(
-            "Nothing was removed: there is nobody to ask", hint="Add --yes to remove it without a question."
-        )
-    click.confirm("Remove all this for good?", abort=True)
+        raise UsageError("Nothing deleted: no terminal to confirm", hint="Pass --yes to skip the prompt.")
+    click.confirm("Delete permanently?", abort=True)
 
 
 def _actor() -> str:

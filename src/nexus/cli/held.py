@@ -14,7 +14,7 @@ from nexus.home import Home
 from nexus.ledgers import quarantine
 from nexus.ledgers.quarantine import Held
 
-TRUST: Final = "Enable the automations, hooks and settings in it. Only for a file that you made yourself."
+TRUST: Final = "Enable its automations, hooks and settings. Only for files you created yourself."
 
 
 def print_held(held: Iterable[Held]) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 import click
 
 from nexus import config, ledgers
-from nexus.cli import init_language, init_model, init_roles, init_settings
+from nexus.cli import init_language, init_model, init_roles, init_settings, model_trial
 from nexus.cli.init_choice import Choice, Wishes
 from nexus.cli.init_keys import KeyWish
 from nexus.cli.init_providers import PROVIDERS
 from nexus.cli.init_questions import Asking, Defaults, Person
 from nexus.cli.place import chosen_home
 from nexus.cli.terminal import printable
-from nexus.demo import mark
+from nexus.demo import place
 from nexus.errors import NexusError
 from nexus.home import Home
 from nexus.ledgers import attach
@@ -28,30 +28,30 @@ _INTERRUPTED = 130
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Ask nothing: take every default, and do not start.")
+@click.option("--yes", is_flag=True, help="Accept all defaults without prompting, and do not start.")
 @click.option(
     "--provider",
     type=click.Choice(list(PROVIDERS)),
-    help="Who serves the model. `compatible` is any server that speaks OpenAI's format.",
+    help="Model provider. `compatible` is any OpenAI-compatible server.",
 )
-@click.option("--model", metavar="NAME", default="", help="The model that talks with you.")
-@click.option("--worker-model", metavar="NAME", default="", help="The model of its workers.")
-@click.option("--fast-model", metavar="NAME", default="", help="The model for small decisions.")
-@click.option("--writer-model", metavar="NAME", default="", help="The one that writes the memory, or `none`.")
-@click.option("--base-url", metavar="URL", default="", help="Where the server is.")
-@click.option("--key-env", metavar="VARIABLE", default="", help="The key is in this variable.")
-@click.option("--key-file", metavar="PATH", default="", help="The key is in this file.")
-@click.option("--key-stdin", is_flag=True, help="Read the key from standard input, and keep it.")
-@click.option("--test/--no-test", default=True, help="Ask the model one question before it is written down.")
+@click.option("--model", metavar="NAME", default="", help="Model you talk to.")
+@click.option("--worker-model", metavar="NAME", default="", help="Model for workers.")
+@click.option("--fast-model", metavar="NAME", default="", help="Model for small decisions.")
+@click.option("--writer-model", metavar="NAME", default="", help="Model that writes the memory, or `none`.")
+@click.option("--base-url", metavar="URL", default="", help="Server URL.")
+@click.option("--key-env", metavar="VARIABLE", default="", help="Environment variable with the API key.")
+@click.option("--key-file", metavar="PATH", default="", help="File with the API key.")
+@click.option("--key-stdin", is_flag=True, help="Read the API key from standard input and store it.")
+@click.option("--test/--no-test", default=True, help="Test the model before saving it.")
 @click.option(
     "--language",
     metavar="TAG",
     default="",
-    help="The language you speak, as `de`: picks the embedding model. A new home takes it from the locale.",
+    help="Your language, such as `de`; selects the embedding model. Default: your locale.",
 )
-@click.option("--mcp", "clients", metavar="CLIENT", multiple=True, help="Give this agent the memory.")
-@click.option("--no-mcp", is_flag=True, help="Give it to no other agent.")
-@click.option("--start/--no-start", default=None, help="Run `nexus up` at the end, or do not.")
+@click.option("--mcp", "clients", metavar="CLIENT", multiple=True, help="Connect this agent over MCP.")
+@click.option("--no-mcp", is_flag=True, help="Connect no other agents.")
+@click.option("--start/--no-start", default=None, help="Start `nexus up` at the end, or not.")
 @click.pass_context
 def init(
     ctx: click.Context,
@@ -63,13 +63,12 @@ def init(
     start: bool | None,
     **about_model: Any,
 ) -> None:
-    """Make a home: its folders, a commented config.toml and the six databases.
+    """Create a home: folders, a commented config.toml and six databases.
 
-    At a terminal it asks which model the agent shall use and tries it, offers the memory to other agents on
-    this machine, and offers to start. What a flag says is not asked. Without a terminal, or with --yes,
-    nothing is asked.
+    In a terminal it asks for a model and tests it, offers to connect other agents, and offers to start. Flags
+    skip their questions. Without a terminal, or with --yes, it asks nothing.
 
-    Running it again completes what is missing. What config.toml says is changed only where you say so.
+    Run it again to complete a home. It changes config.toml only where you say so.
     """
     home = chosen_home(ctx)
     asking: Asking = Person() if sys.stdin.isatty() and sys.stdout.isatty() and not yes else Defaults()
@@ -79,7 +78,7 @@ def init(
             return
         choice = _choice(home, wishes, asking, test=test) if asking.is_person or wishes.any or yes else None
     except (click.Abort, KeyboardInterrupt):
-        click.echo("\nStopped: nothing was made or changed.", err=True)
+        click.echo("\nStopped. Nothing was created or changed.", err=True)
         ctx.exit(_INTERRUPTED)
     is_new = not home.exists
     try:
@@ -87,6 +86,7 @@ def init(
             is_new = _make(home, unchanged=choice is None and not language)
             if choice is not None:
                 _save(home, choice)
+                model_trial.keep(home, config.load(home.config_file), choice.trials)
         if language or is_new:
             _choose_embedding(home, language, asking, download=yes)
         if not no_mcp:
@@ -94,7 +94,7 @@ def init(
         if start is None:
             start = asking.is_person and serving(home) is None and asking.yes("Start it now?", default=True)
     except (click.Abort, KeyboardInterrupt):
-        click.echo(f"\nStopped. The home at {home.root} is made.")
+        click.echo(f"\nStopped. The home at {home.root} was created.")
         _tell_next(has_model=choice is not None, is_new=is_new)
         ctx.exit(_INTERRUPTED)
     if start:
@@ -107,20 +107,20 @@ def init(
 
 def _tell_next(*, has_model: bool, is_new: bool) -> None:
     if has_model:
-        click.echo("Next: `nexus chat` talks with it, `nexus up` runs it with its dashboard.")
+        click.echo("Next: `nexus chat` to talk to it, or `nexus up` to run it with the dashboard.")
     elif is_new:
-        click.echo("Next: `nexus doctor` checks it, `nexus status` shows it.")
+        click.echo("Next: `nexus doctor` to check it, or `nexus status` for a summary.")
 
 
 def _is_meant(home: Home, asking: Asking) -> bool:
     """False where it is the demonstration's, and the person would rather have another."""
-    if not mark.file(home).exists():
+    if not place.file(home).exists():
         return True
-    click.echo(f"The home at {home.root} holds the invented month of `nexus demo`.")
-    click.echo("Your own would better be another: `nexus --home DIR init`.")
-    if not asking.is_person or asking.yes("Go on with this one?", default=False):
+    click.echo(f"The home at {home.root} contains the `nexus demo` month.")
+    click.echo("Use a separate home for your own data: `nexus --home DIR init`.")
+    if not asking.is_person or asking.yes("Use this one anyway?", default=False):
         return True
-    click.echo("Nothing was changed.")
+    click.echo("Nothing changed.")
     return False
 
 
@@ -146,13 +146,13 @@ def _wishes(
 def _choice(home: Home, wishes: Wishes, asking: Asking, *, test: bool) -> Choice | None:
     settings = config.load(home.config_file)
     if asking.is_person and not home.exists:
-        click.echo(f"This makes a home for your agent at {home.root}.")
+        click.echo(f"This creates a home for your agent at {home.root}.")
         click.echo(
-            "Enter takes what stands in brackets. Ctrl-C stops; nothing is made before the model is settled."
+            "Press Enter to accept a default, or Ctrl-C to stop. Nothing is created until you choose a model."
         )
     choice = init_model.chosen(settings, wishes, asking, test=test)
     if choice is None and wishes.any and settings.models.manager and not asking.is_person:
-        click.echo(f"The model stays {settings.models.manager[0]}: `--model` names another.")
+        click.echo(f"Keeping the model {settings.models.manager[0]}. Change it with `--model`.")
     return choice
 
 
@@ -175,9 +175,11 @@ def _make(home: Home, *, unchanged: bool) -> bool:
     databases = ledgers.create(home)
     made += attach.ensure(home)
     if not made and not databases:
-        click.echo(f"The home at {home.root} is complete{'; nothing was changed' * unchanged}.")
+        click.echo(f"The home at {home.root} is complete{'; nothing changed' * unchanged}.")
         return False
-    click.echo(f"Made a home at {home.root}" if home.root in made else f"Completed the home at {home.root}")
+    click.echo(
+        f"Created a home at {home.root}" if home.root in made else f"Completed the home at {home.root}"
+    )
     for path in made:
         if path != home.root:
             click.echo(f"  {path.relative_to(home.root)}{'/' if path.is_dir() else ''}")
@@ -190,7 +192,7 @@ def _save(home: Home, choice: Choice) -> None:
     # What the file says by itself: a variable of this moment is no reason to leave something out of it.
     changes = list(choice.kept(home).changes(config.load(home.config_file, {})))
     if not changes:
-        click.echo(f"{home.config_file} says so already.")
+        click.echo(f"{home.config_file} is already up to date.")
         return
     _write(home, changes)
 
@@ -205,12 +207,12 @@ def _choose_embedding(home: Home, language: str, asking: Asking, *, download: bo
 
 def _write(home: Home, changes: list[init_settings.Change]) -> None:
     init_settings.save(home.config_file, changes)
-    click.echo(f"Wrote into {home.config_file}:")
+    click.echo(f"Saved to {home.config_file}:")
     for change in changes:
         click.echo(f"  {change}")
         name = variable(change.section, change.key)
         if name in os.environ:
-            click.echo(f"  The variable {name} is set, and wins over it.")
+            click.echo(f"  The environment variable {name} is set and overrides it.")
 
 
 def _offer_memory(ctx: click.Context, named: tuple[str, ...], asking: Asking, *, install: bool) -> None:
@@ -223,7 +225,7 @@ def _offer_memory(ctx: click.Context, named: tuple[str, ...], asking: Asking, *,
         wanted = [
             client.name
             for client in init_agents.found()
-            if asking.yes(f"Give {client.title} this memory?", default=True)
+            if asking.yes(f"Connect {client.title} to this memory?", default=True)
         ]
     for name in wanted:
         try:

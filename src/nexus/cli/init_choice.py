@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from nexus import secrets
 from nexus.cli.init_keys import EarlierKey, KeyWish
 from nexus.cli.init_settings import Change
 from nexus.config import Config, ProviderConfig
 from nexus.home import Home
+
+if TYPE_CHECKING:
+    from nexus.broker.agent.trial import Trial
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,8 @@ class Choice:
     models: dict[str, str]
     """`provider/model` by role, nothing for nobody; a role that stays as it is is left out."""
     typed_key: str = ""
+    trials: "tuple[Trial, ...]" = ()
+    """What its models did when they were tried."""
 
     @property
     def tried_models(self) -> tuple[str, ...]:

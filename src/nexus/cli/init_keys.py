@@ -48,36 +48,36 @@ def keyed(
         return _at(config, f"file:{Path(wish.file).expanduser().absolute()}"), ""
     if not provider.needs_key or not asking.is_person:
         return config, ""
-    if earlier.typed and asking.yes("Use the key that you typed before?", default=True):
+    if earlier.typed and asking.yes("Use the API key you entered before?", default=True):
         return config, earlier.typed
     source = key_found(config)
-    if source and asking.yes(f"Use the key at {source}?", default=not earlier.is_source_refused):
+    if source and asking.yes(f"Use the API key in {source}?", default=not earlier.is_source_refused):
         return config, ""
     return _asked(config, asking)
 
 
 def _from_stdin() -> str:
     # At a terminal, what is typed there would be shown.
-    typed = click.prompt("Its key", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
+    typed = click.prompt("API key", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not str(typed).strip():
-        raise UsageError("There is no key on standard input", hint="Pipe it in: `… --key-stdin < FILE`.")
+        raise UsageError("No API key on standard input", hint="Pipe it in: `… --key-stdin < FILE`.")
     return str(typed).strip()
 
 
 def _asked(config: ProviderConfig, asking: Asking) -> tuple[ProviderConfig, str]:
-    kept = "the keyring of this machine" if secrets.keyring_usable() else "a file that only you can read"
-    click.echo(f"A key that you type is not shown, and is kept in {kept}.")
-    typed = asking.secret("Its key, or Enter where there is none to type")
+    kept = "this machine's keyring" if secrets.keyring_usable() else "a file that only you can read"
+    click.echo(f"Your API key is not shown and is stored in {kept}.")
+    typed = asking.secret("API key (press Enter to skip)")
     if typed:
         return config, typed
     while True:
-        question = "Where is it? env:NAME, file:PATH, keyring:SERVICE/USER or none"
+        question = "Where is the API key? (env:NAME, file:PATH, keyring:SERVICE/USER or none)"
         source = asking.text(question, config.api_key or "none")
         if source == "none":
             return _at(config, ""), ""
         if secrets.is_source(source):
             return _at(config, source), ""
-        click.echo("A place is written as env:MY_KEY, file:/path/of/the/key or keyring:service/user.")
+        click.echo("Use env:MY_KEY, file:/path/to/key or keyring:service/user.")
 
 
 def _at(config: ProviderConfig, source: str) -> ProviderConfig:

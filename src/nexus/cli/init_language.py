@@ -51,7 +51,7 @@ def _fetched(model: "Model", asking: Asking, download: bool, fetch: Download) ->
     if build is None:
         return False
     question = (
-        f"Download {model.name} ({build.size_bytes / 1e6:.0f} MB) to search in other languages than English?"
+        f"Download {model.name} ({build.size_bytes / 1e6:.0f} MB) to search in languages other than English?"
     )
     if not asking.yes(question, default=asking.is_person or download):
         return False

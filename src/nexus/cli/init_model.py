@@ -26,14 +26,16 @@ def chosen(settings: Config, wishes: Wishes, asking: Asking, *, test: bool) -> C
     """What the person wants, tried where it is to be; None where the models stay as they are."""
     current = ", then ".join(settings.models.manager)
     stays = current and not wishes.manager
-    if stays and not asking.yes(f"The model is {current}. Choose another?", default=False):
+    if stays and not asking.yes(f"Current model: {current}. Choose another?", default=False):
         return None
     earlier = None
     while True:
         choice = _asked(settings, wishes, asking, earlier)
-        failure = tried(settings, choice) if choice and test else None
-        if choice is None or failure is None:
+        if choice is None or not test:
             return choice
+        failure = tried(settings, choice)
+        if not isinstance(failure, Failure):
+            return replace(choice, trials=failure)
         if not asking.is_person:
             raise _unusable(failure)
         decision = _after(failure, asking)
@@ -93,9 +95,9 @@ def _provider(settings: Config, wishes: Wishes, asking: Asking, earlier: Earlier
     default = next((name for name, each in found.items() if each.is_usable), "none")
     if earlier:
         default = providers.offered(earlier.choice.name)
-    answer = asking.choice("\nWho serves the model?", options, default)
+    answer = asking.choice("\nChoose a provider:", options, default)
     if answer == "none" and wishes.any:
-        raise UsageError("It is not said who serves the model", hint="Say it with `--provider NAME`.")
+        raise UsageError("No provider given", hint="Pass `--provider NAME`.")
     return answer
 
 
@@ -135,18 +137,18 @@ def _address(wishes: Wishes, asking: Asking, default: str) -> str:
         if not asking.is_person:
             raise _no_address(url)
         if url:
-            click.echo("It must begin with http:// or https://.")
+            click.echo("It must start with http:// or https://.")
             default = url if "://" in url else f"http://{url}"
-        url = asking.text("Its address, such as http://localhost:8080/v1", default)
-    refuse_credentials(url, "The address")
+        url = asking.text("Server URL, such as http://localhost:8080/v1", default)
+    refuse_credentials(url, "Server URL")
     return url
 
 
 def _no_address(url: str) -> UsageError:
-    told = "does not begin with http:// or https://" if url else "is not said"
+    told = "doesn't start with http:// or https://" if url else "is missing"
     return UsageError(
-        f"A server is chosen, and its address {told}",
-        hint="Say it with `--base-url`, such as `--base-url http://localhost:8080/v1`.",
+        f"The server URL {told}",
+        hint="Pass `--base-url`, such as `--base-url http://localhost:8080/v1`.",
     )
 
 
@@ -164,24 +166,24 @@ def _on_server(config: ProviderConfig, typed: str) -> list[str]:
             if len(models) > providers.SHOWN_MODELS
             else ""
         )
-        click.echo(f"Models there: {printable(', '.join(models[: providers.SHOWN_MODELS]))}{more}")
+        click.echo(f"Available models: {printable(', '.join(models[: providers.SHOWN_MODELS]))}{more}")
     else:
-        click.echo("It answers, and has no model yet.")
+        click.echo("The server has no models yet.")
     return models
 
 
 def _after(failure: Failure, asking: Asking) -> str:
-    click.echo(f"That did not work. {printable(failure.message)}\n  {printable(failure.choices)}")
+    click.echo(f"Test failed: {printable(failure.message)}\n  {printable(failure.choices)}")
     options = {
-        "again": "Choose again",
-        "save": "Write it down all the same",
-        "skip": "Go on without a model",
+        "again": "Try again",
+        "save": "Save it anyway",
+        "skip": "Continue without a model",
     }
     return asking.choice("What now?", options, "again")
 
 
 def _unusable(failure: Failure) -> ModelError:
     return ModelError(
-        f"Nothing was made or changed: the model cannot be used. {failure.message}",
-        hint=f"{failure.hint} `--no-test` writes it down all the same, `--provider none` goes without.",
+        f"Nothing created or changed: the model test failed. {failure.message}",
+        hint=f"{failure.hint} Pass `--no-test` to save it anyway, or `--provider none` for no model.",
     )

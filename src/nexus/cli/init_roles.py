@@ -11,10 +11,10 @@ from nexus.config import Config
 from nexus.errors import UsageError
 
 _QUESTIONS: Final = {
-    "manager": "Model that talks with you",
-    "worker": "Model of its workers (`same`: the same)",
-    "fast": "Model for small decisions (`same`: the workers')",
-    "writer": "Model that writes the memory after each turn (`none`: nobody)",
+    "manager": "Model you talk to",
+    "worker": "Model for workers (`same`: same as above)",
+    "fast": "Model for small decisions (`same`: the workers' model)",
+    "writer": "Model that writes the memory after each turn (`none`: off)",
 }
 ROLES: Final = tuple(_QUESTIONS)
 _NOBODY: Final = {"worker": "same", "fast": "same", "writer": "none"}
@@ -47,8 +47,8 @@ class Questions:
             if role == "manager" or answer != (current or nobody):
                 models[role] = "" if answer == nobody else _full(answer, self.name, self.settings)
         if not models["manager"]:
-            hint = f"Name it with `--model`, such as `--model {self.name}/NAME`."
-            raise UsageError("No model is named", hint=hint)
+            hint = f"Pass `--model`, such as `--model {self.name}/NAME`."
+            raise UsageError("No model given", hint=hint)
         return models
 
     def _current(self, role: str) -> str:
@@ -60,7 +60,7 @@ class Questions:
             answer = self.asking.text(_QUESTIONS[role], default)
             if not self._is_unknown(role, answer):
                 return answer
-            question = f"{printable(answer)} is not among them: use it all the same?"
+            question = f"The server doesn't list a model named {printable(answer)!r}. Use it anyway?"
             if self.asking.yes(question, default=False):
                 return answer
 

@@ -54,7 +54,7 @@ def changed(text: str, changes: list[Change]) -> str:
         text = _changed(text, change)
     if not _says(text, wanted):
         lines = "; ".join(str(change) for change in changes)
-        raise ConfigError("config.toml is written in a way that only you can change", hint=f"Write: {lines}.")
+        raise ConfigError("config.toml can't be edited automatically", hint=f"Write: {lines}.")
     return text
 
 

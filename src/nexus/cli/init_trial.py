@@ -1,21 +1,22 @@
-"""Trying what was chosen: one question to each model, and what to choose next where one does not answer."""
+"""Trying what was chosen, and what to choose next where a model does not answer."""
 
-import asyncio
 import os
 from dataclasses import dataclass, replace
-from typing import Final
-
-import click
+from typing import TYPE_CHECKING, Final
 
 from nexus.cli import init_providers as providers
+from nexus.cli import model_trial
 from nexus.cli.init_choice import Choice
 from nexus.config import Config, ProviderConfig
 from nexus.errors import NexusError, SecretError
 
+if TYPE_CHECKING:
+    from nexus.broker.agent.trial import Trial
+
 # Under which variable a key that was typed is read while it is tried. Nobody is told of it.
 _TYPED: Final = "NEXUS_INIT_TYPED_KEY"
 _REFUSED: Final = (401, 403)
-_TYPED_REFUSED: Final = "The key that you typed was refused. Choose again to type another."
+_TYPED_REFUSED: Final = "The API key was rejected. Try again to enter another."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,29 +31,20 @@ class Failure:
     is_key_refused: bool
 
 
-def tried(settings: Config, choice: Choice) -> Failure | None:
-    """Ask the manager's model one question, and the writer's where it is another; None where all answer."""
+def tried(settings: Config, choice: Choice) -> "Failure | tuple[Trial, ...]":
+    """Try the manager's model, and the writer's where it is another; what they did where all answer."""
     provider, environ = choice.provider, dict(os.environ)
     if choice.typed_key:
         environ[_TYPED] = choice.typed_key
         provider = replace(provider, api_key=f"env:{_TYPED}", auth_token="")
     asked = replace(settings, providers={**settings.providers, choice.name: provider})
+    done: list[Trial] = []
     for model in choice.tried_models:
         try:
-            _ask(asked, model, environ)
+            done.append(model_trial.run(asked, model, environ))
         except NexusError as error:
             return _failure(error, model, asked, choice)
-    return None
-
-
-def _ask(settings: Config, model: str, environ: dict[str, str]) -> None:
-    # Imported here, because the providers' libraries take seconds.
-    from nexus.broker.agent import trial
-
-    click.echo(f"Asking {model} one question …")
-    bill = asyncio.run(trial.tried(settings, model, environ))
-    used = bill.input_tokens + bill.cache_read_tokens + bill.cache_write_tokens + bill.output_tokens
-    click.echo(f"It answered, in {bill.duration_ms / 1000:.1f} s, and used {used} tokens.")
+    return tuple(done)
 
 
 def _failure(error: NexusError, model: str, settings: Config, choice: Choice) -> Failure:
@@ -64,7 +56,7 @@ def _failure(error: NexusError, model: str, settings: Config, choice: Choice) ->
     return Failure(
         message=error.message,
         choices=_TYPED_REFUSED if is_typed else _choices(error, section, provider, is_chosen=is_chosen),
-        hint="The key on standard input was refused: pipe a valid one in." if is_typed else error.hint,
+        hint="The API key on standard input was rejected. Pipe in a valid one." if is_typed else error.hint,
         is_key_refused=is_refused and is_chosen,
     )
 
@@ -77,17 +69,17 @@ def _choices(error: NexusError, section: str, provider: ProviderConfig, *, is_ch
         case 401 | 403:
             return f"{_refused(provider)} Choose again: {_other_key(is_chosen=is_chosen)}."
         case 404:
-            return f"Choose again to type another name.{_other_address(section, provider)}"
+            return f"Try again with another model name.{_other_address(section, provider)}"
         case 402 | 429:
-            return "Look at your account with the provider, or choose again in a while."
+            return "Check your account with the provider, or try again later."
         case None if provider.base_url:
             is_asked = providers.offered(section) == "compatible"
-            again = "choose again to type another address" if is_asked else "choose another provider"
-            return f"Start the server at {provider.base_url} and choose again, or {again}."
+            again = "try again with another URL" if is_asked else "choose another provider"
+            return f"Start the server at {provider.base_url} and try again, or {again}."
         case None:
-            return "Check that this machine reaches the internet, and choose again."
+            return "Check your internet connection and try again."
         case _:
-            return "Choose again to ask once more, or to take another model."
+            return "Try again, or choose another model."
 
 
 def _status(error: NexusError) -> int | None:
@@ -97,15 +89,15 @@ def _status(error: NexusError) -> int | None:
 
 def _refused(provider: ProviderConfig) -> str:
     source = provider.auth_token or provider.api_key
-    return f"The key at {source} was refused." if source else "It wants a key."
+    return f"The API key in {source} was rejected." if source else "An API key is required."
 
 
 def _other_key(*, is_chosen: bool) -> str:
-    return "another key can be typed, or its place be named" if is_chosen else "another model can be named"
+    return "enter another API key or where it is stored" if is_chosen else "choose another model"
 
 
 def _other_address(section: str, provider: ProviderConfig) -> str:
     """A wrong address looks like an unknown model to whoever asks a server of one's own."""
     if providers.offered(section) != "compatible":
         return ""
-    return f" Or the address is wrong: {provider.base_url} should end as the server's documentation says."
+    return f" Or the URL {provider.base_url} is wrong: check the server's documentation."

@@ -13,7 +13,7 @@ from nexus.home import Home
 from nexus.ledgers.invariants import LISTED, Invariant, Violation
 
 _SHOWN = 3
-_SERVE = "Run `nexus up`: work that a stopped process left is settled when a home opens."
+_SERVE = "Run `nexus up`: it settles work left by a stopped process."
 _TITLES: dict[Invariant, str] = {
     "requests": "Requests without a final state",
     "turns": "Turns that the memory writer missed",
@@ -38,7 +38,7 @@ def examine(home: Home, settings: Settings) -> Iterator[Finding]:
         if found:
             yield _finding(found, is_served=verdict.is_served)
     if not verdict.violations:
-        message = "Nothing is lost, stuck, doubled or out of order"
+        message = "No work is lost, stuck, duplicated or out of order"
         yield Finding(check="invariants", level="ok", message=message)
 
 
@@ -51,5 +51,5 @@ def _finding(found: list[Violation], *, is_served: bool) -> Finding:
         # What a crash left open is settled at the next start; in a served home it should have been.
         level="error" if is_served else "warning",
         message=f"{_TITLES[found[0].invariant]} ({count}): {shown}{more}",
-        remedy="Restart Nexus. If it is still there, report it with this output." if is_served else _SERVE,
+        remedy="Restart Nexus. If the problem remains, report it with this output." if is_served else _SERVE,
     )

@@ -37,18 +37,18 @@ def _problem(home: Home, problem: health.Problem) -> Finding:
     name, path, told = problem.ledger, home.ledger(problem.ledger), problem.message
     match problem.kind:
         case "missing" if name == _REBUILT:
-            remedy = "`nexus up` makes it again; so does `nexus doctor --fix`."
+            remedy = "Run `nexus up` or `nexus doctor --fix` to rebuild it."
             return _finding("warning", told, remedy, lambda: ledgers.create(home))
         case "missing":
-            remedy = f"{_RESTORE} Without one, `nexus doctor --fix` makes an empty one."
+            remedy = f"{_RESTORE} Without a backup, `nexus doctor --fix` creates an empty one."
             return _finding("error", told, remedy, lambda: ledgers.create(home))
         case "damaged" if name == _REBUILT:
-            remedy = "Run `nexus doctor --fix`: it puts the file aside, and the vectors are made again."
+            remedy = "Run `nexus doctor --fix` to move the file away and rebuild the embeddings."
             return _finding("error", told, remedy, lambda: _rebuild(home, name))
         case "damaged":
             return _finding("error", told, _DAMAGED)
         case "stale-index":
-            remedy = "Run `nexus doctor --fix`: it makes the indexes again from their tables."
+            remedy = "Run `nexus doctor --fix` to rebuild the indexes."
             return _finding("error", told, remedy, lambda: health.reindex(path))
         case "unreadable":
             return _finding("error", told, problem.hint)
@@ -56,10 +56,10 @@ def _problem(home: Home, problem: health.Problem) -> Finding:
             remedy = "Run `nexus doctor --fix` to do it now."
             return _finding("warning", told, remedy, lambda: _migrate(home, name))
         case "drift":
-            remedy = "Run `nexus doctor --fix`: it makes missing indexes, triggers and views again."
+            remedy = "Run `nexus doctor --fix` to restore missing indexes, triggers and views."
             return _finding("error", told, remedy, lambda: health.repair_drift(path, name))
         case "large-wal":
-            return _finding("warning", told, "End the process that keeps a query open.")
+            return _finding("warning", told, "Stop the process with the open query.")
         case "broken-seal":
             remedy = (
                 "Compare with a backup (`nexus restore` into another folder). If the facts are right as they "
@@ -99,8 +99,8 @@ def _clock(home: Home) -> Iterator[Finding]:
     yield Finding(
         check="clock",
         level="warning",
-        message=f"The clock says {now}, and the newest event was recorded at {newest}",
-        remedy="Set the clock, for example with `timedatectl set-ntp true`: times in the memory rest on it.",
+        message=f"The clock says {now}, but the newest event is from {newest}",
+        remedy="Set the clock, for example with `timedatectl set-ntp true`.",
     )
 
 

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--token", is_flag=True, help="Print the token, for programs that use the API.")
+@click.option("--token", is_flag=True, help="Print the API token instead.")
 @click.pass_context
 def login(ctx: click.Context, token: bool) -> None:
-    """Print a link that opens the dashboard, once and within ten minutes.
+    """Print a dashboard login link that works once, within ten minutes.
 
-    The home must be served: `nexus up`.
+    Nexus must be running: `nexus up`.
     """
     home, _ = opened_home(ctx)
     if token:
@@ -26,7 +26,7 @@ def login(ctx: click.Context, token: bool) -> None:
     # Imported here, because it takes longer than `nexus login --token` may.
     from nexus.client import Client
 
-    asyncio.run(_link(Client.of(home)))
+    asyncio.run(_link(Client.connect(home)))
 
 
 async def _link(client: "Client") -> None:

@@ -16,23 +16,23 @@ _FIRST: Final = ("at", "level", "from", "message")
 
 
 @click.command()
-@click.option("--follow", "-f", is_flag=True, help="Go on with what is logged from now on, until Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Follow the log until Ctrl-C.")
 @click.option(
     "--level",
     type=click.Choice(written.LEVELS),
     default="info",
     show_default=True,
-    help="Only what is at least so serious.",
+    help="Minimum level.",
 )
 @click.option(
-    "--lines", type=click.IntRange(0), default=50, show_default=True, help="How many of the last to show."
+    "--lines", type=click.IntRange(0), default=50, show_default=True, help="Number of lines to show."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are written, in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the raw JSON lines.")
 @click.pass_context
 def logs(ctx: click.Context, follow: bool, level: str, lines: int, as_json: bool) -> None:
-    """Show what `nexus up` has logged: what was asked over HTTP, how requests ended, what went wrong.
+    """Show the log of `nexus up`: HTTP requests, results and errors.
 
-    The log holds names, ids and numbers, never what anybody said.
+    The log has names, ids and numbers, never message content.
     """
     home, _ = opened_home(ctx)
     tail = written.Tail(home)
@@ -40,7 +40,7 @@ def logs(ctx: click.Context, follow: bool, level: str, lines: int, as_json: bool
     for line in wanted[-lines:] if lines else []:
         _show(line, as_json=as_json)
     if not wanted and not follow:
-        click.echo("Nothing is logged. `nexus up` writes the log while it runs.", err=True)
+        click.echo("The log is empty. `nexus up` writes it.", err=True)
     try:
         while follow:
             for line in tail.next():

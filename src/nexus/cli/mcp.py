@@ -13,26 +13,26 @@ from nexus.cli.tables import print_table
 _project = click.option(
     "--project",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="Write the file of the project in this folder, instead of your own.",
+    help="Configure the project in this folder instead of your user account.",
 )
 
 
 @click.group()
 def mcp() -> None:
-    """Give other agents this memory, over the Model Context Protocol."""
+    """Connect other agents to this memory over the Model Context Protocol."""
 
 
 @mcp.command()
 @click.pass_context
 def serve(ctx: click.Context) -> None:
-    """Serve the memory over standard input and output, for the program that starts this.
+    """Serve the memory over MCP on stdin and stdout.
 
-    Clients start it by themselves after `nexus mcp install`. It works beside `nexus up`, and without it. Over
-    HTTP the same is served by `nexus up`, at /mcp.
+    Clients start it after `nexus mcp install`. It works with or without `nexus up`,
+    which also serves MCP over HTTP at /mcp.
     """
     home, settings = opened_home(ctx)
     # Imported here, because the libraries behind it take longer than `nexus mcp --help` may.
-    from nexus.gateway.mcp.stdio import serve as serving
+    from nexus.gateway.mcp.server import serve as serving
 
     asyncio.run(serving(home, settings))
 
@@ -40,12 +40,12 @@ def serve(ctx: click.Context) -> None:
 @mcp.command()
 @click.argument("client")
 @_project
-@click.option("--print", "only_print", is_flag=True, help="Show the entry, and write nothing.")
+@click.option("--print", "only_print", is_flag=True, help="Print the entry without writing it.")
 @click.pass_context
 def install(ctx: click.Context, client: str, project: Path | None, only_print: bool) -> None:
-    """Write this home's memory into the settings of CLIENT; `nexus mcp clients` lists those that are known.
+    """Connect CLIENT to this memory; `nexus mcp clients` lists supported clients.
 
-    Everything else in its file stays. The file as it was is kept beside it. Running it again changes nothing.
+    The rest of its configuration is kept, with a backup next to it. Running it again changes nothing.
     """
     from nexus.cli import mcp_clients as clients
     from nexus.cli import mcp_listing as listing
@@ -61,17 +61,17 @@ def install(ctx: click.Context, client: str, project: Path | None, only_print: b
         return
     text = listing.listed(found, file, launch)
     if text is None:
-        click.echo(f"{found.title} has this memory already, in {file}.")
+        click.echo(f"{found.title} is already connected ({file}).")
         return
     _written(file, listing.write(file, text))
-    click.echo(f"{found.title} has this memory now. {found.after}")
+    click.echo(f"Connected {found.title}. {found.after}")
 
 
 @mcp.command()
 @click.argument("client")
 @_project
 def uninstall(client: str, project: Path | None) -> None:
-    """Take this memory out of the settings of CLIENT again."""
+    """Disconnect CLIENT."""
     from nexus.cli import mcp_clients as clients
     from nexus.cli import mcp_listing as listing
 
@@ -79,15 +79,15 @@ def uninstall(client: str, project: Path | None) -> None:
     file = clients.place(found, project)
     text = listing.unlisted(found, file)
     if text is None:
-        click.echo(f"{found.title} does not have this memory: {file}.")
+        click.echo(f"{found.title} is not connected ({file}).")
         return
     _written(file, listing.write(file, text))
-    click.echo(f"{found.title} has this memory no more. It ends with the next start of the program.")
+    click.echo(f"Disconnected {found.title}. Restart it to apply.")
 
 
 @mcp.command("clients")
 def list_clients() -> None:
-    """List the programs that can be given this memory, and where each keeps its settings."""
+    """List supported programs and their configuration files."""
     from nexus.cli.mcp_clients import CLIENTS
 
     rows = [(each.name, each.title, str(each.file()), each.project_file or "") for each in CLIENTS.values()]
@@ -95,7 +95,7 @@ def list_clients() -> None:
 
 
 def _written(file: Path, kept: Path | None) -> None:
-    click.echo(f"Wrote {file}" + (f"; what it was is in {kept.name}" if kept else ""))
+    click.echo(f"Wrote {file}" + (f"; backup in {kept.name}" if kept else ""))
 
 
 def _program() -> str:

@@ -36,7 +36,7 @@ class Client:
     form: Literal["json", "toml"] = "json"
     project_file: str | None = None
     """In a project's folder, where it reads one there too."""
-    after: str = "Start it anew."
+    after: str = "Restart it."
     """What the person does next."""
 
 
@@ -81,7 +81,7 @@ CLIENTS: Final[dict[str, Client]] = {
             project_file=".mcp.json",
             key="mcpServers",
             entry=_typed,
-            after="Start `claude` anew; `/mcp` lists it.",
+            after="Restart `claude`; `/mcp` lists it.",
         ),
         Client(
             name="claude-desktop",
@@ -89,7 +89,7 @@ CLIENTS: Final[dict[str, Client]] = {
             file=_settings("Claude", "claude_desktop_config.json"),
             key="mcpServers",
             entry=_plain,
-            after="Quit the program and open it again.",
+            after="Quit and reopen the program.",
         ),
         Client(
             name="cursor",
@@ -116,7 +116,7 @@ CLIENTS: Final[dict[str, Client]] = {
             key="mcp_servers",
             entry=_plain,
             form="toml",
-            after="Start `codex` anew; `/mcp` lists it.",
+            after="Restart `codex`; `/mcp` lists it.",
         ),
         Client(
             name="gemini",
@@ -125,7 +125,7 @@ CLIENTS: Final[dict[str, Client]] = {
             project_file=".gemini/settings.json",
             key="mcpServers",
             entry=_plain,
-            after="Start `gemini` anew; `/mcp` lists it.",
+            after="Restart `gemini`; `/mcp` lists it.",
         ),
         Client(
             name="windsurf",
@@ -149,7 +149,7 @@ CLIENTS: Final[dict[str, Client]] = {
 def client(name: str) -> Client:
     """The program of that name."""
     if name not in CLIENTS:
-        raise UsageError(f"`{name}` is not a client that is known", hint=f"Known: {', '.join(CLIENTS)}.")
+        raise UsageError(f"Unknown client `{name}`", hint=f"Known: {', '.join(CLIENTS)}.")
     return CLIENTS[name]
 
 
@@ -158,7 +158,5 @@ def place(found: Client, project: Path | None) -> Path:
     if project is None:
         return found.file()
     if found.project_file is None:
-        raise UsageError(
-            f"{found.title} reads no file of a project", hint="Leave `--project` out to write your own."
-        )
+        raise UsageError(f"{found.title} has no project configuration", hint="Leave out `--project`.")
     return project / found.project_file

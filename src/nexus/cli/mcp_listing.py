@@ -49,8 +49,8 @@ def write(file: Path, text: str) -> Path | None:
         return _replace(file, text)
     except OSError as error:
         raise UsageError(
-            f"{file} cannot be written, so it was left as it is: {error.strerror or error}",
-            hint="Check that the folder can be written and that its disk has room.",
+            f"{file} could not be written and is unchanged: {error.strerror or error}",
+            hint="Check the permissions of the folder and free disk space.",
         ) from None
 
 
@@ -87,7 +87,7 @@ def _read(client: Client, file: Path) -> Document:
     except OSError as error:
         raise _unreadable(client, file, error.strerror or str(error)) from None
     except UnicodeError:
-        raise _unreadable(client, file, "it is not text in UTF-8") from None
+        raise _unreadable(client, file, "it isn't UTF-8 text") from None
     except RecursionError:
         raise _unreadable(client, file, "it is nested too deeply") from None
     except (ValueError, TOMLKitError) as error:
@@ -96,18 +96,18 @@ def _read(client: Client, file: Path) -> Document:
 
 def _content(file: Path) -> str:
     if file.is_symlink() and not file.exists():
-        raise ValueError(f"it is a link to {file.readlink()}, which is not there")
+        raise ValueError(f"it is a link to {file.readlink()}, which does not exist")
     if not file.exists():
         return ""
     if not file.is_file():
-        raise ValueError("it is no file")
+        raise ValueError("it isn't a file")
     return file.read_text(encoding="utf-8")
 
 
 def _parsed(text: str) -> Document:
     found: object = json.loads(text, object_pairs_hook=_once) if text.strip() else {}
     if not isinstance(found, dict):
-        raise ValueError("it holds no object")
+        raise ValueError("it isn't a JSON object")
     # An escape may stand for half a character, which no file can be written with.
     json.dumps(found, ensure_ascii=False).encode()
     return cast("Document", found)
@@ -118,14 +118,14 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key in found if sum(key == other for other, _ in pairs) > 1)
-        raise ValueError(f"{twice!r} is there twice")
+        raise ValueError(f"{twice!r} appears twice")
     return found
 
 
 def _servers(client: Client, file: Path, document: Document) -> Document:
     servers: object = document.setdefault(client.key, tomlkit.table() if client.form == "toml" else {})
     if not isinstance(servers, MutableMapping):
-        raise _unreadable(client, file, f"`{client.key}` is no object")
+        raise _unreadable(client, file, f"`{client.key}` isn't an object")
     return cast("Document", servers)
 
 
@@ -137,6 +137,6 @@ def _text(client: Client, document: Document) -> str:
 
 def _unreadable(client: Client, file: Path, why: str) -> UsageError:
     return UsageError(
-        f"{file} cannot be read, so it was left as it is: {why}",
-        hint=f"Put the entry there by hand: `nexus mcp install {client.name} --print` shows it.",
+        f"{file} could not be read and is unchanged: {why}",
+        hint=f"Add the entry by hand: `nexus mcp install {client.name} --print` shows it.",
     )

@@ -2,12 +2,12 @@
 
 import click
 
-from nexus.cli import memory_conclusions, memory_merges, memory_profile, memory_scripts, memory_views
+from nexus.cli import memory_conclusions, memory_scripts, memory_views
 
 
 @click.group()
 def memory() -> None:
-    """Look at what is known about whom, and say who is who."""
+    """Inspect and edit the memory: entities, facts, merges."""
 
 
 for _command in (
@@ -16,13 +16,13 @@ for _command in (
     memory_views.timeline,
     memory_views.facts,
     memory_views.episodes,
-    memory_profile.profile,
+    memory_conclusions.profile,
     memory_conclusions.observations,
     memory_conclusions.consolidate,
-    memory_merges.candidates,
-    memory_merges.merge,
-    memory_merges.unmerge,
-    memory_merges.reject,
+    memory_views.candidates,
+    memory_views.merge,
+    memory_views.unmerge,
+    memory_views.reject,
     memory_views.stats,
     memory_scripts.embeddings,
     memory_scripts.successions,

@@ -1,6 +1,7 @@
 """The commands of `nexus memory` about what is concluded from facts."""
 
 import asyncio
+import sys
 from typing import Any
 
 import click
@@ -14,18 +15,19 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory import views
 from nexus.memory.conclusions import observations as stored
+from nexus.memory.profile import OwnerProfile, Version, versions
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Show the batches that would be made. No model is asked.")
-@click.option("--again", is_flag=True, help="Also try what was set aside.")
+@click.option("--dry-run", is_flag=True, help="Show the batches without calling a model.")
+@click.option("--again", is_flag=True, help="Also retry facts that were set aside.")
 @as_json_option
 @click.pass_context
 def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -> None:
-    """Make observations of the facts that wait, now.
+    """Turn pending facts into observations now.
 
-    While a home is served this is done by itself, twice an hour, for facts that are older than ten minutes.
-    How much is done at a time and in a day is limited in [memory] of config.toml.
+    A served home does this twice an hour for facts older than ten minutes. [memory] in config.toml sets
+    limits per run and per day.
     """
     if dry_run:
         _print_plan(ctx, as_json)
@@ -41,7 +43,7 @@ def consolidate(ctx: click.Context, dry_run: bool, again: bool, as_json: bool) -
 def _told(report: dict[str, Any]) -> str:
     lines = [
         f"{counted(report['facts'], 'fact')}: {counted(report['added'], 'new observation')}, "
-        f"{report['revised']} revised, {report['confirmed']} still hold."
+        f"{report['revised']} revised, {report['confirmed']} confirmed."
     ]
     if report.get("refused"):
         lines.append(
@@ -50,7 +52,7 @@ def _told(report: dict[str, Any]) -> str:
     if report["set_aside"]:
         lines.append(f"{counted(report['set_aside'], 'fact')} set aside: `--dry-run` shows why.")
     if report["stopped"]:
-        lines.append(f"Not everything was done: {report['stopped']}.")
+        lines.append(f"Stopped early: {report['stopped']}.")
     return "\n".join(lines)
 
 
@@ -71,18 +73,18 @@ def _print_plan(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(plan)
         return
-    waiting = "1 fact waits" if plan["waiting"] == 1 else f"{counted(plan['waiting'], 'fact')} wait"
+    waiting = "1 fact pending" if plan["waiting"] == 1 else f"{counted(plan['waiting'], 'fact')} pending"
     click.echo(f"{waiting}. Off: {plan['off']}." if plan["off"] else f"{waiting}.")
     if plan["batches"]:
         print_table(
-            ("facts#", "shown with", "tokens#", "paid for by"),
+            ("facts#", "shown with", "tokens#", "billed to"),
             [
                 (
                     len(each["fact_ids"]),
                     f"{counted(len(each['observation_ids']), 'observation')}, "
                     f"{counted(len(each['known_ids']), 'known fact')}",
                     each["tokens"],
-                    each["root_request_id"] or "a request of its own",
+                    each["root_request_id"] or "its own request",
                 )
                 for each in plan["batches"]
             ],
@@ -95,15 +97,14 @@ def _print_plan(ctx: click.Context, as_json: bool) -> None:
 
 @click.command()
 @click.argument("what", required=False)
-@click.option("--stale", is_flag=True, help="Only those that newer facts touch.")
+@click.option("--stale", is_flag=True, help="Only stale ones.")
 @limit_option
 @as_json_option
 @click.pass_context
 def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, as_json: bool) -> None:
-    """List observations in their last version, the newest first.
+    """List observations, newest first.
 
-    With WHAT, an entity, only those about it; with the id of an observation, that one with the facts that
-    support it and its versions.
+    WHAT is an entity, to list observations about it, or an observation id, to show its facts and versions.
     """
     if what and what.startswith("obs_"):
         _print_one(ctx, what, as_json)
@@ -121,7 +122,7 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
     if found:
         _print_observations(found)
     else:
-        click.echo("There are none.")
+        click.echo("No results.")
     if counts["waiting"] or counts["set_aside"]:
         click.echo(
             f"{counted(counts['waiting'], 'fact')} not consolidated yet, {counts['set_aside']} set aside: "
@@ -133,12 +134,12 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
 def _print_one(ctx: click.Context, id_: str, as_json: bool) -> None:
     found = with_ledgers(ctx, lambda ledgers: stored.shown(ledgers, id_))
     if found is None:
-        raise UsageError(f"There is no observation {id_}", hint="`nexus memory observations` lists them.")
+        raise UsageError(f"Unknown observation {id_}", hint="List them with `nexus memory observations`.")
     if as_json:
         print_json(found)
         return
     stale = f"  stale since {found['stale_at'][:10]}" if found["stale_at"] else ""
-    click.echo(f"{click.style(found['subject'] or 'about nobody', bold=True)}  {found['id']}{stale}")
+    click.echo(f"{click.style(found['subject'] or 'no subject', bold=True)}  {found['id']}{stale}")
     click.echo(found["content"])
     click.echo("\nSupported by")
     lines = [(fact["at"][:10], fact["fact"], fact["id"]) for fact in found["evidence"]]
@@ -164,3 +165,89 @@ def _print_observations(found: list[dict[str, Any]]) -> None:
             for each in found
         ],
     )
+
+
+@click.command()
+@click.option("--edit", is_flag=True, help="Edit it in your editor.")
+@click.option("--set", "text", metavar="TEXT", help="Replace it with TEXT; `-` reads standard input.")
+@click.option("--reset", is_flag=True, help="Drop your edit and build it from facts again.")
+@click.option("--versions", "all_versions", is_flag=True, help="List its versions.")
+@as_json_option
+@click.pass_context
+def profile(
+    ctx: click.Context, edit: bool, text: str | None, reset: bool, all_versions: bool, as_json: bool
+) -> None:
+    """Show or edit the summary of you that is part of every prompt.
+
+    Nexus builds it from facts, with sources, in at most 300 tokens. Your edits are kept word for word; later
+    versions only add new facts. Guests never get it.
+    """
+    if sum((edit, text is not None, reset, all_versions)) > 1:
+        raise UsageError("Use one of --edit, --set, --reset and --versions")
+    if edit:
+        text = _edited(with_ledgers(ctx, _current))
+    if text is not None:
+        written = sys.stdin.read() if text == "-" else text
+        _print(ctx, with_ledgers(ctx, lambda ledgers: OwnerProfile(ledgers).write(written)), as_json)
+    elif reset:
+        _print(ctx, with_ledgers(ctx, lambda ledgers: OwnerProfile(ledgers).reset()), as_json)
+    elif all_versions:
+        _print_versions(with_ledgers(ctx, versions.listed), as_json)
+    else:
+        _print(ctx, with_ledgers(ctx, _current), as_json)
+
+
+async def _current(ledgers: Ledgers) -> Version | None:
+    return await versions.newest(ledgers) or await OwnerProfile(ledgers).refresh()
+
+
+def _edited(version: Version | None) -> str | None:
+    before = "" if version is None else version.content
+    after = click.edit(before, extension=".md")
+    if after is None or after.strip() == before.strip():
+        click.echo("Nothing changed.", err=True)
+        return None
+    return after
+
+
+def _print(ctx: click.Context, version: Version | None, as_json: bool) -> None:
+    if version is None:
+        click.echo("{}" if as_json else "The profile is empty. Write it yourself with --edit.")
+        return
+    cited = with_ledgers(ctx, lambda ledgers: versions.citations(ledgers, version.id))
+    if as_json:
+        facts = [{"line": each.line, "fact_id": each.fact_id, "fact": each.fact} for each in cited]
+        print_json({**_json(version), "citations": facts})
+        return
+    for number, line in enumerate(version.content.splitlines(), start=1):
+        sources = [each.fact_id for each in cited if each.line == number]
+        click.echo(f"{line}  {click.style(' '.join(sources), dim=True)}".rstrip())
+    click.echo(f"\nVersion {version.version}, {_by(version)}, {version.created_at[:10]}.", err=True)
+
+
+def _print_versions(found: list[Version], as_json: bool) -> None:
+    if as_json:
+        print_json([_json(each) for each in found])
+        return
+    lines = [
+        (each.version, each.created_at[:16].replace("T", " "), _by(each), each.content.replace("\n", " "))
+        for each in found
+    ]
+    print_table(("version#", "made", "by", "profile"), lines)
+
+
+def _by(version: Version) -> str:
+    made = {"facts": "built from facts", "consolidation": "written by consolidation", "owner": "your edit"}
+    merged = version.written is not None and version.origin != "owner"
+    return f"{made[version.origin]} around your edit" if merged else made[version.origin]
+
+
+def _json(version: Version) -> dict[str, object]:
+    return {
+        "id": version.id,
+        "version": version.version,
+        "content": version.content,
+        "origin": version.origin,
+        "written": version.written,
+        "created_at": version.created_at,
+    }

@@ -35,9 +35,9 @@ _arguments = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @_arguments
 @click.pass_context
 def write(ctx: click.Context, arguments: tuple[str, ...]) -> None:
-    """Carry out a write as memory-write.sh does: entity, alias, relationship, fact, episode, merge, …
+    """Write to the memory like memory-write.sh: entity, alias, relationship, fact, episode, merge, …
 
-    `batch` reads operations from standard input, one JSON object on each line. The answer is JSON.
+    `batch` reads one JSON object per line from stdin. The result is JSON.
     """
 
     async def asked(commands: "Commands") -> dict[str, Any]:
@@ -52,17 +52,17 @@ def write(ctx: click.Context, arguments: tuple[str, ...]) -> None:
 @_arguments
 @click.pass_context
 def search(ctx: click.Context, arguments: tuple[str, ...]) -> None:
-    """Search as memory-search.sh does. The answer is JSON; `nexus recall` is for reading."""
+    """Search like memory-search.sh, with JSON output."""
     _answer(ctx, lambda commands: commands.search(list(arguments)))
 
 
 @click.command()
-@click.option("--accept", is_flag=True, help="Accept facts as they are now, and make new seals for them.")
+@click.option("--accept", is_flag=True, help="Accept the facts as they are and reseal them.")
 @click.pass_context
 def seals(ctx: click.Context, accept: bool) -> None:
-    """Check that no fact was changed or removed outside of Nexus.
+    """Check that no fact was changed or removed outside Nexus.
 
-    Prints the last seal, which stands for all facts up to it: keep it elsewhere to compare later.
+    Prints the latest seal, a hash over all facts. Store it elsewhere to compare later.
     """
     from contextlib import closing
 
@@ -81,17 +81,17 @@ def seals(ctx: click.Context, accept: bool) -> None:
         for each in broken:
             click.echo(f"Fact number {each.seq} was {each.what}.")
         if broken:
-            click.echo("If the facts are right as they are, pass --accept.", err=True)
+            click.echo("If the facts are correct, pass --accept.", err=True)
             ctx.exit(1)
         click.echo(f"All facts match their seals. Last seal: {made.head(connection) or 'none yet'}")
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Look at everything anew, and embed what is missing.")
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--check", is_flag=True, help="Check everything and embed what is missing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def embeddings(ctx: click.Context, check: bool, as_json: bool) -> None:
-    """Show what has its vector, how much waits for one, and since when."""
+    """Show embedding progress."""
     home, config = opened_home(ctx)
     picture = asyncio.run(_look(home, config, check=check))
     if as_json:
@@ -102,17 +102,17 @@ def embeddings(ctx: click.Context, check: bool, as_json: bool) -> None:
 
 @click.command()
 @click.option("--rebuild", is_flag=True, help="Discard the derived links and derive them again from the log.")
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def successions(ctx: click.Context, rebuild: bool, as_json: bool) -> None:
-    """Show how many facts were replaced by newer ones, after bringing the links up to date."""
+    """Update and count links from facts to their replacements."""
     home, config = opened_home(ctx)
     picture = asyncio.run(_successions(home, config, rebuild=rebuild))
     if as_json:
         click.echo(json.dumps(picture, indent=2))
         return
     replaced = counted(picture["stated"] + picture["judged"], "fact")
-    click.echo(f"{replaced} replaced: {picture['stated']} as stated, {picture['judged']} as judged.")
+    click.echo(f"{replaced} replaced: {picture['stated']} stated, {picture['judged']} derived.")
 
 
 async def _successions(home: "Home", config: "Config", *, rebuild: bool) -> dict[str, Any]:
@@ -168,7 +168,7 @@ async def _recall(ledgers: "Ledgers", config: "Config") -> "Recall":
         await embed_new(ledgers, vectors)
         await derive(ledgers, vectors)
     except ModelFileError as error:
-        click.echo(f"Searching by words alone: {error.message}", err=True)
+        click.echo(f"Searching by words only: {error.message}", err=True)
     return Recall(ledgers, vectors, reranker=await asyncio.to_thread(installed_reranker))
 
 
@@ -194,11 +194,11 @@ def _print(picture: dict[str, Any]) -> None:
     click.echo(f"model    {picture['model_id']}")
     serving = picture["serving_model_id"]
     if serving not in {None, picture["model_id"]}:
-        click.echo(f"serving  {serving}, until the new one is complete")
+        click.echo(f"serving  {serving}, until the new model is complete")
     for kind in picture["kinds"]:
-        since = f", the oldest since {kind['oldest_at']}" if kind["waiting"] else ""
+        since = f", oldest from {kind['oldest_at']}" if kind["waiting"] else ""
         name = kind["kind"].replace("_", " ")
         click.echo(f"  {name:<13} {kind['embedded']} of {kind['total']}, {kind['waiting']} waiting{since}")
     if "made" in picture:
         click.echo(f"Made {counted(picture['made'], 'vector')}.")
-    click.echo(f"{counted(picture['depth'], 'thing')} waiting." if picture["depth"] else "Nothing waits.")
+    click.echo(f"{counted(picture['depth'], 'item')} pending." if picture["depth"] else "Nothing pending.")

@@ -1,6 +1,7 @@
 """The commands of `nexus memory` that only look."""
 
 import asyncio
+import getpass
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -11,12 +12,15 @@ from nexus.cli.place import counted, opened_home
 from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
 from nexus.memory import grouping, views
+from nexus.memory.operations import Memory
+from nexus.memory.provenance import Provenance
+from nexus.memory.review import review
 
 T = TypeVar("T")
 
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 limit_option = click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="The most to show."
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of results."
 )
 
 
@@ -38,19 +42,19 @@ def print_json(value: Any) -> None:
 
 @click.command()
 @click.argument("text", required=False)
-@click.option("--type", "type_", help="Only those of this type, such as Person.")
+@click.option("--type", "type_", help="Filter by type, such as Person.")
 @limit_option
 @as_json_option
 @click.pass_context
 def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
-    """List entities, those that changed last first; with TEXT, those that a name or alias of it finds."""
+    """List entities by last change, or search names and aliases for TEXT."""
     found = with_ledgers(
         ctx, lambda ledgers: views.entities(ledgers, matching=text, type_=type_, limit=limit)
     )
     if as_json:
         print_json(found)
     elif not found:
-        click.echo("There are none.")
+        click.echo("No results.")
     else:
         print_table(
             ("id", "type", "name", "facts#", "merged#", "summary"),
@@ -74,7 +78,7 @@ def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int
 @as_json_option
 @click.pass_context
 def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
-    """Show all that is known about ENTITY: an id, a name or another alias."""
+    """Show everything known about ENTITY: an id, name or alias."""
     found = with_ledgers(ctx, lambda ledgers: views.show(ledgers, entity, limit=limit))
     if as_json:
         print_json(found)
@@ -84,7 +88,7 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
         click.echo(found["summary"])
     _print_identity(found)
     if found["facts"]:
-        click.echo("\nWhat was observed")
+        click.echo("\nObservations")
         _print_log(found["facts"])
     if found["episodes"]:
         click.echo("\nEpisodes")
@@ -101,46 +105,50 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
 @click.command()
 @click.argument("entity")
 @click.option(
-    "--limit", type=click.IntRange(1), default=1_000, show_default=True, help="The most to show: the latest."
+    "--limit",
+    type=click.IntRange(1),
+    default=1_000,
+    show_default=True,
+    help="Maximum number of entries, newest kept.",
 )
 @as_json_option
 @click.pass_context
 def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
-    """Print ENTITY's observation log in order, with where each observation comes from."""
+    """Print ENTITY's observation log in order, with sources."""
     found = with_ledgers(ctx, lambda ledgers: views.timeline(ledgers, entity, limit=limit))
     if as_json:
         print_json(found)
     elif found:
         _print_log(found)
     else:
-        click.echo("Nothing was observed yet.")
+        click.echo("No observations.")
 
 
 @click.command()
 @click.argument("text", required=False)
-@click.option("--type", "type_", help="Only those of this relation type, such as WORKS_AT.")
+@click.option("--type", "type_", help="Filter by relation type, such as WORKS_AT.")
 @limit_option
 @as_json_option
 @click.pass_context
 def facts(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
-    """List the facts that were recorded last; with TEXT, those that hold all of its words."""
+    """List the latest facts, or those with all words of TEXT."""
     found = with_ledgers(ctx, lambda ledgers: views.facts(ledgers, matching=text, type_=type_, limit=limit))
     if as_json:
         print_json(found)
     elif found:
         _print_log(found)
     else:
-        click.echo("There are none.")
+        click.echo("No results.")
 
 
 @click.command()
 @click.argument("entity", required=False)
-@click.option("--make", is_flag=True, help="First make episodes of all conversations that are over.")
+@click.option("--make", is_flag=True, help="Create episodes from finished conversations first.")
 @limit_option
 @as_json_option
 @click.pass_context
 def episodes(ctx: click.Context, entity: str | None, make: bool, limit: int, as_json: bool) -> None:
-    """List the newest episodes, or those that mention ENTITY."""
+    """List the latest episodes, or those that mention ENTITY."""
 
     async def work(ledgers: Ledgers) -> list[dict[str, Any]]:
         if make:
@@ -157,14 +165,14 @@ def episodes(ctx: click.Context, entity: str | None, make: bool, limit: int, as_
     elif found:
         _print_episodes(found)
     else:
-        click.echo("There are none.")
+        click.echo("No results.")
 
 
 @click.command()
 @as_json_option
 @click.pass_context
 def stats(ctx: click.Context, as_json: bool) -> None:
-    """Count what the memory holds, by kind."""
+    """Count memory items by kind."""
     found = with_ledgers(ctx, views.statistics)
     if as_json:
         print_json(found)
@@ -186,7 +194,7 @@ def _print_identity(found: dict[str, Any]) -> None:
         click.echo(f"  {fact['fact_type']}: {fact['value']}")
     for event in found["merge_events"]:
         why = f": {event['reason']}" if event["reason"] else ""
-        done = "merged into" if event["action"] == "merge" else "taken out of"
+        done = "merged into" if event["action"] == "merge" else "unmerged from"
         click.echo(
             f"  {event['created_at'][:10]} {event['source_entity_id']} {done} {event['target_entity_id']} "
             f"by {event['actor']}{why}"
@@ -244,3 +252,95 @@ def _print_episodes(found: list[dict[str, Any]]) -> None:
             for each in found
         ],
     )
+
+
+_reason = click.option("--reason", help="Reason, kept in the audit log.")
+
+
+@click.command()
+@click.argument("entity", required=False)
+@click.option(
+    "--status",
+    type=click.Choice(["pending", "accepted", "rejected", "all"]),
+    default="pending",
+    show_default=True,
+)
+@click.option("--find", "look", is_flag=True, help="Compare all entities again first.")
+@limit_option
+@as_json_option
+@click.pass_context
+def candidates(
+    ctx: click.Context, entity: str | None, status: str, look: bool, limit: int, as_json: bool
+) -> None:
+    """List possible duplicates with reasons, likeliest first."""
+
+    async def work(ledgers: Ledgers) -> list[dict[str, Any]]:
+        if look:
+            click.echo(f"{counted(await review(ledgers), 'pair')} to review.", err=True)
+        same = await views.find(ledgers, entity) if entity else None
+        wanted = None if status == "all" else status
+        return await views.candidates(ledgers, status=wanted, entities=same, limit=limit)
+
+    found = with_ledgers(ctx, work)
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        click.echo("No results.")
+        return
+    print_table(("id", "score#", "one", "other", "why", "status"), [_line(pair) for pair in found])
+    click.echo("Merge with `nexus memory merge ONE OTHER`, or keep apart with `nexus memory reject ID`.")
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@_reason
+@as_json_option
+@click.pass_context
+def merge(ctx: click.Context, source: str, target: str, reason: str | None, as_json: bool) -> None:
+    """Merge SOURCE into TARGET. No data moves, so it can be undone."""
+    answer = _write(ctx, "merge", source=source, target=target, reason=reason)
+    if as_json:
+        print_json(answer)
+        return
+    click.echo(f"{answer['merged']} is now part of {answer['root']}.")
+    click.echo(f"Undo with `nexus memory unmerge {answer['merged']}`.")
+
+
+@click.command()
+@click.argument("entity")
+@_reason
+@as_json_option
+@click.pass_context
+def unmerge(ctx: click.Context, entity: str, reason: str | None, as_json: bool) -> None:
+    """Undo a merge: ENTITY is separate again, with everything it had."""
+    answer = _write(ctx, "unmerge", entity=entity, reason=reason)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(f"{answer['entity_id']} is separate from {answer['was_merged_into']}.")
+
+
+@click.command()
+@click.argument("candidate")
+@as_json_option
+@click.pass_context
+def reject(ctx: click.Context, candidate: str, as_json: bool) -> None:
+    """Record that the two entities of CANDIDATE are different."""
+    answer = _write(ctx, "reject", candidate=candidate)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(f"Rejected {candidate}.")
+
+
+def _write(ctx: click.Context, operation: str, **arguments: Any) -> dict[str, Any]:
+    provenance = Provenance(actor=f"person:{getpass.getuser()}", kind="owner")
+    return with_ledgers(ctx, lambda ledgers: Memory(ledgers).run(operation, arguments, provenance))
+
+
+def _line(pair: dict[str, Any]) -> tuple[object, ...]:
+    why = "; ".join(f"{reason['signal']} ({reason['detail']})" for reason in pair["reasons"])
+    one, other = (f"{pair[f'name_{each}']} {pair[f'entity_{each}_id']}" for each in "ab")
+    return (pair["id"], f"{pair['score']:.2f}", one, other, why, pair["status"])

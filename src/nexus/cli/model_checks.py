@@ -16,7 +16,7 @@ def problems(config: Config) -> Iterator[ConfigError]:
         provider, slash, model = name.partition("/")
         known = config.providers.get(provider)
         if not slash or not model or known is None:
-            yield ConfigError(f"`{name}` does not name a model", hint="Write `provider/model`.")
+            yield ConfigError(f"`{name}` is not a model name", hint="Use the form `provider/model`.")
             continue
         if known.kind == "builtin":
             yield from _builtin(name, model)
@@ -29,7 +29,8 @@ def problems(config: Config) -> Iterator[ConfigError]:
     for name in config.prices:
         if name.partition("/")[0] not in config.providers:
             yield ConfigError(
-                f"[prices.{name}] names no model", hint='Write `[prices."provider/model"]`, with the quotes.'
+                f"[prices.{name}] is not a model name",
+                hint='Write `[prices."provider/model"]`, with the quotes.',
             )
 
 
@@ -51,7 +52,7 @@ def unlimited(config: Config) -> Iterator[ConfigError]:
     budgets = ", ".join(f"`{name}`" for name in prices.budgets_in_money(config.budgets))
     for name in prices.unpriced(config):
         yield ConfigError(
-            f"{budgets} in [budgets] cannot limit {name}: its price is not known",
+            f"{budgets} in [budgets] can't limit {name}: its price is unknown",
             hint=f'Write `[prices."{name}"]` with `fresh_usd`, `cached_usd` and `output_usd`, in US dollars '
             "for a million tokens, into config.toml (0: it is free), or set a budget in tokens.",
         )

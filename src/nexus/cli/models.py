@@ -1,23 +1,101 @@
-"""`nexus models`: the models that run on this machine, and where their files are."""
+"""`nexus models`: what the home's models can do, and the models that run on this machine."""
 
+import asyncio
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from nexus import config
+from nexus.broker.agent.roles import models_of
+from nexus.cli import model_trial
+from nexus.cli.place import opened_home
+from nexus.cli.terminal import printable
+from nexus.errors import NexusError
+from nexus.home import Home
+from nexus.ledgers.runtime.models import Capabilities
 
 if TYPE_CHECKING:
     from nexus.broker.agent.builtin import BuiltinModel
     from nexus.memory.embedding import Model
 
 
-@click.group()
-def models() -> None:
-    """List and download the models that the memory uses. They run on this machine."""
+@click.group(invoke_without_command=True)
+@click.pass_context
+def models(ctx: click.Context) -> None:
+    """Show the models that this home uses and what is known of them; test and download models."""
+    if ctx.invoked_subcommand is not None:
+        return
+    home, settings = opened_home(ctx)
+    known = asyncio.run(_known(home, settings))
+    used = _used(settings)
+    for name, roles in used.items():
+        click.echo(f"{click.style(printable(name), bold=True)}: {', '.join(roles)}")
+        found = known.get(name, Capabilities())
+        tested = f"Tested {found.tested_at[:10]}" if found.tested_at else "Not tested"
+        click.echo(f"  {', '.join(model_trial.facts(found)) or 'Nothing is known of it'}. {tested}.")
+        for line in model_trial.concerns(found):
+            click.echo(f"  {line}")
+    if not used:
+        click.echo("No model is set. Run `nexus init` to choose one.")
+    elif any(not known.get(name, Capabilities()).tested_at for name in used):
+        click.echo("Run `nexus models test` to find out what they can do.")
+
+
+@models.command("test")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.pass_context
+def test(ctx: click.Context, names: tuple[str, ...]) -> None:
+    """Test models with a question, a tool call and a JSON answer, and keep what they can do.
+
+    NAME is `provider/model`. Without one, all models of this home are tested. Each costs a few hundred
+    tokens.
+    """
+    home, settings = opened_home(ctx)
+    tried = names or tuple(_used(settings))
+    if not tried:
+        models_of(settings.models, "manager")  # says that none is set, and what to do
+    failed = False
+    for name in tried:
+        try:
+            model_trial.keep(home, settings, [model_trial.run(settings, name)])
+        except NexusError as error:
+            click.echo(f"  {printable(error.message)}\n  {printable(error.hint)}".rstrip(), err=True)
+            failed = True
+    if failed:
+        ctx.exit(1)
+
+
+def _used(settings: config.Config) -> dict[str, list[str]]:
+    """The roles of each model that the settings name."""
+    used: dict[str, list[str]] = {}
+    for field in fields(settings.models):
+        for name in getattr(settings.models, field.name):
+            used.setdefault(name, []).append(field.name)
+    return used
+
+
+async def _known(home: Home, settings: config.Config) -> dict[str, Capabilities]:
+    from nexus.broker.agent.knowledge import Knowledge
+    from nexus.broker.agent.models import Models
+    from nexus.ledgers import Ledgers
+
+    found: dict[str, Capabilities] = {}
+    async with (
+        Ledgers(home, settings.ledgers) as ledgers,
+        Models(settings, knowledge=Knowledge(ledgers.runtime)) as models,
+    ):
+        for name in _used(settings):
+            with suppress(NexusError):  # a missing key is told by `nexus doctor`
+                found[name] = await models.capabilities(name)
+    return found
 
 
 @models.command("list")
 def list_() -> None:
-    """List the models that Nexus knows, and whether they are installed."""
+    """List known models and whether they are installed."""
     from nexus.broker.agent import builtin
     from nexus.errors import ModelFileError, NexusError
     from nexus.memory.embedding import DEFAULT_MODEL, MODELS, find
@@ -46,18 +124,18 @@ def list_() -> None:
 
 @models.command()
 @click.argument("name")
-@click.option("--endpoint", envvar="HF_ENDPOINT", help="Another hub than the public one.")
+@click.option("--endpoint", envvar="HF_ENDPOINT", help="Hub URL.")
 def pull(name: str, endpoint: str | None) -> None:
-    """Download the model NAME and check its hashes."""
+    """Download model NAME and verify its hashes."""
     from nexus.broker.agent.builtin import BUILTIN
     from nexus.errors import UsageError
     from nexus.memory.embedding import MODELS
 
     known: dict[str, Model | BuiltinModel] = {**MODELS, **BUILTIN}
     if name not in known:
-        raise UsageError(f"There is no model `{name}`", hint=f"Known: {', '.join(known)}.")
+        raise UsageError(f"Unknown model `{name}`", hint=f"Known: {', '.join(known)}.")
     folder = download(known[name], endpoint)
-    click.echo(f"Installed {name} in {folder}; its hashes match.")
+    click.echo(f"Installed {name} in {folder}. Hashes verified.")
 
 
 def download(model: "Model | BuiltinModel", endpoint: str | None = None) -> Path:

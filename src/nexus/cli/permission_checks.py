@@ -24,7 +24,7 @@ def closed(home: Home) -> Iterator[Finding]:
                 check="permissions",
                 level="error",
                 message=f"{path} cannot be reached: {error.strerror}",
-                remedy=f"Look at the folders that hold it: `namei -l '{path}'`.",
+                remedy=f"Check its parent folders: `namei -l '{path}'`.",
             )
             return
         if stat.S_ISDIR(mode) and mode & PRIVATE_DIRECTORY != PRIVATE_DIRECTORY:
@@ -42,11 +42,11 @@ def examine(home: Home) -> Iterator[Finding]:
         yield Finding(
             check="permissions",
             level="warning",
-            message=f"{path} belongs to another user (number {path.stat().st_uid})",
+            message=f"{path} belongs to another user (uid {path.stat().st_uid})",
             remedy=f"Run `sudo chown -R $(id -u) '{home.root}'`.",
         )
     if not wrong and not foreign:
-        yield Finding(check="permissions", level="ok", message="Only you can read it")
+        yield Finding(check="permissions", level="ok", message="Only you have access")
 
 
 def grants(home: Home, loaded: Config) -> Iterator[Finding]:
@@ -62,7 +62,7 @@ def grants(home: Home, loaded: Config) -> Iterator[Finding]:
             yield Finding(
                 check="grants",
                 level="warning",
-                message=f"`{text}` in [tools] directories holds the home; agents see {root} empty",
+                message=f"`{text}` in [tools] directories contains the home; agents see {root} as empty",
                 remedy="Grant only the directories in it that agents need.",
             )
 
@@ -94,7 +94,7 @@ def _compared(path: Path, wanted: int) -> Iterator[Finding]:
         yield Finding(
             check="permissions",
             level="error",
-            message=f"{path} can be reached by other users ({stat.filemode(path.stat().st_mode)})",
+            message=f"{path} is accessible to other users ({stat.filemode(path.stat().st_mode)})",
             remedy=f"Run `nexus doctor --fix` or `chmod {wanted:o} '{path}'`.",
             fix=lambda: path.chmod(wanted),
         )
@@ -104,7 +104,7 @@ def _closed(path: Path, wanted: int) -> Finding:
     return Finding(
         check="permissions",
         level="error",
-        message=f"You cannot read and write {path} ({stat.filemode(path.stat().st_mode)})",
+        message=f"No read and write access to {path} ({stat.filemode(path.stat().st_mode)})",
         remedy=f"Run `nexus doctor --fix` or `chmod {wanted:o} '{path}'`.",
         fix=lambda: path.chmod(wanted),
     )

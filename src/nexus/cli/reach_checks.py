@@ -31,16 +31,14 @@ def _embedding(settings: MemoryConfig) -> Iterator[Finding]:
 
     path = Path(settings.embedding_model_path).expanduser() if settings.embedding_model_path else None
     if path is not None and not path.exists():
-        message = f"There is no file of the embedding model at {path}"
-        yield _missing(
-            "memory", message, "Correct `embedding_model_path` below [memory] in config.toml, or empty it."
-        )
+        message = f"Embedding model not found at {path}"
+        yield _missing("memory", message, "Fix or clear `embedding_model_path` in [memory] in config.toml.")
     try:
         found = find(chosen(settings), path=path)
     except NexusError as error:
         yield Finding(check="memory", level="error", message=error.message, remedy=error.hint)
     else:
-        message = f"{found.model.name} turns texts into vectors"
+        message = f"Embedding model: {found.model.name}"
         yield Finding(check="memory", level="ok", message=message)
 
 
@@ -51,20 +49,20 @@ def _model_servers(loaded: Config) -> Iterator[Finding]:
         url = loaded.providers[provider].base_url
         trouble = _trouble(url) if url else ""
         if trouble:
-            message = f"The model server {provider} at {url} cannot be reached: {trouble}"
-            where = f"`base_url` below [providers.{provider}] in config.toml"
-            yield _missing("servers", message, f"Start it, or correct {where}.")
+            message = f"Can't reach the model server {provider} at {url}: {trouble}"
+            where = f"`base_url` in [providers.{provider}] in config.toml"
+            yield _missing("servers", message, f"Start it, or fix {where}.")
 
 
 def _mcp(name: str, server: McpConfig) -> Iterator[Finding]:
     if server.url:
         trouble = _trouble(server.url)
         if trouble:
-            message = f"The MCP server `{name}` at {server.url} cannot be reached: {trouble}"
-            yield _missing("mcp", message, f"Start it, or correct `url` below [mcp.{name}] in config.toml.")
+            message = f"Can't reach the MCP server `{name}` at {server.url}: {trouble}"
+            yield _missing("mcp", message, f"Start it, or fix `url` in [mcp.{name}] in config.toml.")
     elif shutil.which(str(Path(server.command).expanduser())) is None:
-        message = f"The program of the MCP server `{name}` is not there: {server.command or 'none is named'}"
-        yield _missing("mcp", message, f"Install it, or correct `command` below [mcp.{name}] in config.toml.")
+        message = f"MCP server `{name}`: program not found: {server.command or 'none is named'}"
+        yield _missing("mcp", message, f"Install it, or fix `command` in [mcp.{name}] in config.toml.")
 
 
 def _port(home: Home, settings: GatewayConfig) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import textwrap
 from dataclasses import asdict
 from typing import Any, Final, cast
 
@@ -9,14 +10,129 @@ import click
 
 from nexus import config
 from nexus.cli.place import moment, opened_home
-from nexus.cli.recall_report import show
 from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Vectors, embed_new, opened
-from nexus.memory.recall import Answer, Budget, Query, Recall, kinds
+from nexus.memory.recall import Answer, Budget, Link, Query, Recall, Result, kinds
 from nexus.memory.recall.reranker import installed_reranker
 from nexus.memory.succession import derive
+
+_WIDTH: Final = 100
+_INDENT: Final = " " * 6
+# How each arm found something, in words.
+_ARMS: Final = {
+    "keyword": "shared words",
+    "semantic": "meaning",
+    "gist": "gist",
+    "temporal": "time",
+    "graph": "ties",
+    "causal": "cause",
+    "succession": "replacement",
+}
+
+
+def show(answer: Answer, *, explain: bool) -> None:
+    """Print the answer for a person."""
+    if not answer.results:
+        click.echo("No matches.")
+    weak = next((at for at, result in enumerate(answer.results) if not result.is_strong), None)
+    for at, result in enumerate(answer.results):
+        if at == weak:
+            click.echo("Weak matches:")
+        _show_result(at + 1, result, explain=explain)
+    if explain:
+        _show_course(answer)
+
+
+def _show_result(place: int, result: Result, *, explain: bool) -> None:
+    item = result.item
+    who = f"{item.speaker}: " if item.speaker else ""
+    kind = "" if item.kind == "event" else f"[{item.kind.replace('_', ' ')}] "
+    text = " ".join(item.text.split())
+    head = f"{place:>3}.  {item.at[:10]}  "
+    shown = textwrap.shorten(f"{kind}{who}{text}", 300, placeholder=" …")
+    click.echo(textwrap.fill(shown, _WIDTH, initial_indent=head, subsequent_indent=_INDENT))
+    if item.replaced_by:
+        by = item.replaced_by
+        note = textwrap.shorten(
+            f'Replaced by "{" ".join(by.text.split())}" on {by.at[:10]}.', 300, placeholder=" …"
+        )
+        click.echo(textwrap.fill(note, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT))
+    if explain:
+        for label, words in _why(result):
+            lines = textwrap.wrap(words, _WIDTH - len(_INDENT) - 10)
+            for line in lines:
+                shown_label = label if line is lines[0] else ""
+                click.echo(f"{_INDENT}{click.style(f'{shown_label:<9}', dim=True)} {line}")
+
+
+def _why(result: Result) -> list[tuple[str, str]]:
+    reasons, item = result.reasons, result.item
+    found = [f"{_ARMS.get(arm, arm)} (#{rank})" for arm, (rank, _) in reasons.arms.items() if rank]
+    if reasons.neighbour_of:
+        found.append(f"next to {reasons.neighbour_of}")
+    matched = [f'"{word}"' for word in reasons.matched_words]
+    added = [f"{name} {value:+.2f}" for name, value in reasons.factors.items() if abs(value) >= 0.005]
+    source = [item.id]
+    if reasons.source_event_id and reasons.source_event_id != item.id:
+        source.append(f"learned from {reasons.source_event_id}")
+    if reasons.source_type:
+        source.append(f"{reasons.source_type.replace('_', ' ')}, confidence {reasons.confidence:.1f}")
+    if result.also:
+        source.append(f"said again in {', '.join(result.also)}")
+    return [
+        pair
+        for pair in (
+            ("found by", ", ".join(found)),
+            ("says", ", ".join(matched)),
+            ("about", ", ".join(reasons.matched_names)),
+            ("score", ", ".join([f"{result.score:.2f}", *added])),
+            (
+                "age",
+                _age(reasons.age_days)
+                + (f", stale since {item.stale_since[:10]}" if item.stale_since else ""),
+            ),
+            ("because", "; ".join(_link(link) for link in item.caused_by)),
+            ("led to", "; ".join(_link(link) for link in item.leads_to)),
+            ("source", "; ".join(source)),
+        )
+        if pair[1]
+    ]
+
+
+def _link(link: Link) -> str:
+    relation = "" if link.relation == "caused" else f" [{link.relation}]"
+    return f"{textwrap.shorten(link.text, 160, placeholder=' …')}{relation} ({link.id})"
+
+
+def _age(days: float) -> str:
+    for size, unit in ((365.25, "year"), (30.4, "month"), (7, "week"), (1, "day")):
+        if days >= size:
+            count = round(days / size)
+            return f"{count} {unit}{'s' if count != 1 else ''}"
+    return "less than a day"
+
+
+def _show_course(answer: Answer) -> None:
+    click.echo()
+    for said, names in answer.meant.items():
+        click.echo(f"{said} → {', '.join(names)}")
+    if answer.window:
+        start, end = answer.window
+        click.echo(f"Time range: {start.date()} to {end.date()}")
+    if answer.late_arms:
+        click.echo(f"Missed the deadline: {', '.join(answer.late_arms)}")
+    click.echo(
+        f"{answer.considered} candidates; probability that the best one answers: {answer.answerable:.0%}."
+    )
+    total = answer.timings_ms.get("total", 0.0)
+    slowest = sorted(((ms, name) for name, ms in answer.timings_ms.items() if name != "total"), reverse=True)[
+        :4
+    ]
+    spent = ", ".join(f"{name} {ms:.0f}" for ms, name in slowest)
+    click.echo(f"{total:.0f} ms; longest steps, some in parallel: {spent}.")
+
 
 # The program has just started and nothing is warm; a person waits longer than an agent may.
 _DEADLINE_MS: Final = 10_000
@@ -24,26 +140,28 @@ _DEADLINE_MS: Final = 10_000
 
 @click.command()
 @click.argument("text")
-@click.option("--explain", is_flag=True, help="Say for each result why it is there.")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer for a program to read.")
+@click.option("--explain", is_flag=True, help="Explain each result.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--budget", type=click.Choice(["low", "mid", "high"]), default="mid", show_default=True)
-@click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="The most results.")
+@click.option(
+    "--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="Maximum number of results."
+)
 @click.option("--max-tokens", type=click.IntRange(1), default=4000, show_default=True)
 @click.option(
     "--scope",
     metavar="KINDS",
-    help="Only these kinds: events, facts, observations, mental_models, episodes, entities.",
+    help="Comma-separated kinds: events, facts, observations, mental_models, episodes, entities.",
 )
-@click.option("--entity", help="Only what is about this entity: its id, any of its names, `me` or `my boss`.")
-@click.option("--channel", help="Only what was said on this channel.")
-@click.option("--after", metavar="TIME", help="Only what is from then on, as 2026-05-01.")
-@click.option("--before", metavar="TIME", help="Only what is from before then.")
+@click.option("--entity", help="Only about this entity: id, name, `me` or `my boss`.")
+@click.option("--channel", help="Filter by channel.")
+@click.option("--after", metavar="TIME", help="Only since this time, such as 2026-05-01.")
+@click.option("--before", metavar="TIME", help="Only before this time.")
 @click.pass_context
 def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **options: Any) -> None:
-    """Find what the memory holds about TEXT, the best first.
+    """Search the memory for TEXT, best matches first.
 
-    Searches events, facts, observations, mental models, episodes and entities. Results that may not answer
-    the question are listed under "Weak matches". No language model is called.
+    Searches events, facts, observations, mental models, episodes and entities, without a language model.
+    Results that may not answer the question are listed under "Weak matches".
     """
     home, settings = opened_home(ctx)
     query = Query(
@@ -81,6 +199,6 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answe
             await derive(ledgers, vectors)
             await vectors.mirror.refresh()
         except ModelFileError as error:
-            notes.append(f"Searching by words alone: {error.message}. {error.hint}")
+            notes.append(f"Searching by words only: {error.message}. {error.hint}")
         reranker = await asyncio.to_thread(installed_reranker)
         return await Recall(ledgers, vectors, reranker=reranker).find(query), notes

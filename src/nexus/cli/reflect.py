@@ -20,19 +20,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("question", nargs=-1)
-@click.option("--save", "save_as", metavar="NAME", help="Keep the answer as a mental model of that name.")
-@click.option("--refresh", metavar="ID", help="Make the next version of a mental model: its id, or its name.")
-@click.option("--list", "listing", is_flag=True, help="List the mental models that were kept.")
-@click.option("--model", metavar="PROVIDER/MODEL", default="", help="Who is to answer, instead of [models].")
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--save", "save_as", metavar="NAME", help="Save the answer as a mental model.")
+@click.option("--refresh", metavar="ID", help="Answer a saved question again: id or name.")
+@click.option("--list", "listing", is_flag=True, help="List saved mental models.")
+@click.option("--model", metavar="PROVIDER/MODEL", default="", help="Model to use instead of [models].")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def reflect(
     ctx: click.Context, question: tuple[str, ...], *, listing: bool, as_json: bool, **options: Any
 ) -> None:
-    """Answer QUESTION from the memory: mental models, then observations, then facts.
+    """Answer QUESTION from the memory, with sources.
 
-    The model must search before it answers, and what it cites it must have found: other ids are taken out
-    and reported. Below the answer stand its sources.
+    The model must search before it answers. Citations it didn't find are removed and reported.
     """
     asked = " ".join(question).strip()
     if listing:
@@ -40,8 +39,8 @@ def reflect(
         return
     if bool(asked) == bool(options["refresh"]):
         raise UsageError(
-            "Give a question, or --refresh with a mental model",
-            hint='Such as `nexus reflect "What changed?"`.',
+            "Pass a question, or --refresh with a mental model",
+            hint='For example: `nexus reflect "What changed?"`.',
         )
     home, settings = answering_home(ctx, options["model"], "reflection")
     found = asyncio.run(_answered(home, settings, asked, **options))
@@ -81,12 +80,12 @@ def _print(found: "Reflected") -> None:
         print_table(("when", "what", "id", ""), lines)
     if found.removed:
         click.echo(
-            f"{counted(len(found.removed), 'source')} cited but not found, and removed: "
+            f"{counted(len(found.removed), 'source')} cited without a match, removed: "
             f"{', '.join(found.removed)}",
             err=True,
         )
     if found.mental_model_id:
-        click.echo(f"Kept as {found.mental_model_id}.", err=True)
+        click.echo(f"Saved as {found.mental_model_id}.", err=True)
 
 
 def _print_models(ctx: click.Context, as_json: bool) -> None:
@@ -94,7 +93,7 @@ def _print_models(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([each.to_json() for each in found], indent=2, ensure_ascii=False))
     elif not found:
-        click.echo("There are none.")
+        click.echo("No results.")
     else:
         lines = [
             (

@@ -6,8 +6,8 @@ from typing import TextIO
 
 import click
 
-from nexus.answer import MICRO, Answer, Delta, Result, Totals
 from nexus.cli.terminal import printable
+from nexus.runs import MICRO, Delta, Result, Run, Totals
 
 _ARGUMENTS_SHOWN = 100
 
@@ -32,7 +32,7 @@ class Screen:
     def _notes(self) -> TextIO:
         return self._given_notes or sys.stderr
 
-    async def follow(self, run: Answer) -> Result:
+    async def follow(self, run: Run) -> Result:
         """Show a run until it has ended; its result, or the error that says why it has none."""
         self._said = False
         async for delta in run.deltas():
@@ -68,15 +68,19 @@ class Screen:
         elif delta.kind == "tool_result" and delta.failed:
             self.note(f"  failed: {delta.text.strip().partition(chr(10))[0]}")
         elif delta.kind == "restart":
-            broke_off = self._said or self._in_line
-            self.note(
-                f"({'that answer broke off' if broke_off else 'no answer came'}; it is asked for again)"
-            )
+            self.note(f"({self._withdrawn(delta)})")
             self._said = False
         elif delta.kind == "waiting":
             self.note(f"Waiting for the provider ({delta.text}). Press Ctrl-C to stop waiting.")
         elif delta.kind in {"done", "end"}:
             self._end_line()
+
+    def _withdrawn(self, delta: Delta) -> str:
+        """Why what was shown so far doesn't count."""
+        if delta.text:
+            return f"{delta.text}; the answer follows again, up to there"
+        what = "the answer broke off" if self._said or self._in_line else "no answer came"
+        return f"{what}; retrying"
 
     def _end_line(self) -> None:
         if self._in_line:

@@ -7,39 +7,41 @@ import click
 
 from nexus.cli.place import counted, opened_home
 from nexus.errors import UsageError
-from nexus.skills import guides, memory
+from nexus.skills import folder, memory
 from nexus.skills.doors import OWNER
 from nexus.skills.folder import NEW, Seeded
 
 
 @click.group()
 def skills() -> None:
-    """Give a workspace what an agent needs to use the memory."""
+    """Install the memory skill into an agent's workspace."""
 
 
 @skills.command()
 @click.argument("workspace", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print what was done for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def seed(ctx: click.Context, workspace: Path, as_json: bool) -> None:
-    """Lay skills/memory, memory-search and memory-reflect into WORKSPACE, or bring them up to date.
+    """Install or update the memory skills in WORKSPACE.
 
-    A file that you or an agent changed is kept; the new version is laid beside it as NAME.new.
+    Files changed by you or an agent are kept; the new version is written as NAME.new.
     """
     home, _ = opened_home(ctx)
     if not workspace.is_dir():
-        raise UsageError(f"There is no folder {workspace}", hint=f"Make it with `mkdir -p {workspace}`.")
-    done = [memory.lay(home, workspace.absolute(), home.run / OWNER), *guides.lay(workspace.absolute())]
+        raise UsageError(f"Folder not found: {workspace}", hint=f"Create it with `mkdir -p {workspace}`.")
+    done = [memory.lay(home, workspace.absolute(), home.run / OWNER), *folder.lay(workspace.absolute())]
     if as_json:
         click.echo(json.dumps([_document(each) for each in done], indent=2))
         return
     for each in done:
         changed = len(each.laid) + len(each.replaced)
         click.echo(
-            f"{each.folder}: {counted(changed, 'file')} laid" if changed else f"{each.folder} is up to date"
+            f"{each.folder}: {counted(changed, 'file')} installed"
+            if changed
+            else f"{each.folder} is up to date"
         )
         for name in each.edited:
-            click.echo(f"  {name} was edited and is kept; see {name}{NEW}")
+            click.echo(f"  {name} was edited and kept; see {name}{NEW}")
 
 
 def _document(done: Seeded) -> dict[str, object]:

@@ -25,14 +25,14 @@ _MEMORY_LIMIT_BYTES: Final = 1024 * 1024 * 1024
     # -h would swallow options of sqlite3 such as -header.
     context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]}
 )
-@click.option("--write", is_flag=True, help="Open for writing too. Without it nothing can be changed.")
+@click.option("--write", is_flag=True, help="Allow writes.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[SQL | SQLITE3-OPTIONS]...")
 @click.pass_context
 def sql(ctx: click.Context, write: bool, arguments: tuple[str, ...]) -> None:
-    """Open a shell over all six databases, or run one statement.
+    """Run a SQL statement on all six databases, or open a shell.
 
-    Tables need no prefix: `nexus sql "SELECT count(*) FROM events"`. Output options of the sqlite3
-    program work as well: `nexus sql -json "SELECT * FROM entities LIMIT 3"`.
+    Tables need no prefix: `nexus sql "SELECT count(*) FROM events"`. Output options of sqlite3 work too:
+    `nexus sql -json "SELECT * FROM entities LIMIT 3"`.
     """
     home, _ = opened_home(ctx)
     attach.ensure(home)
@@ -78,5 +78,5 @@ def _parse(arguments: list[str]) -> tuple[list[str], list[str]]:
         elif name in _OPTIONS_WITH_VALUE and arguments:
             options += [argument, arguments.pop(0)]
         else:
-            raise click.UsageError(f"{argument} needs --write: without it only the output can be changed.")
+            raise click.UsageError(f"{argument} needs --write; without it only output options are allowed.")
     return options, statements

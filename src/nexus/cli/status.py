@@ -11,13 +11,15 @@ from nexus import __version__, config
 from nexus.cli.place import opened_home, size
 from nexus.home import Home, holders
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import Automation
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status(ctx: click.Context, as_json: bool) -> None:
-    """Show what the home holds: how much of what, since when, and how large."""
+    """Show a summary of the home."""
     home, settings = opened_home(ctx)
     picture = asyncio.run(_picture(home, settings))
     if as_json:
@@ -33,8 +35,10 @@ def status(ctx: click.Context, as_json: bool) -> None:
         click.echo(f"  embedding   {_progress(picture['embedding'])}")
     for name, count in picture["lessons"].items():
         click.echo(f"  lessons     {count:,} waiting for approval: nexus automations lessons {name}")
+    for name, told in picture["automations"].items():
+        click.echo(f"  automation  {name}: {told}")
     if picture["writer"] is None and picture["manager"] is not None:
-        click.echo("  memory      not written: set `writer` below [models] in config.toml")
+        click.echo("  memory      not written: set `writer` in [models] in config.toml")
     for holder in picture["used_by"]:
         click.echo(f"  used by     process {holder['pid']} ({holder['command']})")
 
@@ -48,6 +52,7 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
             bytes_ = sum(file.stat().st_size for file in files if file.is_file())
             entries[database.ledger] = {"bytes": bytes_, "counts": counts}
         embedding = await _embedding(ledgers, settings)
+        registered = await ledgers.runtime.read(automations.listed)
         last = await ledgers.events.read(lambda c: c.execute(sql.queries("events")["last_occurred_at"]).get)
     return {
         "version": __version__,
@@ -59,6 +64,7 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
         "manager": next(iter(settings.models.manager), None),
         "writer": next(iter(settings.models.writer), None),
         "lessons": await asyncio.to_thread(_lessons, home),
+        "automations": await asyncio.to_thread(_troubled, home, registered),
         "used_by": [{"pid": holder.pid, "command": holder.command} for holder in holders(home)],
     }
 
@@ -67,6 +73,13 @@ def _lessons(home: Home) -> dict[str, int]:
     from nexus.automations.improvement import lessons
 
     return lessons.waiting(home)
+
+
+def _troubled(home: Home, registered: list[Automation]) -> dict[str, str]:
+    """The automations that need attention, and why."""
+    from nexus.cli.automation_checks import troubled
+
+    return {name: found.text for name, found in troubled(home, registered)}
 
 
 async def _embedding(ledgers: Ledgers, settings: config.Config) -> dict[str, Any]:
@@ -89,7 +102,7 @@ def _progress(embedding: dict[str, Any]) -> str:
     done = (
         f"{embedding['embedded']:,} of {embedding['total']:,} texts ({share:.0%}) by {embedding['model_id']}"
     )
-    until = f"; searches use {embedding['serving_model_id']} until it is done"
+    until = f"; searches use {embedding['serving_model_id']} until then"
     return done + until * embedding["changes_model"]
 
 

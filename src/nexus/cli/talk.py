@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from nexus.answer import Answer, Heard, Totals
+from nexus.attachments import File
+from nexus.client import Client
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Receipt, Run, Totals
 
 CHANNEL: Final = "cli"
 MOST_RECALLED: Final = 8
@@ -28,17 +30,19 @@ class Talk(Protocol):
     where: str
     """Who serves it; empty where it is opened here."""
 
-    async def hear(self, text: str, *, session_label: str, model: str) -> Heard: ...
+    async def receive(
+        self, text: str, *, session_label: str, model: str, files: Sequence[File] = ()
+    ) -> Receipt: ...
 
-    async def leave(self, session_label: str) -> None: ...
+    async def new_session(self, session_label: str) -> None: ...
 
-    async def under_way(self, session_label: str) -> Sequence[Answer]: ...
+    async def active_runs(self, session_label: str) -> Sequence[Run]: ...
 
-    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Answer]: ...
+    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Run]: ...
 
-    async def said(self, session_label: str, limit: int) -> list[str]: ...
+    async def sent_messages(self, session_label: str, limit: int) -> list[str]: ...
 
-    async def unasked(self, session_label: str, after: int | None) -> list[Unasked]: ...
+    async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]: ...
 
     async def workers_at_work(self, execution_id: str) -> int: ...
 
@@ -51,3 +55,70 @@ class Talk(Protocol):
     async def cost(self, session_label: str) -> Totals: ...
 
     async def trace(self, request_id: str) -> Node: ...
+
+
+class There:
+    """A home that another process serves."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.where = client.url
+
+    async def receive(
+        self, text: str, *, session_label: str, model: str, files: Sequence[File] = ()
+    ) -> Receipt:
+        return await self._client.submit(
+            text, session_label=session_label, channel=CHANNEL, model=model, files=files
+        )
+
+    async def new_session(self, session_label: str) -> None:
+        await self._client.new_session(session_label, channel=CHANNEL)
+
+    async def active_runs(self, session_label: str) -> Sequence[Run]:
+        return await self._client.active_runs(session_label)
+
+    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Run]:
+        return await self._client.runs_after(session_label, execution_id)
+
+    async def sent_messages(self, session_label: str, limit: int) -> list[str]:
+        return await self._client.sent_messages(session_label, channel=CHANNEL, limit=limit)
+
+    async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]:
+        sent = await self._client.scheduled_messages(session_label, channel=CHANNEL, after=after)
+        return [Unasked(**each) for each in sent]
+
+    async def workers_at_work(self, execution_id: str) -> int:
+        return (await self._client.execution(execution_id))["workers_at_work"]
+
+    async def unwritten(self, request_id: str) -> int:
+        return 0  # whoever serves the home goes on with it
+
+    async def recalled(self, text: str) -> list[Recalled]:
+        answer = await self._client.recall(text, limit=MOST_RECALLED)
+        items = [result["item"] for result in answer["results"]]
+        return [Recalled(kind=i["kind"], at=i["at"], speaker=i["speaker"], text=i["text"]) for i in items]
+
+    async def cost(self, session_label: str) -> Totals:
+        return await self._client.cost(session_label)
+
+    async def trace(self, request_id: str) -> Node:
+        return _node((await self._client.request(request_id))["trace"])
+
+
+_OWN_KINDS: Final = frozenset({"request", "execution", "automation"})
+
+
+def _node(step: dict[str, Any]) -> Node:
+    kind = step["kind"] if step["kind"] in _OWN_KINDS else "span"
+    return Node(
+        kind=kind,
+        id=step["id"],
+        name=step["name"],
+        status=step["status"],
+        started_at=step["started_at"] or "",
+        duration_ms=step["duration_ms"],
+        error=step["error"],
+        detail=step["detail"] if kind == step["kind"] else {"kind": step["kind"], **step["detail"]},
+        usage=Totals(**step["usage"]),
+        children=[_node(child) for child in step["children"]],
+    )

@@ -3,8 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from nexus.cli.talk import Talk
-from nexus.cli.talking_there import There
+from nexus.cli.talk import Talk, There
 from nexus.client import Client
 from nexus.config import Config
 from nexus.home import Home

@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
-from nexus.answer import Answer, Heard, Totals
 from nexus.app import App
+from nexus.attachments import File
 from nexus.cli.talk import CHANNEL, MOST_RECALLED, Recalled
 from nexus.config import Config
 from nexus.home import Home
@@ -16,6 +16,7 @@ from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime.trace import Node
 from nexus.memory.recall import Query
 from nexus.roles.memory_writer import NAME as WRITER
+from nexus.runs import Receipt, Run, Totals
 
 
 @asynccontextmanager
@@ -34,23 +35,27 @@ class Here:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    async def hear(self, text: str, *, session_label: str, model: str) -> Heard:
-        return await self._app.hear(text, session_label=session_label, channel=CHANNEL, model=model)
+    async def receive(
+        self, text: str, *, session_label: str, model: str, files: Sequence[File] = ()
+    ) -> Receipt:
+        return await self._app.receive(
+            text, session_label=session_label, channel=CHANNEL, model=model, files=files
+        )
 
-    async def leave(self, session_label: str) -> None:
-        await self._app.leave(session_label, channel=CHANNEL)
+    async def new_session(self, session_label: str) -> None:
+        await self._app.new_session(session_label, channel=CHANNEL)
 
-    async def under_way(self, session_label: str) -> Sequence[Answer]:
-        return await self._app.under_way(session_label)
+    async def active_runs(self, session_label: str) -> Sequence[Run]:
+        return await self._app.active_runs(session_label)
 
-    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Answer]:
+    async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Run]:
         return await self._app.runs_after(session_label, execution_id)
 
-    async def said(self, session_label: str, limit: int) -> list[str]:
+    async def sent_messages(self, session_label: str, limit: int) -> list[str]:
         said = partial(events.said, channel=CHANNEL, external_id=session_label, limit=limit)
         return await self._app.ledgers.events.read(said)
 
-    async def unasked(self, session_label: str, after: int | None) -> list[Unasked]:
+    async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]:
         sent = partial(events.unasked, channel=CHANNEL, external_id=session_label, after=after)
         return await self._app.ledgers.events.read(sent)
 
@@ -62,7 +67,7 @@ class Here:
         return await self._app.ledgers.runtime.read(left)
 
     async def recalled(self, text: str) -> list[Recalled]:
-        answer = await (await self._app.recall()).find(Query(text=text, max_results=MOST_RECALLED))
+        answer = await (await self._app.open_recall()).find(Query(text=text, max_results=MOST_RECALLED))
         items = [result.item for result in answer.results]
         return [Recalled(kind=i.kind, at=i.at, speaker=i.speaker, text=i.text) for i in items]
 

@@ -2,36 +2,237 @@
 
 import asyncio
 import json
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.text import Text
 
-from nexus import config
-from nexus.cli import trace_table
-from nexus.cli.place import opened_home
+from nexus import clock, config
+from nexus.cli.place import counted, opened_home
+from nexus.cli.terminal import printable
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
 from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Totals, money
+
+_STYLES = {
+    **dict.fromkeys(("ok", "done", "used"), "green"),
+    **dict.fromkeys(("error", "failed", "timeout", "denied"), "bold red"),
+    **dict.fromkeys(("running", "queued"), "yellow"),
+    **dict.fromkeys(("cancelled", "taken", "skipped", "not used"), "dim"),
+}
+_ASKED_CHARACTERS = 72
+_TASK_CHARACTERS = 40
+_ERROR_CHARACTERS = 300
+_WAIT_WORTH_TELLING_MS = 1_000
+_NARROW = 100
+_NARROWEST = 16
+_GAP = "  "
+# In a pipe nothing is cut off.
+_WIDE = 10_000
+
+
+def offset_ms(node: Node, since: str) -> float | None:
+    """How long after a moment something began."""
+    if not (node.started_at and since):
+        return None
+    return (clock.parse(node.started_at) - clock.parse(since)).total_seconds() * 1000
+
+
+def print_trace(node: Node, asked: str, *, ids: bool) -> None:
+    """One request, with all that it led to."""
+    console = _console()
+    console.print(Text.assemble((node.id, "bold"), "  ", _when(node.started_at)))
+    if asked:
+        console.print(Text(f"“{_short(asked)}”", style="italic"))
+    headings = ("", "", "start", "took", "fresh", "cached", "written", "out", "cost")
+    rows = [_row(branch, one, above, node.started_at, ids=ids) for branch, one, above in _lines(node)]
+    _print_table(console, headings, rows, left=(0, 1), flexible=0, droppable=(2,))
+    for error, where in _errors(node).items():
+        console.print(Text.assemble(("✗ ", "bold red"), f"{where}: ", (error, "red")), soft_wrap=True)
+    console.print(_sum(node))
+
+
+def print_latest(found: list[tuple[Node, str]]) -> None:
+    """Requests in a list, the newest first."""
+    console = _console()
+    if not found:
+        console.print("No requests yet.")
+        return
+    headings = ("", "request", "", "took", "in", "out", "cost", "")
+    rows = [_summary(*one) for one in found]
+    _print_table(console, headings, rows, left=(0, 1, 2, 7), flexible=7, droppable=(2, 4, 5))
+    console.print(Text("Run `nexus trace ID` for the details of one.", style="dim"))
+
+
+def _lines(node: Node) -> Iterator[tuple[str, Node, Node | None]]:
+    """The nodes from the top, each with the branch that leads to it and what it hangs from."""
+    yield "", node, None
+    yield from _below(node, "")
+
+
+def _below(node: Node, before: str) -> Iterator[tuple[str, Node, Node | None]]:
+    for child in node.children:
+        is_last = child is node.children[-1]
+        yield before + ("└─ " if is_last else "├─ "), child, node
+        yield from _below(child, before + ("   " if is_last else "│  "))
+
+
+def _row(branch: str, node: Node, above: Node | None, since: str, *, ids: bool) -> list[Text]:
+    total, whole = node.total, bool(node.children)
+    label = Text.assemble((branch, "dim"), *_label(node, above))
+    if ids:
+        label.append(f"  {node.id}", style="dim")
+    start = offset_ms(node, since)
+    tokens = (total.input_tokens, total.cache_read_tokens, total.cache_write_tokens, total.output_tokens)
+    style = "dim" if whole else ""
+    return [
+        label,
+        Text(node.status, style=_STYLES.get(node.status, "")),
+        Text("" if start is None else f"{start / 1000:+.2f} s", style="dim"),
+        Text(_took(node)),
+        *(Text(f"{count:,}" if total.tokens else "", style=style) for count in tokens),
+        Text(total.cost + (" ∑" if whole and total.tokens else "  "), style=style),
+    ]
+
+
+def _summary(node: Node, asked: str) -> list[Text]:
+    total = node.total
+    return [
+        Text(_when(node.started_at)),
+        Text(node.id, style="bold"),
+        Text(node.status, style=_STYLES.get(node.status, "")),
+        Text(_took(node)),
+        Text(f"{total.tokens - total.output_tokens:,}"),
+        Text(f"{total.output_tokens:,}"),
+        Text(total.cost),
+        Text(_short(asked), style="italic"),
+    ]
+
+
+def _label(node: Node, above: Node | None) -> list[str | tuple[str, str]]:
+    detail = node.detail
+    if node.kind == "request":
+        task, session = detail.get("task"), detail.get("session")
+        about = f" “{_short(task, _TASK_CHARACTERS)}”" if task else f" in {session}" if session else ""
+        return [("request ", "bold"), node.name, about]
+    if node.kind == "execution":
+        known = above is not None and above.detail.get("session") == node.name
+        waited_ms = detail.get("waited_ms") or 0
+        waited = f", waited {clock.took(waited_ms)}" if waited_ms >= _WAIT_WORTH_TELLING_MS else ""
+        return [("run", "bold"), "" if known else f" in {node.name}", waited]
+    if node.kind == "automation":
+        return [("automation ", "bold"), f"{node.name} at {detail['hook_point']}", _decided(node)]
+    if node.kind == "memory":
+        return [("memory ", "magenta"), f"{node.name} {node.id}: {detail['why']}"]
+    return [(f"{detail['kind']} ", "cyan"), node.name, ", estimated" if detail.get("estimated") else ""]
+
+
+def _decided(node: Node) -> str:
+    """What an automation that decides about memories made of those that were offered."""
+    decided_by = node.detail.get("decided_by")
+    if decided_by is None:
+        return ""
+    told, left = node.detail.get("injected", 0), node.detail.get("left_out", 0)
+    return f", the {decided_by} chose {told} of {told + left} memories"
+
+
+def _errors(node: Node) -> dict[str, str]:
+    """Each error once, with the deepest place that tells it."""
+    found: dict[str, str] = {}
+    for one in node.walk():
+        if one.error:
+            kind = one.detail.get("kind", one.kind)
+            found[_short(one.error, _ERROR_CHARACTERS)] = f"{kind} {one.name}"
+    return found
+
+
+def _sum(node: Node) -> Text:
+    total = node.total
+    prompt = total.tokens - total.output_tokens
+    cached = f" ({total.cache_read_tokens / prompt:.0%} from cache)" if prompt else ""
+    return Text.assemble(
+        ("∑ ", "bold"),
+        f"{counted(total.calls, 'model call')}: {prompt:,} tokens in{cached}, {total.output_tokens:,} out, ",
+        *_bill(total),
+    )
+
+
+def _bill(total: Totals) -> list[str | tuple[str, str]]:
+    unpriced = counted(total.unpriced_calls, "call")
+    if total.calls and total.unpriced_calls == total.calls:
+        return [("?", "bold"), f" for {unpriced} without a known price"]
+    whole = (money(total.cost_microusd), "bold")
+    return [whole, f", and {unpriced} without a known price" if total.unpriced_calls else ""]
+
+
+def _took(node: Node) -> str:
+    if node.kind == "memory":
+        return ""
+    return "…" if node.duration_ms is None else clock.took(node.duration_ms)
+
+
+def _when(timestamp: str) -> str:
+    return timestamp[:19].replace("T", " ")
+
+
+def _short(text: str, length: int = _ASKED_CHARACTERS) -> str:
+    line = " ".join(printable(text).split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"
+
+
+def _print_table(
+    console: Console,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Text]],
+    *,
+    left: tuple[int, ...],
+    flexible: int,
+    droppable: tuple[int, ...],
+) -> None:
+    """A table that fits: in a narrow terminal some columns are left out, and one is cut."""
+    all_rows = [[Text(heading, style="dim") for heading in headings], *rows]
+    widths = [max(row[place].cell_len for row in all_rows) for place in range(len(headings))]
+    shown = [place for place in range(len(headings)) if place not in droppable or console.width >= _NARROW]
+    rest = sum(widths[place] + len(_GAP) for place in shown if place != flexible)
+    widths[flexible] = max(min(widths[flexible], console.width - rest), _NARROWEST)
+    for row in all_rows:
+        for place in shown:
+            row[place].truncate(widths[place], overflow="ellipsis")
+            row[place].align("left" if place in left else "right", widths[place])
+        line = Text(_GAP).join(row[place] for place in shown)
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
 
 
 @click.command()
 @click.argument("id", required=False)
-@click.option("--ids", is_flag=True, help="Show the ids of everything.")
+@click.option("--ids", is_flag=True, help="Show all ids.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, help="How many to list, without ID."
+    "--limit",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Number of requests to list, without ID.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def trace(ctx: click.Context, id: str | None, ids: bool, limit: int, as_json: bool) -> None:  # noqa: A002
-    """Show all that was done for the request ID, or list the latest requests.
+    """Show the trace of a request, or list the latest requests.
 
-    ID is that of a request, event, execution, dispatch or span, or the beginning of one. Tokens are told
-    apart: fresh ones, those read from a cache and those written to one, and those that came out. ∑ adds up
-    everything below.
+    ID is a request, event, execution, dispatch or span id, or its beginning. Tokens are split into fresh,
+    read from cache, written to cache, and output. ∑ marks totals.
     """
     home, settings = opened_home(ctx)
     if id is None:
@@ -39,13 +240,13 @@ def trace(ctx: click.Context, id: str | None, ids: bool, limit: int, as_json: bo
         if as_json:
             _print_json([{"asked": asked, **_told(node, node.started_at)} for node, asked in latest])
         else:
-            trace_table.print_latest(latest)
+            print_latest(latest)
         return
     node, asked = asyncio.run(_traced(home, settings, id))
     if as_json:
         _print_json({"asked": asked, **_told(node, node.started_at)})
     else:
-        trace_table.print_trace(node, asked, ids=ids)
+        print_trace(node, asked, ids=ids)
 
 
 async def _traced(home: Home, settings: config.Config, text: str) -> tuple[Node, str]:
@@ -77,7 +278,7 @@ def _told(node: Node, since: str) -> dict[str, Any]:
         "name": node.name,
         "status": node.status,
         "started_at": node.started_at or None,
-        "offset_ms": trace_table.offset_ms(node, since),
+        "offset_ms": offset_ms(node, since),
         "duration_ms": node.duration_ms,
         "error": node.error,
         "detail": {name: value for name, value in node.detail.items() if name != "kind"},

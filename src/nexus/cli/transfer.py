@@ -1,4 +1,4 @@
-"""`nexus export` and `nexus import`: a whole home in one file that people and programs can read."""
+"""`nexus export` and `nexus import`: a whole home in one file, and histories from elsewhere."""
 
 import json
 from typing import Any
@@ -8,19 +8,33 @@ import click
 from nexus.cli.held import TRUST, print_held
 from nexus.cli.place import chosen_home, counted
 from nexus.cli.progress import lines_shown
+from nexus.errors import UsageError
 from nexus.ledgers import transfer
 
 
 @click.command()
 @click.argument("file")
-@click.option("--without-embeddings", is_flag=True, help="Leave out the vectors, which can be made again.")
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["jsonl", "markdown"]),
+    default="jsonl",
+    show_default=True,
+    help="One file that can be imported, or a folder for people and Obsidian.",
+)
+@click.option("--without-embeddings", is_flag=True, help="Leave out embeddings; they can be rebuilt.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def export(ctx: click.Context, file: str, without_embeddings: bool, as_json: bool) -> None:
-    """Write the whole home to one JSONL FILE, while it may be in use.
+def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool, as_json: bool) -> None:
+    """Export the home to a JSONL FILE, even while it is in use.
 
-    A name that ends in .gz is compressed; `-` is standard output. Every row of every table is one line.
+    A name ending in .gz is compressed; `-` is stdout. Every table row is one line.
     """
+    if format_ == "markdown":
+        from nexus.cli import history
+
+        history.export_markdown(ctx, file, as_json=as_json)
+        return
     home = chosen_home(ctx)
     with transfer.writing(file) as stream, lines_shown("Exporting") as progress:
         done = transfer.write(home, stream, embeddings=not without_embeddings, progress=progress)
@@ -32,23 +46,55 @@ def export(ctx: click.Context, file: str, without_embeddings: bool, as_json: boo
         return
     click.echo(f"Exported {home.root} to {file}: {_contents(done.tally)}.", err=aside)
     for part in done.left_out:
-        click.echo(f"  left out: {part}", err=True)
+        click.echo(f"  skipped: {part}", err=True)
     if done.left_out:
-        click.echo("  An export holds what Nexus made; `nexus backup` keeps your own too.", err=True)
-    click.echo(f"Next: `nexus --home PATH import {file}` makes a home of it.", err=aside)
+        click.echo("  An export contains only tables of Nexus; `nexus backup` includes yours.", err=True)
+    click.echo(f"Next: `nexus --home PATH import {file}` to create a home from it.", err=aside)
 
 
 @click.command("import")
-@click.argument("file")
+@click.argument("file", metavar="SOURCE", required=False)
+@click.option("--dry-run", is_flag=True, help="Show what would be imported, and change nothing.")
+@click.option("--list", "show_list", is_flag=True, help="List the imported histories.")
+@click.option("--format", "format_", metavar="NAME", help="The format of a history, if it isn't recognized.")
+@click.option(
+    "--me",
+    multiple=True,
+    metavar="NAME",
+    help="How you appear in a history: a name, an address or an id. May be repeated.",
+)
+@click.option("--timezone", metavar="ZONE", help="Of times without one. Default: this machine's.")
+@click.option("--mapping", metavar="TOML", help="Which field of a JSONL file is what.")
 @click.option("--trust", is_flag=True, help=TRUST)
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome for a program to read.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def import_(ctx: click.Context, file: str, trust: bool, as_json: bool) -> None:
-    """Make a new home of a FILE that `nexus export` wrote; `-` is standard input.
+def import_(
+    ctx: click.Context, file: str | None, show_list: bool, trust: bool, as_json: bool, **choices: Any
+) -> None:
+    """Import a history, or make a new home of a file that `nexus export` wrote.
 
-    The file is checked as a whole before the home appears. Its automations and the settings that start
-    programs or name servers arrive disabled; `nexus automations approve` lists and enables them.
+    SOURCE is the export of another assistant, of mail or of a chat: a file, a folder or a zip archive. The
+    format is recognized. Messages keep their times, threads and participants; nothing answers them and no
+    model reads them. Interrupted, the same command resumes. What was imported before isn't imported again.
+
+    A file that `nexus export` wrote becomes a new home; `-` is standard input. The file is checked as a whole
+    before the home appears. Its automations and the settings that start programs or name servers arrive
+    disabled; `nexus automations approve` lists and enables them.
     """
+    from nexus.cli import history
+
+    if show_list:
+        history.show_list(ctx, as_json=as_json)
+    elif file is None:
+        raise UsageError("Missing SOURCE", hint="Name a file or folder, or list imports with --list.")
+    elif transfer.is_export(file):
+        _make_home(ctx, file, trust=trust, as_json=as_json)
+    else:
+        choices["owner"] = choices.pop("me")
+        history.bring(ctx, file, **choices, as_json=as_json)
+
+
+def _make_home(ctx: click.Context, file: str, *, trust: bool, as_json: bool) -> None:
     home = chosen_home(ctx)
     with transfer.reading(file) as stream, lines_shown("Importing") as progress:
         imported = transfer.read(stream, home, progress, trust=trust)
@@ -57,9 +103,9 @@ def import_(ctx: click.Context, file: str, trust: bool, as_json: bool) -> None:
         held = [each.to_json() for each in imported.held]
         _print_json({"home": str(home.root), "file": file, **tally.end(), "held": held})
         return
-    click.echo(f"Made a home at {home.root}, as it was on {tally.header.created_at}: {_contents(tally)}.")
+    click.echo(f"Created a home at {home.root} as of {tally.header.created_at}: {_contents(tally)}.")
     print_held(imported.held)
-    click.echo("Next: `nexus status` shows it.")
+    click.echo("Next: `nexus status` for a summary.")
 
 
 def _contents(tally: transfer.Tally) -> str:

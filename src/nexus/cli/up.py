@@ -10,17 +10,17 @@ from nexus.serving import Serving
 
 
 @click.command()
-@click.option("--host", metavar="ADDRESS", help="Where to listen, instead of [gateway] host.")
+@click.option("--host", metavar="ADDRESS", help="Address to listen on instead of [gateway] host.")
 @click.option(
-    "--port", metavar="NUMBER", type=click.IntRange(0, 65_535), help="On which port; 0: 7807 or a free one."
+    "--port", metavar="NUMBER", type=click.IntRange(0, 65_535), help="Port; 0 means 7807 or a free one."
 )
-@click.option("--json", "as_json", is_flag=True, help="Tell for a program to read, in one line, what runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print status as one line of JSON.")
 @click.pass_context
 def up(ctx: click.Context, host: str | None, port: int | None, as_json: bool) -> None:
-    """Run the home until Ctrl-C: its agents, the API and the dashboard, the socket for agents' scripts.
+    """Run Nexus until Ctrl-C: agents, API, dashboard and the socket for agents' scripts.
 
-    When it is stopped, what runs is finished or put back into its queue, and nothing is lost. A second
-    Ctrl-C ends it at once; what ran then is taken up again by the next `nexus up`.
+    When stopped, running work is finished or requeued. A second Ctrl-C stops immediately; the next `nexus up`
+    resumes the work.
     """
     home, config = opened_home(ctx)
     gateway = replace(

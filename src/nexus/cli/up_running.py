@@ -16,6 +16,7 @@ from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import model_checks
+from nexus.cli.automation_checks import troubled
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.config import Config
@@ -24,6 +25,7 @@ from nexus.gateway.listener import PORT, bound, raise_descriptor_limit
 from nexus.gateway.server import Gateway
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import Automation
 from nexus.logs import Logging
 from nexus.serving import Serving
 from nexus.skills.doors import OWNER, SOCKET
@@ -51,7 +53,7 @@ async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) ->
             _log.info("stopping")
             if not as_json:
                 click.echo(
-                    "Stopping: what runs is finished or put back into its queue. Ctrl-C ends it at once."
+                    "Stopping: running work is finished or requeued. Press Ctrl-C again to stop immediately."
                 )
         _log.info("stopped")
 
@@ -86,7 +88,7 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "embedding_model": waiting.model_id,
         "serving_embedding_model": waiting.serving_model_id,
         "waiting_to_be_embedded": waiting.depth,
-        "off": await _off(app, [each.name for each in found if each.status == "disabled"]),
+        "off": await _off(app, found),
         "warnings": [*_warnings(app.config.gateway.host), *model_checks.warnings(app.config)],
     }
 
@@ -100,7 +102,7 @@ def _models(config: Config) -> dict[str, list[str]]:
     return found
 
 
-async def _off(app: App, disabled: list[str]) -> list[dict[str, str]]:
+async def _off(app: App, registered: list[Automation]) -> list[dict[str, str]]:
     """What does not work, and why."""
     off: list[dict[str, str]] = []
     try:
@@ -113,8 +115,12 @@ async def _off(app: App, disabled: list[str]) -> list[dict[str, str]]:
         off.append({"what": "tools", "why": shut.reason, "hint": shut.hint})
     off += [{"what": "automation", "why": problem, "hint": ""} for problem in app.automations.problems]
     off += [
-        {"what": name, "why": "it is disabled", "hint": f"`nexus automations enable {name}` lets it run."}
-        for name in disabled
+        {"what": name, "why": "disabled", "hint": f"Enable it with `nexus automations enable {name}`."}
+        for name in (each.name for each in registered if each.status == "disabled")
+    ]
+    off += [
+        {"what": name, "why": told.text, "hint": told.remedy}
+        for name, told in await asyncio.to_thread(troubled, app.home, registered)
     ]
     return off
 
@@ -126,8 +132,8 @@ def _warnings(host: str) -> list[str]:
     if host == "localhost":
         return []
     return [
-        f"Other machines can reach {host}. The token and all that is said travel unencrypted: put a proxy "
-        "with TLS in front, and tell its address in `[gateway] public_url`."
+        f"Other machines can reach {host}. Traffic is unencrypted: put a TLS proxy in front "
+        "and set `[gateway] public_url`."
     ]
 
 
@@ -135,12 +141,12 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(picture))
         return
-    click.secho(f"The home at {picture['home']} runs, as process {picture['pid']}.", bold=True)
+    click.secho(f"Nexus is running at {picture['home']} (pid {picture['pid']}).", bold=True)
     _line("address", picture["url"])
     if picture["port_taken"]:
-        _line("", f"Port {PORT} is in use by another program; `--port` chooses one that stays the same.")
+        _line("", f"Port {PORT} is in use by another program. Pass `--port` for a fixed one.")
     _line("dashboard", f"{picture['login_url']}")
-    _line("", "The link works once, for ten minutes; `nexus login` makes another.")
+    _line("", "The link works once within ten minutes. Run `nexus login` for another.")
     for models, roles in _together(picture["models"]).items():
         _line("models", f"{models} ({', '.join(roles)})")
     _line("automations", ", ".join(picture["automations"]) or "none")
@@ -155,7 +161,7 @@ def _tell(picture: dict[str, Any], *, as_json: bool) -> None:
             _line("", off["hint"])
     for warning in picture["warnings"]:
         click.secho(f"Warning: {warning}", fg="red", err=True)
-    click.echo("Stop it with Ctrl-C. `nexus logs` shows what it does.")
+    click.echo("Press Ctrl-C to stop. `nexus logs` shows the log.")
 
 
 def _together(models: dict[str, list[str]]) -> dict[str, list[str]]:

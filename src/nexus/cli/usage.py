@@ -7,33 +7,35 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nexus import config
-from nexus.answer import MICRO
+from nexus import clock, config
 from nexus.cli import model_checks
 from nexus.cli.place import counted, opened_home
 from nexus.cli.tables import print_table
 from nexus.home import Home
+from nexus.runs import MICRO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nexus.answer import Totals
     from nexus.gateway.views.usage import Budget, Message, Report, Spent
     from nexus.ledgers.runtime.budgets import Hit
+    from nexus.runs import Totals
 
 _COLUMNS = ("calls#", "fresh#", "cached#", "written#", "out#", "cost#")
 _ASKED_CHARACTERS = 60
 
 
 @click.command()
-@click.option("--days", type=click.IntRange(1, 3_660), default=30, show_default=True, help="How far back.")
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="The most messages.")
-@click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+@click.option("--days", type=click.IntRange(1, 3_660), default=30, show_default=True, help="Number of days.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=10, show_default=True, help="Maximum number of messages."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
-    """Show what models cost: by day, model, automation and message; the budgets, and what they refused.
+    """Show cost by day, model, automation and message, and budgets.
 
-    Budgets are set in the section [budgets] of config.toml. Days are those of UTC.
+    Set budgets in [budgets] in config.toml. Days are UTC.
     """
     home, settings = opened_home(ctx)
     report = asyncio.run(_report(home, settings, days, limit))
@@ -41,16 +43,17 @@ def usage(ctx: click.Context, days: int, limit: int, as_json: bool) -> None:
         click.echo(json.dumps(asdict(report), indent=2, ensure_ascii=False))
         return
     total = report.total
-    click.echo(f"{counted(days, 'day')}: {counted(total.calls, 'call')} of models, {_cost(total)}")
+    until = "" if report.until == clock.day(clock.now()) else f" until {report.until}"
+    click.echo(f"{counted(days, 'day')}{until}: {counted(total.calls, 'call')} to models, {_cost(total)}")
     if total.unpriced_calls:
         click.echo(
             f"Of these, {counted(total.unpriced_calls, 'call')} had no known price. "
-            'Set one below `[prices."provider/model"]` in config.toml; 0 says that it is free.'
+            'Set one in `[prices."provider/model"]` in config.toml; 0 means free.'
         )
     if report.estimated_calls:
         click.echo(
-            f"Of these, {counted(report.estimated_calls, 'call')} estimated: the answer broke off or was "
-            "lost in a crash, so the provider's count is not known."
+            f"Of these, {counted(report.estimated_calls, 'call')} estimated: the answer was cut off or "
+            "lost in a crash."
         )
     _table("day", [each for each in report.days if each.total.calls])
     _table("model", report.models)
@@ -82,7 +85,7 @@ def _messages(messages: "Iterable[Message]") -> None:
     lines = [(each.request_id, each.asked[:_ASKED_CHARACTERS], _cost(each.total)) for each in priced]
     if lines:
         click.echo()
-        print_table(("dearest message", "", "cost#"), lines)
+        print_table(("most expensive message", "", "cost#"), lines)
 
 
 def _budgets(budgets: "Iterable[Budget]") -> None:
@@ -91,7 +94,7 @@ def _budgets(budgets: "Iterable[Budget]") -> None:
         click.echo()
         print_table(("budget", "of", "used#", "may#"), lines)
     else:
-        click.echo("\nNo budget of a day, a month or an automation is set; see [budgets] in config.toml.")
+        click.echo("\nNo daily, monthly or automation budget is set; see [budgets] in config.toml.")
 
 
 def _used(budget: "Budget") -> tuple[str, str]:

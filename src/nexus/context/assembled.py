@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from nexus.attachments import Attachment
+
 
 @dataclass(kw_only=True)
 class AssembledContext:
@@ -27,6 +29,8 @@ class AssembledContext:
     """The label of the session whose history this one begins with, where it is a fork."""
     fork_through: str | None = None
     """The run whose turn is the last one that a fork shares; None: the last one that has ended."""
+    attachments: tuple[Attachment, ...] = ()
+    """Files that came with the message. Images are shown to a model that reads them."""
     model: str = ""
     """Who answers, as `provider/model`; empty: the models of the role."""
     output_schema: dict[str, Any] | None = None
@@ -54,5 +58,6 @@ class AssembledContext:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        fields: dict[str, Any] = {**value, "tools": tuple(value["tools"])}
+        attachments = tuple(map(Attachment.from_json, value.get("attachments", ())))
+        fields: dict[str, Any] = {**value, "tools": tuple(value["tools"]), "attachments": attachments}
         return cls(**fields)

@@ -75,7 +75,7 @@ class Answers:
             workers=scene.work.workers if work else (),
             event_id=request.event.id,
             model=self._model(scene),
-            error="It was cancelled." if status == "cancelled" else error,
+            error="Canceled." if status == "cancelled" else error,
             refused=refused,
             turns_before=self.spoken.get(scene.thread, 0),
         )

@@ -6,8 +6,8 @@ from functools import partial
 
 from nexus.demo import people, programs
 from nexus.demo.answers import Answers, Status
-from nexus.demo.conclusions import Concluding
 from nexus.demo.month import Scene, Work, conclusions, start_of
+from nexus.demo.people import Concluding
 from nexus.home import Home
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.senders import Seen
@@ -76,14 +76,14 @@ class Happenings:
             channel="cli",
             thread="work",
             lines=(),
-            work=Work(tools=(("read_file", "tidal-room/plan.md"),)),
+            work=Work(tools=(("read", "tidal-room/plan.md"),)),
         )
         text = "Read the whole plan of the Tidal Room and tell me what contradicts itself."
         await self._answers.answer(scene, text, "", work=True, status=status)
 
     async def _spend_too_much(self) -> None:
         """A message whose answer costs more than one message may."""
-        files = tuple(("read_file", f"invoices/{year}.csv") for year in range(2014, 2026))
+        files = tuple(("read", f"invoices/{year}.csv") for year in range(2014, 2026))
         scene = Scene(
             at=self._telling.calendar.now(), channel="cli", thread="work", lines=(), work=Work(tools=files)
         )

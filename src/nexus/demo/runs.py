@@ -6,7 +6,6 @@ from functools import partial
 from typing import Literal
 
 from nexus import clock, ids
-from nexus.answer import MICRO, Response, Result
 from nexus.broker.agent.messages import exchange
 from nexus.broker.agent.records import ToolCall
 from nexus.broker.budgets import Spender, Standing, hit, refusal
@@ -22,22 +21,23 @@ from nexus.ledgers.runtime import budgets, dispatches, executions, requests, usa
 from nexus.ledgers.runtime.dispatches import NewDispatch
 from nexus.ledgers.runtime.executions import NewExecution
 from nexus.request import Agent, Request
+from nexus.runs import MICRO, Response, Result
 
 _PROMPT_TOKENS = 9_640
 _LANES = {"manager": "chat", "worker": "workers", "background": "background"}
 _RESULTS = {
     "recall": "3 memories were found; the first fits.",
     "web_search": "4 results; the first one answers it.",
-    "read_file": "Read.",
-    "write_file": "Written.",
+    "read": "Read.",
+    "write": "Written.",
     "bash": "548",
 }
 _NAMES = {
     "recall": "query",
     "web_search": "query",
     "bash": "command",
-    "read_file": "path",
-    "write_file": "path",
+    "read": "path",
+    "write": "path",
 }
 Ended = Literal["done", "failed", "cancelled"]
 
@@ -93,7 +93,7 @@ class Runs:
             session_label=run.label,
             role=run.role,
             system_prompt="",
-            tools=("bash", "read_file", "write_file", "recall", "agent_send"),
+            tools=("bash", "read", "write", "recall", "agent_send"),
             current_message=run.said,
             event_id=run.event_id,
         )
@@ -238,7 +238,7 @@ class Runs:
             role="worker",
             said=task,
             answer=f"Done: {task}",
-            tools=(("recall", task), ("read_file", "notes.md")),
+            tools=(("recall", task), ("read", "notes.md")),
             model=WORKER,
         )
         await Runs(self._telling, child, self._tracing.of(child)).run(work, execution_id=worker_execution)

@@ -85,7 +85,7 @@ class Engine:
     async def open(self, *, serve: bool = True) -> None:
         """Begin. With `serve=False` this process starts and watches work, and runs none."""
         if self._database is not None:
-            raise EngineStateError("The engine has been started already")
+            raise EngineStateError("The engine is already running")
         with translated(self.settings):
             database = await asyncio.to_thread(prepared, self.settings)
         self._database = database
@@ -164,7 +164,7 @@ class Engine:
             found = await asyncio.to_thread(records.get, self.database, execution_id)
         if found is None:
             raise UnknownExecutionError(
-                f"There is no execution {execution_id}", hint="List them with `nexus engine executions`."
+                f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
             )
         return found
 
@@ -190,7 +190,7 @@ class Engine:
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
 
     async def cancel(self, execution_id: str) -> bool:
-        """Cancel what waits; ask what runs to stop. False: it had ended already."""
+        """Cancel a queued execution, or ask a running one to stop. False: already finished."""
         if await asyncio.to_thread(tables.cancel_waiting, self.database, execution_id):
             self._ended(execution_id)
             return True
@@ -204,10 +204,10 @@ class Engine:
         self.announce()
         return True
 
-    async def close_letter(self, execution_id: str) -> None:
-        """Take an execution off the dead letters, where it is one: somebody has dealt with it."""
+    async def close_letter(self, execution_id: str) -> bool:
+        """Take an execution off the dead letters: somebody has dealt with it. False: it is not one."""
         with translated(self.settings):
-            await asyncio.to_thread(letters.close, self.database, execution_id)
+            return await asyncio.to_thread(letters.close, self.database, execution_id)
 
     # For the rooms of this package that start work in their own way (jobs, schedules).
 
@@ -272,7 +272,8 @@ class Engine:
         lane = str(options["lane"])
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        task.add_done_callback(lambda _: self._released(execution_id, lane))
+        claimant = self._parts.sweeper.begun(execution_id)
+        task.add_done_callback(lambda _: self._released(execution_id, lane, claimant))
         entry = Entry(id=execution_id, lane=lane, key=str(options["key"]))
         context = Context(
             id=execution_id,
@@ -281,7 +282,7 @@ class Engine:
             key=entry.key,
             attempt=int(options["attempt"]),
             leases=self._parts.leases,
-            executor_id=self._parts.sweeper.claimant(execution_id),
+            executor_id=claimant,
             entry=entry,
         )
         ended = self._ends.get(work)
@@ -321,9 +322,9 @@ class Engine:
 
         return body
 
-    def _released(self, execution_id: str, lane: str) -> None:
+    def _released(self, execution_id: str, lane: str, claimant: str) -> None:
         if self._parts is not None:
-            self._parts.sweeper.released(lane)
+            self._parts.sweeper.released(lane, claimant, execution_id)
         self._ended(execution_id)
 
     def _ended(self, execution_id: str) -> None:

@@ -13,6 +13,11 @@ _DAMAGED = ("malformed", "not a database", "disk image")
 _FULL = ("disk is full", "No space left", "could not extend file")
 
 
+def is_full(error: BaseException) -> bool:
+    """Whether the disk of a database has no room for what was to be written."""
+    return isinstance(error, DBAPIError) and any(words in str(error.orig) for words in _FULL)
+
+
 @contextmanager
 def translated(settings: Settings) -> Generator[None]:
     """Raise what the surroundings did to a database as ours; a refused statement stays as it is."""
@@ -26,25 +31,25 @@ def translated(settings: Settings) -> Generator[None]:
                 f"The engine's database at {place} is damaged: {said}",
                 hint="Run `nexus doctor`, then `nexus restore` with your newest backup.",
             ) from error
-        if any(words in said for words in _FULL):
+        if is_full(error):
             raise EngineFullError(
-                f"The disk is full: the engine's database at {place} could not keep this",
-                hint="Free some space; nothing that was acknowledged is lost.",
+                f"Disk full: could not write to the engine's database at {place}",
+                hint="Free disk space. No acknowledged work is lost.",
             ) from error
         if "locked" in said:
             raise EngineBusyError(
-                f"The engine's database at {place} is held by another process that does not finish",
-                hint="See who uses it with `nexus status`, and wait for it or stop it.",
+                f"The engine's database at {place} is locked by another process",
+                hint="Find the process with `nexus status`, and stop it or wait.",
             ) from error
         if settings.is_postgres and (error.connection_invalidated or "connect" in said):
             raise EngineUnreachableError(
-                f"The engine's database at {place} does not answer: {said.splitlines()[0]}",
-                hint="Start it, or correct `[engine] database` in config.toml.",
+                f"Can't connect to the engine's database at {place}: {said.splitlines()[0]}",
+                hint="Start it, or fix `[engine] database` in config.toml.",
             ) from error
         if "unable to open" in said or "readonly" in said:
             raise EngineUnreachableError(
-                f"The engine's database at {place} cannot be used: {said}",
-                hint="Run `nexus doctor --fix`: it checks that the file may be read and written.",
+                f"Can't open the engine's database at {place}: {said}",
+                hint="Run `nexus doctor --fix` to check its permissions.",
             ) from error
         raise
 

@@ -3,6 +3,7 @@
 - `get_workflow_statuses` and `execute_dequeued_workflow`: run what we claimed, on its record
 - `_background_event_loop.set_main_loop`: run it on the loop of the program
 - `_workflow_tasks`, `_executor`: know what runs, and leave the loop's threads as they were
+- `record_operation_result` and `update_workflow_outcome`: wait while the disk is full
 
 `tests/contract/test_interior.py` fails when one of them changes.
 """
@@ -12,18 +13,22 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
 from typing import Any
 
 from dbos import DBOS, Serializer
 from dbos import error as dbos_error
 from dbos._core import execute_dequeued_workflow
 from dbos._dbos import _get_dbos_instance
+from sqlalchemy.exc import DBAPIError
 
 from nexus.engine import serializer
 from nexus.engine.database import APPLICATION, SCHEMA, Database
 from nexus.engine.errors import EngineStateError
+from nexus.engine.failures import is_full
 from nexus.engine.settings import Settings
 from nexus.engine.tables import WORKFLOW
 
@@ -33,6 +38,7 @@ NotOwnerError = dbos_error.DBOSWorkflowConflictIDError
 Body = Callable[[str, str, Any, dict[str, Any]], Awaitable[Any]]
 """The execution's id, the work's name, its payload and options."""
 
+_FULL_PAUSE_S = 1.0
 _log = logging.getLogger(__name__)
 _body: Body | None = None
 
@@ -74,6 +80,7 @@ class Interior:
                 "This process has an engine already", hint="Stop it first, or use that one for all homes."
             )
         _body = body
+        self._stopping = threading.Event()
         logging.getLogger("dbos").setLevel(logging.CRITICAL)
         DBOS(
             config={
@@ -94,21 +101,24 @@ class Interior:
     def launch(self) -> None:
         """Blocking: run it in a thread."""
         DBOS.launch()
+        system = _get_dbos_instance()._sys_db
+        for name in ("record_operation_result", "update_workflow_outcome"):
+            setattr(system, name, self._patient(getattr(system, name)))
 
     def adopt_loop(self) -> None:
         """Bodies run on the loop that calls this."""
         _get_dbos_instance()._background_event_loop.set_main_loop()
 
-    def run(self, claimed: list[str], owner: str) -> int:
-        """Start the bodies of what was claimed; returns how many. Blocking: run it in a thread."""
+    def run(self, claimed: list[str], owner: str) -> list[str]:
+        """Start the bodies of what was claimed; returns which. Blocking: run it in a thread."""
         dbos = _get_dbos_instance()
-        begun = 0
+        begun: list[str] = []
         for status in dbos._sys_db.get_workflow_statuses(claimed):
             if status["status"] != "PENDING":
                 continue
             try:
                 execute_dequeued_workflow(dbos, status, owner)
-                begun += 1
+                begun.append(status["workflow_uuid"])
             except Exception as error:  # DBOS has recorded it as failed
                 _log.warning("%s could not be started: %s", status["workflow_uuid"], error)
         return begun
@@ -116,11 +126,32 @@ class Interior:
     async def stop(self) -> None:
         """End DBOS's threads, and give the loop an executor that still works."""
         global _body  # noqa: PLW0603 - see __init__
+        self._stopping.set()
         loop = asyncio.get_running_loop()
         fresh = ThreadPoolExecutor(thread_name_prefix="asyncio")
         loop.set_default_executor(fresh)
         await loop.run_in_executor(fresh, DBOS.destroy)
         _body = None
+
+    def _patient(self, record: Callable[..., Any]) -> Callable[..., Any]:
+        """Wait for room on the disk, as DBOS does for a database that is away.
+
+        DBOS would record the full disk as the outcome of the step or of the execution instead.
+        """
+
+        @wraps(record)
+        def recorded(*arguments: Any, **options: Any) -> Any:
+            while True:
+                try:
+                    return record(*arguments, **options)
+                except DBAPIError as error:
+                    if not is_full(error):
+                        raise
+                    _log.warning("the engine waits for room on its disk: %s", error.orig)
+                    if self._stopping.wait(_FULL_PAUSE_S):
+                        raise
+
+        return recorded
 
 
 async def step(name: str, function: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:

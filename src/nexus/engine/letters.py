@@ -68,14 +68,14 @@ def count(database: Database) -> int:
         )
 
 
-def close(database: Database, execution_id: str) -> None:
-    """Take a run that crashed its process off the list: somebody has dealt with it."""
+def close(database: Database, execution_id: str) -> bool:
+    """Take a run that crashed its process off the list: it was dealt with. False: it is not on it."""
     statement = database.sql(
         """UPDATE {t}workflow_status SET status = 'ERROR', completed_at = {now}
         WHERE workflow_uuid = :id AND status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'"""
     )
     with database.write() as connection:
-        connection.execute(statement, {"id": execution_id})
+        return connection.execute(statement, {"id": execution_id}).rowcount > 0
 
 
 def retry(database: Database, execution_id: str) -> str:
@@ -83,11 +83,11 @@ def retry(database: Database, execution_id: str) -> str:
     execution = records.get(database, execution_id)
     if execution is None:
         raise UnknownExecutionError(
-            f"There is no execution {execution_id}", hint="List them with `nexus engine executions`."
+            f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
         )
     if execution.state not in FINAL:
         raise EngineStateError(
-            f"{execution_id} is {execution.state}; only what has ended can be run again",
+            f"{execution_id} is {execution.state}; only finished runs can be retried",
             hint=f"Cancel it first with `nexus engine cancel {execution_id}`.",
         )
     with database.write() as connection:

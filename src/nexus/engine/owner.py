@@ -19,6 +19,6 @@ def claim(database: Database, home: Home | None) -> None:
         found = connection.execute(database.sql("SELECT owner FROM {t}nexus_owner")).scalar_one()
     if found != owner:
         raise EngineOwnerError(
-            "The database in [engine] database does the work of another home",
-            hint="Give each home a Postgres database of its own: `createdb NAME`, then change the url.",
+            "The database in [engine] database belongs to another home",
+            hint="Create one per home with `createdb NAME`, then change the URL.",
         )

@@ -7,11 +7,11 @@ one transaction, so a moment is started once, however many look.
 import asyncio
 import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 
 from nexus import clock
 from nexus.engine import serializer, tables
@@ -27,6 +27,8 @@ Missed = Literal["skip", "once", "all"]
 _ON_TIME_MS = 60_000
 # A schedule of every minute that slept for a month must not flood its lane.
 _MOST_AT_ONCE = 1_000
+# Later than any moment: the schedule of a single moment that has passed.
+_NEVER_MS = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,12 @@ class Schedule:
             ZoneInfo(self.zone)
         except (ZoneInfoNotFoundError, ValueError):
             raise ConfigError(f"`{self.zone}` is not a time zone", hint="Such as `Europe/Berlin`.") from None
+
+
+def once(at: datetime) -> str:
+    """The expression of a single moment, to the second, for a schedule in UTC."""
+    moment = at.astimezone(UTC)
+    return f"{moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.second} {moment.year}"
 
 
 class Schedules:
@@ -93,7 +101,7 @@ class Schedules:
             rows = connection.execute(self._database.sql("SELECT * FROM {t}nexus_schedules")).mappings().all()
         for row in rows:
             next_at = _next(row["cron"], row["zone"], now_ms)
-            if row["next_at"] > next_at:
+            if next_at < row["next_at"] < _NEVER_MS:
                 with self._database.write() as connection:
                     values = {"next": next_at, "name": row["name"], "seen": row["next_at"]}
                     moved += connection.execute(move, values).rowcount
@@ -112,19 +120,22 @@ class Schedules:
             values = {"next": next_at, "name": row["name"], "seen": row["next_at"]}
             if connection.execute(move, values).rowcount == 0 or not chosen:
                 return 0  # another process was quicker, or it was all missed
-            tables.insert(self._database, connection, [self._execution(row, at_ms) for at_ms in chosen])
+            begun = [self._execution(row, at_ms, now_ms) for at_ms in chosen]
+            tables.insert(self._database, connection, begun)
             if self._database.is_postgres:
                 connection.execute(self._database.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
         return len(chosen)
 
-    def _execution(self, row: dict[str, Any], at_ms: int) -> tables.NewExecution:
-        payload = {**serializer.loads(row["payload"]), "scheduled_at": moment(at_ms)}
+    def _execution(self, row: dict[str, Any], at_ms: int, now_ms: int) -> tables.NewExecution:
+        """`late` tells the work that its moment was missed and is made up for."""
+        told = {"scheduled_at": moment(at_ms), "late": now_ms - at_ms > _ON_TIME_MS}
+        payload = {**serializer.loads(row["payload"]), **told}
         return tables.new_execution(
             row["work"], payload, key=f"schedule:{row['name']}", lane=row["lane"], version=self._version
         )
 
     def _put(self, schedule: Schedule, after: datetime) -> None:
-        next_at = _next(schedule.cron, schedule.zone, int(after.timestamp() * 1000))
+        next_at = _first(schedule, int(after.timestamp() * 1000))
         statement = self._database.sql(
             """INSERT INTO {t}nexus_schedules
               (name, cron, zone, work, payload, lane, missed, paused, next_at, updated_at)
@@ -170,7 +181,17 @@ def listed(database: Database) -> list[dict[str, Any]]:
     )
     with database.read() as connection:
         rows = connection.execute(statement).mappings().all()
-    return [{**row, "paused": bool(row["paused"]), "next_at": moment(row["next_at"])} for row in rows]
+    return [{**row, "paused": bool(row["paused"]), "next_at": _shown(row["next_at"])} for row in rows]
+
+
+def upcoming(cron: str, zone: str, after: datetime) -> datetime | None:
+    """The next moment of a schedule; None if there is none any more."""
+    next_ms = _next(cron, zone, int(after.timestamp() * 1000))
+    return None if next_ms == _NEVER_MS else datetime.fromtimestamp(next_ms / 1000, ZoneInfo(zone))
+
+
+def _shown(next_ms: int) -> str | None:
+    return None if next_ms >= _NEVER_MS else moment(next_ms)
 
 
 def _due(cron: str, zone: str, first_ms: int, now_ms: int, most: int) -> list[int]:
@@ -178,10 +199,15 @@ def _due(cron: str, zone: str, first_ms: int, now_ms: int, most: int) -> list[in
     moments = croniter(cron, datetime.fromtimestamp(now_ms / 1000 + 1, ZoneInfo(zone)))
     found: list[int] = []
     while len(found) < most:
-        moment_ms = int(moments.get_prev(datetime).timestamp() * 1000)
+        try:
+            reached = moments.get_prev(datetime)
+        except CroniterBadDateError:
+            break
+        moment_ms = int(reached.timestamp() * 1000)
         if moment_ms < first_ms:
             break
-        found.insert(0, moment_ms)
+        if not _is_repeated(cron, reached):
+            found.insert(0, moment_ms)
     return found or [first_ms]
 
 
@@ -193,5 +219,25 @@ def _chosen(missed: Missed, moments: list[int], now_ms: int) -> list[int]:
 
 
 def _next(cron: str, zone: str, after_ms: int) -> int:
-    start = datetime.fromtimestamp(after_ms / 1000, ZoneInfo(zone))
-    return int(croniter(cron, start).get_next(datetime).timestamp() * 1000)
+    moments = croniter(cron, datetime.fromtimestamp(after_ms / 1000, ZoneInfo(zone)))
+    try:
+        while _is_repeated(cron, reached := moments.get_next(datetime)):
+            pass
+    except CroniterBadDateError:
+        return _NEVER_MS
+    return int(reached.timestamp() * 1000)
+
+
+def _first(schedule: Schedule, after_ms: int) -> int:
+    """The moment to wait for. A single one that has passed is due: nobody has started it yet."""
+    next_ms = _next(schedule.cron, schedule.zone, after_ms)
+    return _due(schedule.cron, schedule.zone, 0, after_ms, 1)[0] if next_ms == _NEVER_MS else next_ms
+
+
+def _is_repeated(cron: str, reached: datetime) -> bool:
+    """Whether a clock that was set back from summer time shows a time of day again, which runs once.
+
+    What runs every hour or every few minutes goes by the time that passes, and counts the hour twice.
+    """
+    again = reached.fold == 1 and reached.utcoffset() != reached.replace(fold=0).utcoffset()
+    return again and "*" not in cron.split()[1]

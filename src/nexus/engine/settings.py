@@ -59,8 +59,8 @@ class Settings:
     def __post_init__(self) -> None:
         if isinstance(self.database, str) and "://" in self.database and not self.is_postgres:
             raise ConfigError(
-                f"`{self.database.partition(':')[0]}` is not a database that the engine can use",
-                hint="Write `postgresql://…` as [engine] database in config.toml, or leave it empty.",
+                f"`{self.database.partition(':')[0]}` is not a supported database",
+                hint="Set [engine] database in config.toml to `postgresql://…`, or leave it empty.",
             )
         names = [lane.name for lane in self.lanes]
         if len(set(names)) != len(names) or not names:

@@ -8,7 +8,8 @@ from collections import Counter
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nexus.engine.claims import Claims
+from nexus.engine import tables
+from nexus.engine.claims import Claimed, Claims
 from nexus.engine.database import Database
 from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
@@ -21,6 +22,7 @@ _ATTEMPTS = 3
 # A sweep that cost much is followed by a pause, so that freed places are filled together.
 _PAUSE_SHARE = 0.5
 _PAUSE_MOST_S = 0.1
+_LOOK_EVERY_S = 1.0
 
 
 class Sweeper:
@@ -29,6 +31,7 @@ class Sweeper:
     def __init__(
         self, database: Database, interior: Interior, leases: Leases, wake: Wake, settings: Settings
     ) -> None:
+        self._database = database
         self._claims = {lane.name: Claims(database, lane, settings.version) for lane in settings.lanes}
         self._interior = interior
         self._leases = leases
@@ -37,6 +40,10 @@ class Sweeper:
         self._lanes = sorted(settings.lanes, key=lambda lane: lane.priority)
         self._taken: Counter[str] = Counter()
         self._claimants: dict[str, str] = {}
+        """What was claimed and is about to begin, with the name that it was claimed under."""
+        self._begun: Counter[tuple[str, str]] = Counter()
+        """What has begun and has not ended, by that name and its id."""
+        self._looked_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self.also = lambda: None
@@ -52,13 +59,19 @@ class Sweeper:
         if self._task is not None:
             await self._task
 
-    def claimant(self, execution_id: str) -> str:
-        """The name under which this process claimed an execution that is about to begin."""
-        return self._claimants.pop(execution_id, "")
+    def begun(self, execution_id: str) -> str:
+        """An execution begins; returns the name under which this process claimed it."""
+        claimant = self._claimants.get(execution_id, "")
+        self._begun[claimant, execution_id] += 1
+        self._claimants.pop(execution_id, None)
+        return claimant
 
-    def released(self, lane: str) -> None:
+    def released(self, lane: str, claimant: str, execution_id: str) -> None:
         """An execution of that lane has ended, and its end is recorded."""
         self._taken[lane] -= 1
+        self._begun[claimant, execution_id] -= 1
+        if not self._begun[claimant, execution_id]:
+            del self._begun[claimant, execution_id]
         self._wake.set()
 
     async def settled(self, timeout_s: float) -> None:
@@ -86,6 +99,9 @@ class Sweeper:
             claimed = await asyncio.to_thread(self._claim, lane, room)
             self._taken[lane.name] += claimed
         await asyncio.to_thread(self.also)
+        if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
+            self._looked_s = time.monotonic()
+            await asyncio.to_thread(self._give_back_unbegun)
 
     def _claim(self, lane: Lane, room: int) -> int:
         for attempt in range(_ATTEMPTS):
@@ -97,8 +113,29 @@ class Sweeper:
                 time.sleep(random.uniform(0.001, 0.01) * (attempt + 1))  # noqa: S311 - spreads retries only
                 continue
             if claimed.ids and self._leases.held_by(executor_id):
-                self._claimants.update(dict.fromkeys(claimed.ids, executor_id))
-                return self._interior.run(claimed.ids, claimed.owner)
+                return self._start(claimed, executor_id)
             return 0
         self._wake.set_from_thread()
         return 0
+
+    def _start(self, claimed: Claimed, executor_id: str) -> int:
+        self._claimants.update(dict.fromkeys(claimed.ids, executor_id))
+        started: list[str] = []
+        try:
+            started = self._interior.run(claimed.ids, claimed.owner)
+        finally:
+            for id_ in set(claimed.ids) - set(started):
+                self._claimants.pop(id_, None)
+        return len(started)
+
+    def _give_back_unbegun(self) -> None:
+        """Give back what this process claimed and doesn't run, such as when the claim's answer was lost.
+
+        A sweep does one thing after the other, so nothing is being claimed meanwhile.
+        """
+        executor_id = self._leases.executor_id
+        for id_ in tables.running_of(self._database, executor_id):
+            if self._claimants.get(id_) != executor_id and not self._begun[executor_id, id_]:
+                _log.warning("%s was claimed and not begun: it goes back to its queue", id_)
+                tables.put_back(self._database, id_, executor_id)
+                self._wake.set_from_thread()

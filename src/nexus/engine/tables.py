@@ -230,6 +230,16 @@ def running_executors(connection: sa.Connection, database: Database) -> set[str]
     return {row[0] for row in connection.execute(statement)}
 
 
+def running_of(database: Database, executor_id: str) -> list[str]:
+    """The executions that are recorded as running under an executor."""
+    statement = database.sql(
+        """SELECT workflow_uuid FROM {t}workflow_status
+        WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL AND executor_id = :executor"""
+    )
+    with database.read() as connection:
+        return [row[0] for row in connection.execute(statement, {"executor": executor_id})]
+
+
 def requeue(connection: sa.Connection, database: Database, executor_ids: Iterable[str]) -> int:
     """Give the running work of these executors back to its queues, and end their right to record it."""
     statement = database.sql(

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import apsw
 
 from nexus import clock, ledgers
-from nexus.answer import Totals
 from nexus.app import App
 from nexus.config import Config
 from nexus.errors import ModelFileError
@@ -34,6 +33,7 @@ from nexus.ledgers.sql import named
 from nexus.memory import succession
 from nexus.memory.embedding import MODELS, embed_new, find, model_for
 from nexus.pipeline import Incoming
+from nexus.runs import Totals
 from nexus.skills.doors import OWNER
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ async def play(life: Life, session: str, home: Home, config: Config, known: Sequ
                 reach(clock.parse(message["time"]))
                 recorded.reply = reply
                 receipt = await app.accept(_incoming(life, session, message))
-                await receipt.answer.result()
+                await receipt.run.result()
                 await settled(app)
                 turns += 1
             await _conclude(app)
@@ -284,6 +284,6 @@ def _told(runs: Sequence[tuple[Any, ...]]) -> tuple[dict[str, int], list[str]]:
         counts[status] = counts.get(status, 0) + 1
         refused += [str(error)] if error else []
         returned: Row = (json.loads(result) if result else None) or {}
-        enriched: Row = returned.get("enrich") or {}
+        enriched: Row = returned.get("log") or returned.get("enrich") or {}
         refused += [str(each) for each in enriched.get("refused", ())]
     return counts, refused

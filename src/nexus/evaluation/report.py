@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-from nexus.answer import Totals
 from nexus.evaluation.life import Row
+from nexus.runs import Totals
 
 COLUMNS = (
     "life",

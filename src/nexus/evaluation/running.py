@@ -17,17 +17,16 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from nexus import __version__, clock
-from nexus.answer import Totals
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.evaluation import playing
-from nexus.evaluation.asking import Answer, ask
-from nexus.evaluation.judging import Judge
+from nexus.evaluation.asking import Answer, Judge, ask
 from nexus.evaluation.life import Life, Row
 from nexus.evaluation.playing import Played, make_home, play, prepared
 from nexus.evaluation.scoring import Scorer, Verdicts
 from nexus.home import Home
 from nexus.ledgers import Ledgers
+from nexus.runs import Totals
 
 Told = Callable[[str], None]
 """Hears one line of progress."""

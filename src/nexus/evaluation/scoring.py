@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 
 from nexus.evaluation.asking import Answer
 from nexus.evaluation.life import UNANSWERED, Life, Row
-from nexus.evaluation.matching import Matcher, share
 from nexus.evaluation.playing import ME, Memory, Played
+from nexus.evaluation.transcript import Matcher, share
 from nexus.skills.doors import OWNER
 
 # How much of what a text tells beyond the question an answer must tell, or of an answer a text.

@@ -5,7 +5,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 
 from nexus.app import App
-from nexus.gateway.keys import Keys
+from nexus.gateway.browsers import Keys
 from nexus.gateway.metrics import Metrics
 
 

@@ -21,8 +21,8 @@ from nexus.engine.errors import (
 class Problem(BaseModel):
     """What every answer that is no success holds."""
 
-    message: str = Field(description="What happened.")
-    hint: str = Field(default="", description="What to do next.")
+    message: str = Field(description="What failed.")
+    hint: str = Field(default="", description="What to do.")
 
 
 _UNAVAILABLE = 503
@@ -45,10 +45,10 @@ _STATUS: tuple[tuple[type[errors.NexusError], int], ...] = (
     (errors.NexusError, 409),
 )
 RESPONSES: dict[int | str, dict[str, Any]] = {
-    401: {"model": Problem, "description": "No valid token"},
-    429: {"model": Problem, "description": "Too many requests at once"},
-    "4XX": {"model": Problem, "description": "It cannot be done as asked"},
-    "5XX": {"model": Problem, "description": "Something is wrong on the side of the home"},
+    401: {"model": Problem, "description": "Missing or invalid API token"},
+    429: {"model": Problem, "description": "Too many requests"},
+    "4XX": {"model": Problem, "description": "The request is invalid"},
+    "5XX": {"model": Problem, "description": "Server error"},
 }
 """What any endpoint may answer beside a success."""
 _PROBLEM = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
@@ -77,17 +77,17 @@ async def _nexus(request: Request, error: Exception) -> JSONResponse:
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     told = cast("HTTPException", error)
-    return _answer(told.status_code, str(told.detail), "GET /api/openapi.json lists what there is.")
+    return _answer(told.status_code, str(told.detail), "See GET /api/openapi.json.")
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
     first = cast("RequestValidationError", error).errors()[0]
     place = ".".join(str(part) for part in first["loc"])
-    return _answer(422, f"{place}: {first['msg']}", "GET /api/openapi.json describes what is expected.")
+    return _answer(422, f"{place}: {first['msg']}", "See GET /api/openapi.json for the expected format.")
 
 
 async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
-    return _answer(500, "Something went wrong that nobody foresaw", "`nexus logs` tells where.")
+    return _answer(500, "Internal error", "See `nexus logs`.")
 
 
 def _answer(status: int, message: str, hint: str) -> JSONResponse:

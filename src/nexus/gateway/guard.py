@@ -5,21 +5,144 @@ with 401 whatever it asks for, so that nothing can be learned about what there i
 """
 
 import asyncio
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nexus.gateway.addresses import PublicAddress, origins
-from nexus.gateway.browsers import SESSION_S
-from nexus.gateway.keys import Keys
-from nexus.gateway.limits import BURST_S, BodyLimits, BodyTooLargeError, Bucket, read_body, replayed
+from nexus.errors import ConfigError
+from nexus.gateway.browsers import SESSION_S, Keys
 from nexus.gateway.refusals import refusal
 
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PublicAddress:
+    """Where a proxy in front of the gateway is reached."""
+
+    origin: str
+    """As browsers write it: without a port that is the usual one."""
+    host: str
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.origin.startswith("https:")
+
+
+def public_address(url: str) -> PublicAddress | None:
+    """The address that `[gateway] public_url` tells; None where it is empty."""
+    if not url:
+        return None
+    try:
+        parts = urlsplit(url.lower())
+        port = parts.port
+    except ValueError:
+        raise _unusable(url) from None
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise _unusable(url)
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    usual = port in (None, _DEFAULT_PORTS[parts.scheme])
+    host = name if usual else f"{name}:{port}"
+    return PublicAddress(origin=f"{parts.scheme}://{host}", host=host)
+
+
+def spellings(hosts: Iterable[str]) -> frozenset[str]:
+    """Names as `Host` may have them: a browser leaves out the port where it is the usual one."""
+    given = {host.lower() for host in hosts}
+    return frozenset(given | {host.removesuffix(f":{port}") for host in given for port in (80, 443)})
+
+
+def origins(host: str) -> frozenset[str]:
+    """What a page of that `Host` sends as its `Origin`."""
+    return frozenset(
+        f"{scheme}://{name}"
+        for scheme, port in _DEFAULT_PORTS.items()
+        for name in (host, host.removesuffix(f":{port}"))
+    )
+
+
+def _unusable(url: str) -> ConfigError:
+    return ConfigError(
+        f"`[gateway] public_url` is not a valid URL: {url!r}",
+        hint="Use a form like `https://nexus.example` or `https://nexus.example:8443`.",
+    )
+
+
+BURST_S: Final = 5
+"""How many seconds' worth of requests may come at once."""
+
+
+class Bucket:
+    """Tokens that come back at a steady rate; whoever takes one from an empty bucket is refused."""
+
+    def __init__(self, rate_per_s: float, most: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate_per_s
+        self._most = most
+        self._now = now
+        self._left = most
+        self._at = now()
+
+    def take(self) -> bool:
+        now = self._now()
+        self._left = min(self._most, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class BodyLimits:
+    """What the body of a request may be."""
+
+    most_bytes: int
+    timeout_ms: int
+
+
+class BodyTooLargeError(Exception):
+    """More was sent than is allowed."""
+
+
+async def read_body(receive: Receive, limits: BodyLimits) -> bytes:
+    """The whole body; `BodyTooLargeError` or `TimeoutError` where it is too large or takes too long."""
+    body = bytearray()
+    async with asyncio.timeout(limits.timeout_ms / 1000):
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body += message.get("body", b"")
+            if len(body) > limits.most_bytes:
+                raise BodyTooLargeError
+            if not message.get("more_body", False):
+                return bytes(body)
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that was read already to whoever comes next, and then what the connection says."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
 LOGIN: Final = "/login"
+HOOKS: Final = "/hooks/"
+"""What is sent there proves itself by its signature, which its own endpoint checks."""
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _REFUSALS_PER_S: Final = 5
 _REFUSALS_AT_ONCE: Final = 50
@@ -61,9 +184,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, send = Request(scope), _with_headers(send)
-        refused = self._foreign(request.headers) or await self._login(request) or self._unproven(request)
+        refused = self._foreign(request.headers) or await self._login(request)
+        if refused is None and not _is_signed(request):
+            refused = self._unproven(request)
         if refused is None and not self._requests.take():
-            refused = refusal(429, "Too many requests at once", "Wait a moment, then try again.")
+            refused = refusal(429, "Too many requests", "Wait a moment, then try again.")
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -72,12 +197,14 @@ class Guard:
         except BodyTooLargeError:
             most = self._rules.body.most_bytes
             refused = refusal(
-                413, f"More than {most:,} bytes were sent", "Send less, or raise `[gateway] max_body_bytes`."
+                413,
+                f"Request body larger than {most:,} bytes",
+                "Send less, or raise `[gateway] max_body_bytes`.",
             )
         except ClientDisconnect:
             return
         except TimeoutError:
-            refused = refusal(408, "The request took too long to arrive", "Send it again, at once.")
+            refused = refusal(408, "Timed out receiving the request", "Send it again.")
         else:
             await self._app(scope, replayed(body, receive), send)
             return
@@ -88,10 +215,12 @@ class Guard:
         host, origin = headers.get("host", "").lower(), headers.get("origin")
         if host not in self._rules.hosts:
             return refusal(
-                421, "This home does not answer to that name", "Use the address that `nexus up` tells."
+                421,
+                "Unknown host name",
+                "Use the address printed by `nexus up`, or add the name to `[gateway] hosts`.",
             )
         if origin is not None and origin.lower() not in self._origins(host):
-            return refusal(403, "Pages of other sites may not use this home", "Open its own dashboard.")
+            return refusal(403, "Cross-origin requests are not allowed", "Use the dashboard instead.")
         return None
 
     def _origins(self, host: str) -> frozenset[str]:
@@ -106,7 +235,7 @@ class Guard:
         if request.url.path != LOGIN or request.method != "GET":
             return None
         if not self._keys.is_code(request.query_params.get("code", "")):
-            return self._refused(request.headers, "This login link was used already, or is too old")
+            return self._refused(request.headers, "This login link was already used or has expired")
         entered = HTMLResponse(_ENTER)
         entered.set_cookie(
             self._keys.cookie,
@@ -128,16 +257,20 @@ class Guard:
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             right = self._keys.is_token(token.strip())
-            return None if right else self._refused(headers, "The token is wrong")
+            return None if right else self._refused(headers, "Invalid API token")
         if not self._keys.browsers.knows(request.cookies.get(self._keys.cookie, "")):
-            return self._refused(headers, "Nothing is told without the token of the home")
+            return self._refused(headers, "Missing API token")
         return _forged(request)
 
     def _refused(self, headers: Headers, message: str) -> Response:
         if not self._refusals.take():
             return refusal(429, "Too many attempts", "Wait a moment, then try again.", headers)
-        hint = "`nexus login` prints a link for the browser, `nexus login --token` the token for programs."
+        hint = "Run `nexus login` for a browser link, or `nexus login --token` for the API token."
         return refusal(401, message, hint, headers)
+
+
+def _is_signed(request: Request) -> bool:
+    return request.method == "POST" and request.url.path.startswith(HOOKS)
 
 
 def _forged(request: Request) -> Response | None:
@@ -146,7 +279,7 @@ def _forged(request: Request) -> Response | None:
     own = site in {"same-origin", "none"}
     if own and (request.method in _SAFE or "origin" in request.headers):
         return None
-    return refusal(403, "This request does not come from the dashboard", "Programs use the token instead.")
+    return refusal(403, "The request is not from the dashboard", "Programs must use the API token.")
 
 
 def _with_headers(send: Send) -> Send:

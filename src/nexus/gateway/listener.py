@@ -156,8 +156,8 @@ def bound(host: str, port: int) -> socket.socket:
         if port == 0:
             return asgi.listening(host, 0, backlog=_BACKLOG)
         raise GatewayError(
-            f"The gateway cannot listen at {host} port {port}: {error.strerror}",
-            hint="Choose another with `nexus up --port NUMBER`, or as `port` below [gateway] in config.toml.",
+            f"Can't listen on {host}:{port}: {error.strerror}",
+            hint="Choose another port with `nexus up --port NUMBER`, or `port` in [gateway] in config.toml.",
         ) from None
 
 

@@ -1,9 +1,9 @@
 """The gateway's application, and how it is served.
 
-The gateway is made of rooms: `api` under /api, `dashboard` under / and `mcp` under /mcp. A room is a package
-with a function `async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None`, named in `ROOMS`
-below, which adds its routes (`server.include_router(…)`, `server.mount(…)`) and enters on the stack what must
-run while the gateway is served, such as a session manager.
+The gateway is made of rooms: `api` under /api, `hooks` under /hooks, `dashboard` under / and `mcp` under
+/mcp. A room has a function `async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None`, named
+in `ROOMS` below, which adds its routes (`server.include_router(…)`, `server.mount(…)`) and enters on the
+stack what must run while the gateway is served, such as a session manager.
 
 A room need not ask who is there: `Guard` stands in front of everything, so a request that reaches a room came
 from the owner, by the token or by a browser's session, with a body that is whole and small enough. Endpoints
@@ -24,15 +24,12 @@ from fastapi import FastAPI
 from nexus import __version__
 from nexus.app import App
 from nexus.config import GatewayConfig
-from nexus.gateway import api, dashboard, errors, mcp
-from nexus.gateway.addresses import public_address, spellings
+from nexus.gateway import api, dashboard, errors, hooks, mcp
 from nexus.gateway.api.login import login_url
-from nexus.gateway.guard import Guard, Rules
-from nexus.gateway.keys import Keys
-from nexus.gateway.limits import BodyLimits
+from nexus.gateway.browsers import Keys
+from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
 from nexus.gateway.listener import Listener, address
-from nexus.gateway.metrics import Metrics
-from nexus.gateway.observer import Observer
+from nexus.gateway.metrics import Metrics, Observer
 from nexus.gateway.spans import Exporter, collector
 
 OPENAPI: Final = "/api/openapi.json"
@@ -44,7 +41,7 @@ Every request carries the home's token, `Authorization: Bearer …`, which `nexu
 it every path answers 401. Errors are JSON with a `message` (what happened) and a `hint` (what to do next)."""
 
 Room = Callable[[FastAPI, App, AsyncExitStack], Awaitable[None]]
-ROOMS: tuple[Room, ...] = (api.join, dashboard.join, mcp.join)
+ROOMS: tuple[Room, ...] = (api.join, hooks.join, dashboard.join, mcp.join)
 
 
 async def build(app: App, keys: Keys, stack: AsyncExitStack) -> FastAPI:

@@ -89,8 +89,8 @@ def collector(url: str) -> Send:
         from opentelemetry.sdk.trace.export import SpanExportResult
     except ImportError:
         raise ConfigError(
-            "[gateway] otlp_url is set, and what it needs is not installed",
-            hint="Run `pip install nexus-agent[otel]`, or remove the setting.",
+            "[gateway] otlp_url needs a package that is not installed",
+            hint="Run `pip install nexus-runtime[otel]`, or remove the setting.",
         ) from None
     exporter = OTLPSpanExporter(endpoint=url, timeout=_TIMEOUT_S)
     return lambda found: exporter.export(found) is SpanExportResult.SUCCESS

@@ -28,6 +28,8 @@ _Job = tuple[Work[Any], "Future[Any]"]
 
 # How many waiting writes share one commit: enough to hide the sync, few enough to stay prompt.
 _COMMIT_TOGETHER = 64
+# How many waiting reads a thread does before it makes way for other databases.
+_READ_TOGETHER = 16
 
 
 class Database:
@@ -96,9 +98,9 @@ class Database:
         if self._writes and not self._writing:
             self._writing = True
             self._executor.submit(self._write_some)
-        while self._reads and self._reading < max(1, self._settings.readers):
+        if self._reads and self._reading < max(1, self._settings.readers):
             self._reading += 1
-            self._executor.submit(self._read_one, self._reads.popleft())
+            self._executor.submit(self._read_some)
 
     def _settled(self) -> bool:
         """Whether a closing database has nothing left to do. Called with the lock held."""
@@ -157,28 +159,36 @@ class Database:
         connection.execute("RELEASE job")
         return result, None
 
-    def _read_one(self, job: _Job) -> None:
-        work, future = job
+    def _read_some(self) -> None:
+        for _ in range(_READ_TOGETHER):
+            with self._lock:
+                job = self._reads.popleft() if self._reads else None
+            if job is None:
+                break
+            self._read_one(*job)
+        with self._lock:
+            self._reading -= 1
+            self._dispatch()
+            settled = self._settled()
+        if settled:
+            self._disconnect()
+
+    def _read_one(self, work: Work[Any], future: "Future[Any]") -> None:
+        if not future.set_running_or_notify_cancel():
+            return
         connection: apsw.Connection | None = None
         try:
-            if future.set_running_or_notify_cancel():
-                try:
-                    with translated(self.ledger, self.path):
-                        connection = self._reading_connection()
-                        result = _snapshot(connection, work)
-                except BaseException as error:  # the caller must hear of it
-                    _fail(future, error)
-                else:
-                    future.set_result(result)
+            with translated(self.ledger, self.path):
+                connection = self._reading_connection()
+                result = _snapshot(connection, work)
+        except BaseException as error:  # the caller must hear of it
+            _fail(future, error)
+        else:
+            future.set_result(result)
         finally:
-            with self._lock:
-                if connection is not None:
+            if connection is not None:
+                with self._lock:
                     self._readers.append(connection)
-                self._reading -= 1
-                self._dispatch()
-                settled = self._settled()
-            if settled:
-                self._disconnect()
 
     def _writing_connection(self) -> apsw.Connection:
         if self._writer is None:

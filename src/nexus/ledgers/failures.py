@@ -19,8 +19,8 @@ def translated(ledger: str, path: Path) -> Generator[None]:
         yield
     except (apsw.BusyError, apsw.ProtocolError) as error:
         raise LedgerBusyError(
-            f"The {ledger} ledger is held by another process that does not finish its write",
-            hint="See who uses it with `nexus status`; wait, or raise `busy_timeout_ms` in config.toml.",
+            f"The {ledger} ledger is locked by another process",
+            hint="Find the process with `nexus status`; wait, or raise `busy_timeout_ms` in config.toml.",
         ) from error
     except apsw.FullError as error:
         raise _full(ledger, path) from error
@@ -31,21 +31,21 @@ def translated(ledger: str, path: Path) -> Generator[None]:
         ) from error
     except apsw.CantOpenError as error:
         raise LedgerError(
-            f"The {ledger} ledger at {path} cannot be opened: {error}",
-            hint="Run `nexus doctor --fix`: it checks that the file is there and may be read and written.",
+            f"Can't open the {ledger} ledger at {path}: {error}",
+            hint="Run `nexus doctor --fix` to check the file and its permissions.",
         ) from error
     except (apsw.IOError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
         # On a full disk, SQLite cannot make its shared memory, and calls that an I/O error.
         if shutil.disk_usage(path.parent).free < _NO_ROOM_BYTES:
             raise _full(ledger, path) from error
         raise LedgerError(
-            f"The {ledger} ledger at {path} cannot be written: {error}",
-            hint="Run `nexus doctor`: it checks permissions and the disk.",
+            f"Can't write the {ledger} ledger at {path}: {error}",
+            hint="Run `nexus doctor` to check permissions and the disk.",
         ) from error
 
 
 def _full(ledger: str, path: Path) -> LedgerFullError:
     return LedgerFullError(
-        f"The disk is full: the {ledger} ledger could not keep this write",
-        hint=f"Free some space on the disk of {path.parent}; nothing that was acknowledged is lost.",
+        f"Disk full: could not write to the {ledger} ledger",
+        hint=f"Free disk space for {path.parent}. No acknowledged write is lost.",
     )

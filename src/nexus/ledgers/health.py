@@ -123,7 +123,7 @@ def _inspect_open(
 ) -> Iterator[Problem]:
     found, known = migrate.known_version(connection, ledger), migrate.latest(ledger)
     if found < known:
-        message = f"{path.name} has schema {found} of {known}; it is migrated when it is next used"
+        message = f"{path.name} has schema {found} of {known}; it will be migrated on next use"
         yield Problem(ledger=ledger, kind="old-schema", message=message)
     else:
         yield from _drift(connection, path, ledger)
@@ -135,7 +135,7 @@ def _inspect_open(
     if ledger == "runtime" and found == known:
         unfinished = connection.execute("SELECT count(*) FROM forgets WHERE completed_at IS NULL").get
         if unfinished:
-            message = f"{unfinished} forget was begun and not finished"
+            message = f"{unfinished} deletion was interrupted"
             yield Problem(ledger=ledger, kind="unfinished-forget", message=message)
     if ledger == "memory" and found == known:
         yield from _broken_seals(connection, path, thorough=thorough)

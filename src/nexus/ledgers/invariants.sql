@@ -32,7 +32,7 @@ WITH turns AS (
              AND (p.target_type, p.target_id) IN (('execution', t.execution_id), ('request', t.request_id))
          ) AS is_unmarked,
          (SELECT CASE WHEN max(i.status NOT IN ('done', 'flagged')
-                               OR json_extract(i.result_json, '$.enrich.waits') IS NOT 'no turn is due')
+                               OR coalesce(json_extract(i.result_json, '$.log.waits'), json_extract(i.result_json, '$.enrich.waits')) IS NOT 'no turn is due')
                  THEN 'accounted for' WHEN count(*) THEN 'passed over' END
           FROM runtime.invocations AS i JOIN runtime.automations AS a ON a.id = i.automation_id
           WHERE a.name = 'memory-writer' AND i.request_id = t.request_id

@@ -40,6 +40,7 @@ class Ledgers:
         now: Clock | None = None,
     ) -> None:
         self.home = home.require()
+        self.settings = settings
         self._lock = HomeLock(home, "shared")
         self._own_executor = (
             ThreadPoolExecutor(_THREADS_OF_ONE_HOME, thread_name_prefix="ledgers")

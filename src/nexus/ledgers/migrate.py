@@ -36,13 +36,13 @@ def version(connection: apsw.Connection, ledger: str) -> int:
     other = next((name for name, number in APPLICATION_IDS.items() if number == application_id), None)
     if other is not None:
         raise LedgerCorruptError(
-            f"This is the {other} ledger in the place of the {ledger} ledger",
-            hint="Put the files of data/ back under their own names, or restore a backup.",
+            f"The {ledger} ledger's file contains the {other} ledger",
+            hint="Rename the files in data/ back, or restore a backup.",
         )
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if tables and not (ledger == "runtime" and "hooks" in tables):
         raise LedgerCorruptError(
-            f"The {ledger} ledger's file is a database of another program",
+            f"The {ledger} ledger's file belongs to another program",
             hint="Move it away and run `nexus doctor --fix`, or restore a backup.",
         )
     return 0
@@ -66,7 +66,7 @@ def _known_version(connection: apsw.Connection, ledger: str) -> int:
     found, known = version(connection, ledger), latest(ledger)
     if found > known:
         raise SchemaError(
-            f"The {ledger} ledger has schema {found}, and this program knows up to {known}",
+            f"The {ledger} ledger has schema {found}; this version supports up to {known}",
             hint="It was written by a newer Nexus. Install that version or a later one.",
         )
     difference = _difference(connection, ledger, found)
@@ -131,8 +131,8 @@ def create(path: Path, ledger: str) -> bool:
         return False
     except OSError as error:
         raise LedgerError(
-            f"The {ledger} ledger cannot be made at {path}: {error.strerror}",
-            hint=f"Check that {path.parent} can be written and that its disk has room.",
+            f"Can't create the {ledger} ledger at {path}: {error.strerror}",
+            hint=f"Check that {path.parent} is writable and has free disk space.",
         ) from error
     finally:
         building.unlink(missing_ok=True)
@@ -203,7 +203,7 @@ def _step(connection: apsw.Connection, ledger: str, number: int, name: str, scri
         if isinstance(error, apsw.SQLError | apsw.ConstraintError | apsw.MismatchError):
             raise SchemaError(
                 f"Migration {name} of the {ledger} ledger failed and was undone: {error}",
-                hint="Nothing was changed. Please report it, with this message.",
+                hint="Nothing changed. Please report this message.",
             ) from error
         raise
     finally:

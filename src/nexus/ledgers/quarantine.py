@@ -121,8 +121,8 @@ def _pickled(engine: sqlite3.Connection) -> Iterator[str]:
 
 def _foreign(what: str, found: str) -> CareError:
     return CareError(
-        f"{what} holds code that Nexus did not write: {found}",
-        hint="Nothing was changed. If the file is yours and you added that, pass --trust.",
+        f"{what} contains foreign code: {found}",
+        hint="Nothing changed. If you added this yourself, pass --trust.",
     )
 
 

@@ -45,8 +45,8 @@ def staged(home: Home) -> Generator[Home]:
                     files.remove(home.root)
     except (OSError, LedgerFullError) as error:
         raise CareError(
-            f"The home at {home.root} could not be written: {files.reason(error)}",
-            hint="What was there before is unchanged. Check that the place can be written and has space.",
+            f"Can't write the home at {home.root}: {files.reason(error)}",
+            hint="The existing data is unchanged. Check permissions and free disk space.",
         ) from error
 
 

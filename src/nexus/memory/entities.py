@@ -160,10 +160,10 @@ def parse(arguments: Arguments) -> AddEntity:
     """`entity`: name, and optionally id, type, alias, summary, metadata, source_type, event."""
     name = arguments.required("name")
     if not normalised(name):
-        raise arguments.error(f"{name!r} names nothing")
+        raise arguments.error(f"{name!r} is not a name")
     id_ = arguments.text("id")
     if id_ is not None and not OWN_ID.fullmatch(id_):
-        raise arguments.error(f"{id_!r} cannot be an id: use small letters, digits, and . _ : -")
+        raise arguments.error(f"{id_!r} is not a valid id: use lowercase letters, digits, and . _ : -")
     return AddEntity(
         id=id_ or ids.new("ent"),
         name=name,

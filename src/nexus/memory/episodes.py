@@ -149,7 +149,7 @@ def parse(arguments: Arguments) -> RecordEpisode:
         raise arguments.error("An episode cannot end before it starts")
     id_ = arguments.text("id")
     if id_ is not None and not OWN_ID.fullmatch(id_):
-        raise arguments.error(f"{id_!r} cannot be an id: use small letters, digits, and . _ : -")
+        raise arguments.error(f"{id_!r} is not a valid id: use lowercase letters, digits, and . _ : -")
     return RecordEpisode(
         id=id_ or ids.new("epi"),
         channel=channel,

@@ -117,7 +117,7 @@ class Gate:
         if not self.keeps_codes and any(map(is_code, texts)):
             raise UsageError(
                 "This holds a code or an account number, which are not to be kept",
-                hint="Leave it out. The owner can allow them: `keep_codes` below [memory] in config.toml.",
+                hint="Leave it out. The owner can allow them: `keep_codes` in [memory] in config.toml.",
             )
         if any(map(is_confidential, texts)):
             raise UsageError("This holds a secret, and secrets are not remembered", hint="Leave it out.")

@@ -86,7 +86,7 @@ class Merge(Step):
 
 @dataclass(kw_only=True, slots=True)
 class Reject(Step):
-    """Say that two entities are not one; the pair is not proposed again."""
+    """Record that two entities are different."""
 
     writes_identity: ClassVar[bool] = True
 
@@ -97,13 +97,13 @@ class Reject(Step):
         status = connection.execute(queries["candidate_status"], (self.candidate,)).get
         if status is None:
             raise UsageError(
-                f"There is no merge candidate {self.candidate!r}",
-                hint="`nexus memory candidates` lists them.",
+                f"Unknown merge candidate {self.candidate!r}",
+                hint="List them with `nexus memory candidates`.",
             )
         if status == "accepted":
             raise UsageError(
                 f"{self.candidate} was accepted: its entities are merged",
-                hint="Take the merge back first, with `unmerge`.",
+                hint="Undo the merge first with `unmerge`.",
             )
         actor = storable(scope.provenance.actor)
         connection.execute(queries["resolve_candidate"], ("rejected", actor, scope.now, self.candidate))

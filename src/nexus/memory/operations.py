@@ -265,7 +265,7 @@ def parse(operation: str, arguments: object) -> Step:
     known = OPERATIONS.get(operation)
     if known is None:
         raise UsageError(
-            f"There is no operation {operation!r}", hint=f"There are {', '.join(OPERATIONS)} and {BATCH}."
+            f"Unknown operation {operation!r}", hint=f"There are {', '.join(OPERATIONS)} and {BATCH}."
         )
     given = Arguments(operation, arguments, known.example)
     step = known.parse(given)

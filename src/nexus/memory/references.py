@@ -50,14 +50,14 @@ def meant(connection: apsw.Connection, reference: str, phone_region: str = "") -
     if len(found) > 1:
         raise UsageError(
             f"{len(found)} entities are called {reference!r}: {', '.join(found[:_SHOWN])}",
-            hint="Give the id of the one you mean; `nexus memory show ID` tells what is known about each.",
+            hint="Pass the id of one; `nexus memory show ID` describes it.",
         )
     return found[0] if found else None
 
 
 def _placeholder(connection: apsw.Connection, reference: str, scope: Scope) -> str:
     if not OWN_ID.fullmatch(reference) or reference.startswith("ent_"):
-        raise UsageError(f"No entity is called {reference!r}", hint=f"Make it first: {EXAMPLE}")
+        raise UsageError(f"No entity is called {reference!r}", hint=f"Create it first: {EXAMPLE}")
     if connection.readonly("main") or connection.pragma("query_only"):
         raise MissingError
     connection.execute(

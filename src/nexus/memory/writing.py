@@ -134,9 +134,7 @@ async def _check_needs(ledgers: Ledgers, steps: Sequence[Step], episode_id: str 
         ]
 
     for kind, id_ in await ledgers.memory.read(work):
-        raise UsageError(
-            f"There is no {kind} {id_!r}", hint=f"See what there is with `nexus memory {kind}s`."
-        )
+        raise UsageError(f"Unknown {kind} {id_!r}", hint=f"List them with `nexus memory {kind}s`.")
 
 
 def rows(connection: apsw.Connection, query: str, bindings: Any = ()) -> list[tuple[Any, ...]]:

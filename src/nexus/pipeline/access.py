@@ -67,7 +67,5 @@ def directory(text: str) -> Grant:
     path, _, mode = text.rpartition(":")
     place = Path(path if mode in {"ro", "rw"} else text).expanduser()
     if not place.is_absolute() or ".." in place.parts:
-        raise ConfigError(
-            f"`{text}` is not an absolute path of a directory", hint="Write it as ~/notes or ~/notes:rw."
-        )
+        raise ConfigError(f"`{text}` is not an absolute path", hint="Use a form like ~/notes or ~/notes:rw.")
     return Grant(path=str(place), writable=mode == "rw")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from nexus.attachments import Attachment
 from nexus.automations.context import Result
 from nexus.broker.results import Run
 from nexus.context import AssembledContext
@@ -26,9 +27,17 @@ class Incoming:
     external_id: str | None = None
     """The channel's own id of the message: what is delivered twice is worked on once."""
     is_owner: bool = False
-    """Whether it was typed at the home's own terminal."""
+    """Whether the settings, or the home's own terminal, say that the sender is the owner."""
+    is_verified: bool = True
+    """Whether the channel vouches for the sender."""
+    is_group: bool = False
+    """Whether others read along."""
+    wants_answer: bool = True
+    """Whether somebody is to answer; otherwise it is recorded, and that's all."""
     model: str = ""
     mode: Mode = "followup"
+    attachments: tuple[Attachment, ...] = ()
+    """Files that came along, kept already."""
 
     @property
     def own_session(self) -> str:

@@ -16,17 +16,18 @@ from typing import Literal
 import apsw
 
 from nexus import clock, ids
-from nexus.answer import Result
 from nexus.automations.context import Response
 from nexus.automations.context import Result as AutomationResult
 from nexus.automations.returned import Returned
 from nexus.context import AssembledContext
 from nexus.errors import AccessError, NexusError
+from nexus.ledgers.agents import sessions
 from nexus.ledgers.runtime import requests, spans
 from nexus.ledgers.runtime.spans import Span
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.pipeline.stages import Stages
 from nexus.request import Request, Stage
+from nexus.runs import Result
 
 _log = logging.getLogger(__name__)
 
@@ -46,8 +47,10 @@ class Pipeline:
             await self._fire("after:receiveEvent", journey)
             await self._stage(journey, "resolveIdentity", stages.resolve_identity(journey))
             await self._fire("after:resolveIdentity", journey)
-            await self._stage(journey, "resolveAccess", stages.resolve_access(journey))
-            await self._decide(journey)
+            stages.listen(journey)
+            if not journey.is_over:
+                await self._stage(journey, "resolveAccess", stages.resolve_access(journey))
+                await self._decide(journey)
             if not journey.is_over:
                 await self._stage(journey, "runAutomations", stages.run_automations(journey))
             if not journey.is_over:
@@ -72,6 +75,9 @@ class Pipeline:
         if context.session_label == request.agent.session_label:
             journey = _journey(request)
             journey.assembled = context
+            known = partial(sessions.get, label=context.session_label)
+            if await self._stages.ledgers.agents.read(known) is None:
+                await self._fire("agent:bootstrap", journey)
             await self._fire("worker:pre_execution", journey)
             await self._stages.ledgers.runtime.write(partial(requests.update, request=request))
             await self._record(journey)
@@ -102,6 +108,7 @@ class Pipeline:
         """The end of a message that an agent could not answer."""
         if request.depth == 0 and context.session_label == request.agent.session_label:
             journey = _journey(request)
+            await self._stages.tell_failure(request)
             await self._stage(journey, "finalize", self._stages.finalize(journey))
             await self._record(journey)
             _tell_end(request, "failed")

@@ -5,7 +5,6 @@ from functools import partial
 import apsw
 
 from nexus import ids
-from nexus.answer import Answered, Heard
 from nexus.broker.broker import Broker
 from nexus.errors import AccessError, UsageError
 from nexus.ledgers import Ledgers, events
@@ -13,10 +12,11 @@ from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.requests import StoredRequest
 from nexus.ledgers.text import storable
 from nexus.pipeline.incoming import Incoming
+from nexus.runs import FinishedRun, Receipt
 
 
-async def heard_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) -> Heard | None:
-    """What became of the message; None where it was never heard, or its process ended before it was asked."""
+async def received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) -> Receipt | None:
+    """What became of the message; None if it is new or was never handed to an agent."""
     external_id = incoming.external_id
     if external_id is None:
         return None
@@ -26,7 +26,9 @@ async def heard_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) -> 
     if event is None:
         return None
     if event.content != storable(incoming.content):
-        raise UsageError("This key was used for another message", hint="Make a new key for each message.")
+        raise UsageError(
+            "This idempotency key was used for another message", hint="Use a new key for each message."
+        )
     request = await ledgers.runtime.read(partial(_last_request, event_id=event.id))
     if request is None:
         return None
@@ -34,11 +36,11 @@ async def heard_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) -> 
         partial(executions.of_request, request_id=request.id, session_label=request.session_label or "")
     )
     if runs:
-        return Heard(request_id=request.id, answer=broker.run(runs[0].id), execution_id=runs[0].id)
+        return Receipt(request_id=request.id, run=broker.run(runs[0].id), execution_id=runs[0].id)
     return await _without_run(ledgers, request)
 
 
-async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Heard | None:
+async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | None:
     if request.status == "denied":
         raise AccessError(f"This was denied: {request.error}")
     if request.status == "failed" or request.status == "cancelled":
@@ -57,7 +59,7 @@ async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Heard | None
     said = await ledgers.events.read(
         partial(events.delivered, channel=request.channel or "", external_id=external_id)
     )
-    return Heard(request_id=request.id, answer=Answered(request.id, said.content if said else ""))
+    return Receipt(request_id=request.id, run=FinishedRun(request.id, said.content if said else ""))
 
 
 def _last_request(connection: apsw.Connection, event_id: str) -> StoredRequest | None:

@@ -1,13 +1,14 @@
 """The eight stages. Each is a short function that takes a journey one step further."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import apsw
 
+from nexus import ids
 from nexus.automations.occasion import Occasion
-from nexus.automations.returned import Returned
+from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
 from nexus.broker.broker import Broker
 from nexus.config import Config
@@ -59,7 +60,9 @@ class Stages:
                 external_id=incoming.external_id,
                 participants=(sender,),
             )
-            return thread_id, events.append(connection, [new])[0]
+            (event_id,) = events.append(connection, [new])
+            events.attach(connection, event_id, incoming.attachments)
+            return thread_id, event_id
 
         thread_id, event_id = await self.ledgers.events.write(record)
         event = Event(
@@ -94,8 +97,13 @@ class Stages:
         """Decide what the sender may reach. Somebody whom nobody granted anything is told a code."""
         sender, request = journey.sender, journey.request
         assert sender is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        if not journey.incoming.is_verified:
+            journey.denied = "the channel does not vouch for the sender"
+            return
         if sender.is_owner:
-            request.access = access.owner(self.config.tools, self.ledgers.home)
+            held = access.owner(self.config.tools, self.ledgers.home)
+            # What the owner is told in a group, everybody there reads.
+            request.access = replace(held, memory="own") if journey.incoming.is_group else held
             return
         granted = await self.ledgers.identity.read(partial(grants.of, entity_id=sender.entity_id))
         if granted is None:
@@ -103,12 +111,22 @@ class Stages:
             code = await self.ledgers.identity.write(ask)
             journey.denied = "an unknown sender"
             journey.response = (
-                f"I do not know you yet. The owner of this agent can let you in with the code {code}."
+                f"I don't know you yet. The owner of this agent can approve you with the code {code}."
             )
             return
         request.access = access.known(granted, self.ledgers.home)
         if not access.may_use(request.access, request.agent.session_label, journey.incoming.own_session):
             journey.denied = f"the session {request.agent.session_label} was not granted"
+
+    def listen(self, journey: Journey) -> None:
+        """What wants no answer goes no further."""
+        journey.handled = not journey.incoming.wants_answer
+
+    async def tell_failure(self, request: Request) -> None:
+        """Let whoever wrote on a channel know that no answer comes. Why is in the trace, for the owner."""
+        if self.config.channels.get(request.event.channel or "") is not None:
+            text = "Sorry, I could not answer this."
+            await self.deliver_response(request, text, ids.derived("evt", request.request_id, "failure"))
 
     async def run_automations(self, journey: Journey) -> None:
         """Let automations answer by themselves, or say who answers."""
@@ -127,6 +145,9 @@ class Stages:
             request, session_label=label, task=request.event.content
         )
         journey.assembled.model = journey.incoming.model
+        for text in contexts(request):
+            journey.assembled.prepend(text)
+        journey.assembled.attachments = journey.incoming.attachments
 
     async def run_agent(self, journey: Journey) -> None:
         """Queue the run. It ends in whatever process serves the home, which takes the journey further."""

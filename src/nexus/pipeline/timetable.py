@@ -8,25 +8,25 @@ import asyncio
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from nexus import clock, ids
 from nexus.automations import registry, timing
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.invoker import Ended
 from nexus.automations.occasion import Occasion
+from nexus.automations.registry import Entry
 from nexus.engine import Context, Engine, Schedule, Schedules, schedules
 from nexus.errors import NexusError
 from nexus.ledgers import events
 from nexus.ledgers.runtime import automations, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.pipeline import access
+from nexus.pipeline.destinations import CHANNEL, SESSION
+from nexus.pipeline.reminding import LATE
 from nexus.pipeline.stages import Stages
 from nexus.request import Agent, Event, Request
 
-CHANNEL: Final = "cli"
-SESSION: Final = "main"
-"""Where messages to the owner go, unless the automation's settings name another `session`."""
 _LOOK_S = 1.0
 _log = logging.getLogger(__name__)
 
@@ -82,19 +82,38 @@ class Timetable:
         entry = await runner.active(payload["automation"], SCHEDULE)
         if entry is None:
             return
-        request = await self._request(entry.automation, context.id, payload["scheduled_at"])
+        is_late = bool(payload.get("late"))
+        request = await self._request(entry.automation, context.id, payload["scheduled_at"], is_late=is_late)
+        if is_late and self._stages.config.automations.missed == "skip":
+            await self._skip(entry, request)
+            return
         if not await runner.again(entry, SCHEDULE, Occasion(request=request, key=request.request_id)):
             await self._end(request, "its circuit is open")
 
-    async def _request(self, automation: Automation, execution_id: str, due: str) -> Request:
+    async def _skip(self, entry: Entry, request: Request) -> None:
+        """By the settings what was missed is not made up for; its log says so, and what ran once is over."""
+        reason = f"missed: due at {request.event.content}, when Nexus was not running"
+        await self._stages.runner.skip(entry, SCHEDULE, Occasion(request=request), reason)
+        if entry.automation.mode == "once":
+            over = partial(automations.disable, automation_id=entry.automation.id, reason=reason)
+            await self._stages.ledgers.runtime.write(over)
+            registry.touch(self._stages.ledgers.home)
+        await self._end(request, reason)
+
+    async def _request(
+        self, automation: Automation, execution_id: str, due: str, *, is_late: bool
+    ) -> Request:
         session = str(automation.config.get("session") or SESSION)
-        thread = partial(events.ensure_thread, channel=CHANNEL, external_id=session)
+        channel = str(automation.config.get("channel") or CHANNEL)
+        external_id = str(automation.config.get("thread") or session)
+        thread = partial(events.ensure_thread, channel=channel, external_id=external_id)
         thread_id = await self._stages.ledgers.events.write(thread)
         request = Request(
             request_id=ids.derived("req", execution_id, SCHEDULE),
-            event=Event(content=due, channel=CHANNEL, thread_id=thread_id),
+            event=Event(content=due, channel=channel, thread_id=thread_id),
             agent=Agent(session_label=f"{SCHEDULE}:{automation.name}"),
             access=access.owner(self._stages.config.tools, self._stages.ledgers.home),
+            enrichment={LATE: True} if is_late else {},
         )
         await self._stages.ledgers.runtime.write(partial(requests.create, request=request))
         return request

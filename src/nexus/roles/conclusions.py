@@ -6,6 +6,7 @@ from nexus import clock
 from nexus.engine import Context, Handle, Schedule, Schedules
 from nexus.memory.conclusions import observations
 from nexus.memory.profile import OwnerProfile, versions
+from nexus.roles.consolidation import profile
 from nexus.roles.consolidation.consolidation import SETTLED, Consolidating, Report, why_off
 from nexus.roles.reflection import tools
 from nexus.roles.reflection.refreshing import refreshed
@@ -56,21 +57,24 @@ class Conclusions:
 
     async def _consolidate(self, context: Context, payload: Any) -> dict[str, Any]:
         config, by_clock = self._parts.config, bool(payload["by_clock"])
-        await context.step("profile", self._profile)
         off = why_off(config)
         if by_clock and not config.memory.consolidation:
             off = "consolidation is switched off (consolidation in [memory])"
+        await context.step("profile", self._profile, bool(off))
         if off:
             return Report(stopped=off).to_json()
         now = clock.now()
         until = clock.timestamp(now - SETTLED if by_clock else now)
         begun = await context.step("begin", _same, until)
-        return (await Consolidating(parts=self._parts, context=context, until=begun)()).to_json()
+        report = await Consolidating(parts=self._parts, context=context, until=begun)()
+        if not report.stopped:
+            await profile.written(self._parts, context)
+        return report.to_json()
 
-    async def _profile(self) -> None:
-        """Keep the owner's profile up to date by rule, unless a model has written it."""
+    async def _profile(self, off: bool) -> None:
+        """Keep the owner's profile up to date by rule, unless a model writes it."""
         version = await versions.newest(self._parts.ledgers)
-        if version is None or version.origin != "consolidation":
+        if off or version is None or version.origin != "consolidation":
             await OwnerProfile(self._parts.ledgers).refresh()
 
     async def _refresh(self, context: Context, payload: Any) -> dict[str, Any]:

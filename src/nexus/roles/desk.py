@@ -1,7 +1,10 @@
-"""Where a role works for one run: the memory skill, a door of its own, and what its tools may reach.
+"""Where a role works for one run: the memory skill, a socket of its own, and what its tools may reach.
 
-Several runs of a role may be under way at once, each with its own provenance, so each has its own desk.
-Its path follows from the invocation: a run that goes on after a crash finds it where it was told it is.
+For the owner it works in its workspace, whose `skills/memory` keeps what it learned. That may quote the
+owner's conversations, so on behalf of others it gets the skill alone, in a folder that lasts for one run.
+
+Several runs of a role may be under way at once, each with its own provenance, so each has its own socket.
+Its path follows from the invocation: a run that goes on after a crash finds it where it was.
 """
 
 import asyncio
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from nexus.request import Access, Grant
 from nexus.roles.parts import Parts
+from nexus.skills.doors import SOCKET
 
 if TYPE_CHECKING:
     from nexus.memory.gate import Rules
@@ -32,10 +36,14 @@ async def desk(
     visible: "Visibility",
     rules: "Rules | None" = None,
     writes: bool = True,
+    in_workspace: bool = False,
 ) -> AsyncGenerator[Path]:
-    """A folder with `skills/memory`, whose scripts write with this provenance while the context lasts."""
+    """The folder of a socket that writes with this provenance while the context lasts.
+
+    It holds `skills/memory` too, unless the role works in its workspace.
+    """
     place = (parts.home.run / name).resolve()
-    await asyncio.to_thread(_lay, parts, place)
+    await asyncio.to_thread(_lay, parts, place, with_skill=not in_workspace)
     try:
         async with parts.door(name, provenance, writes=writes, rules=rules, visible=visible):
             yield place
@@ -44,19 +52,21 @@ async def desk(
 
 
 def access(parts: Parts, place: Path, workspaces: Iterable[Path], *, ledgers: bool) -> Access:
-    """What the run's tools may reach: its desk and its workspaces, read-only, and perhaps the ledgers."""
+    """What the run's tools may reach: its workspaces and its socket, read-only, and perhaps the ledgers."""
     data = [parts.home.data] if ledgers else []
-    granted = [place, *data, *workspaces]
+    granted = [*workspaces, place, *data]
     return Access(
         level="known",
         tools=TOOLS,
         directories=tuple(Grant(path=str(each.resolve())) for each in granted),
         memory="all" if ledgers else "own",
+        memory_socket=str(place / SOCKET),
     )
 
 
-def _lay(parts: Parts, place: Path) -> None:
+def _lay(parts: Parts, place: Path, *, with_skill: bool) -> None:
     from nexus.skills import memory
 
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    memory.lay(parts.home, place, place)
+    if with_skill:
+        memory.lay(parts.home, place, place)

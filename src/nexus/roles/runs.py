@@ -8,11 +8,11 @@ from nexus.engine.errors import EndedError
 from nexus.ledgers.runtime import executions, requests
 
 if TYPE_CHECKING:
-    from nexus.answer import Result
     from nexus.context import AssembledContext
     from nexus.ledgers import Ledgers
     from nexus.request import Request
     from nexus.roles.parts import Parts
+    from nexus.runs import Result
 
 Failure = Literal["refused", "unreachable", "stopped"]
 """`refused`: this request gets no answer. `unreachable`: no model answers now. `stopped`: from outside."""

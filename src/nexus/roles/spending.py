@@ -4,13 +4,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from nexus import clock
-from nexus.answer import MICRO
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import usage
+from nexus.runs import MICRO
 
 if TYPE_CHECKING:
-    from nexus.answer import Totals
     from nexus.config import MemoryConfig
+    from nexus.runs import Totals
 
 ROLES: Final = ("consolidation", "reflection")
 

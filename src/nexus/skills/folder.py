@@ -11,6 +11,7 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Final, cast
 
@@ -51,10 +52,12 @@ def seed_files(workspace: Path, files: Mapping[str, str]) -> Seeded:
 def _seed(workspace: Path, parts: tuple[str, ...], files: Mapping[str, str]) -> Seeded:
     done = Seeded(folder=workspace.joinpath(*parts))
     with _opened(workspace, parts) as folder:
-        record = _record(folder)
+        known = _record(folder)
+        record = dict(known)
         for name, text in files.items():
             record[name] = _lay(folder, name, text.encode(), record.get(name), done)
-        _write(folder, RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
+        if record != known:
+            _write(folder, RECORD, json.dumps(record, indent=1, sort_keys=True).encode())
     return done
 
 
@@ -158,3 +161,17 @@ def _record(folder: int) -> dict[str, str]:
 
 def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+PAGES: Final = {"memory-search": "memory_search", "memory-reflect": "memory_reflect"}
+"""The name of each skill, and the folder of its page."""
+
+
+def lay(workspace: Path) -> list[Seeded]:
+    """Lay the pages into a workspace, or bring them up to date."""
+    return [seed(workspace, name, {"SKILL.md": page(name)}) for name in PAGES]
+
+
+def page(name: str) -> str:
+    """The text of a skill."""
+    return resources.files("nexus.skills").joinpath(PAGES[name], "SKILL.md").read_text(encoding="utf-8")

@@ -7,22 +7,20 @@ from nexus.testing.model_server.failures import (
     Cut,
     Drip,
     ErrorEvent,
+    Gate,
     Hold,
     HttpError,
     RetryAfter,
     Silence,
     Stall,
 )
-from nexus.testing.model_server.gate import Gate
-from nexus.testing.model_server.profile import PROFILES, Profile
-from nexus.testing.model_server.prompt import Prompt, shared_prefix_tokens
-from nexus.testing.model_server.record import Answer, Exchange
+from nexus.testing.model_server.plan import PROFILES, Profile
+from nexus.testing.model_server.prompt import Prompt, shared_prefix_tokens, tokens_in
+from nexus.testing.model_server.record import Answer, Exchange, Price, Totals, Usage
 from nexus.testing.model_server.request import ModelRequest
 from nexus.testing.model_server.script import Rule, Step, echo
 from nexus.testing.model_server.server import ModelServer
-from nexus.testing.model_server.tokens import tokens_in
 from nexus.testing.model_server.turn import Pace, TokenLogprob, ToolCall, Turn
-from nexus.testing.model_server.usage import Price, Totals, Usage
 
 __all__ = [
     "PROFILES",

@@ -26,7 +26,7 @@ _FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 _SECOND = Path(__file__).with_name("second.py")
 _DISK_BYTES = 1024**3
 # A loaded machine may take that long to start the program.
-_PATIENCE_S = 120.0
+_PATIENCE_S = 600.0
 _STARTS = 3
 
 _NOTER = "def run(ctx):\n    return None\n"
@@ -188,7 +188,9 @@ class Place:
 
     def _run(self, *arguments: str, check: bool = True) -> str:
         command = [str(_NEXUS), "--home", str(self.home.root), *arguments]
-        ended = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=300)
+        ended = subprocess.run(
+            command, env=self._environment, capture_output=True, text=True, timeout=_PATIENCE_S
+        )
         assert not check or ended.returncode == 0, ended.stdout + ended.stderr
         return ended.stdout
 

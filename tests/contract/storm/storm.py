@@ -118,12 +118,15 @@ class _Storm:
         self._talk.start()
         try:
             for number, name in enumerate(order[: self._weather.faults]):
-                self._await_messages(self._weather.messages * (number + 1) // (self._weather.faults + 1))
+                # So that people talk before, during and after each fault, however long it takes.
+                self._talk.allow(self._share(number + 2))
+                self._await_messages(self._share(number + 1))
                 time.sleep(self._chance.uniform(0.0, 2.0))
                 faults[name]()
                 self._place.await_service()
                 self._report.struck[name] += 1
                 self._judge(f"fault {number + 1} ({name})", verdict.settled(self._place))
+            self._talk.allow(self._weather.messages)
         except BaseException:
             self._talk.stop()
             raise
@@ -137,6 +140,9 @@ class _Storm:
         errors = [each["message"] for each in told["findings"] if each["level"] == "error"]
         self._judge("nexus doctor --deep", errors)
         self._place.stop()
+
+    def _share(self, number: int) -> int:
+        return self._weather.messages * number // (self._weather.faults + 1)
 
     def _await_messages(self, count: int) -> None:
         """Spread the faults over the messages, on a fast machine as on a slow one."""

@@ -28,7 +28,7 @@ KINDS = ("plain", "plain", "plain", "plain", "effect", "effect", "wait", "fire")
 MODES = ("followup", "followup", "followup", "followup", "followup", "followup", "steer", "collect")
 # The home is away, or says that it can take nothing now: the same message is sent again.
 _AGAIN = frozenset({503, 507})
-_GIVE_UP_S = 300.0
+_GIVE_UP_S = 1_800.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +60,7 @@ class Talk:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self._allowed = 0
         self._threads = [
             threading.Thread(target=self._person, args=(number,), name=f"person-{number}")
             for number in range(self.sessions)
@@ -68,6 +69,10 @@ class Talk:
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
+
+    def allow(self, count: int) -> None:
+        """Let people send messages until that many are accepted; the rest waits for the next faults."""
+        self._allowed = count
 
     def stop(self) -> None:
         """Say nothing more: the storm cannot go on."""
@@ -83,6 +88,8 @@ class Talk:
             client.headers["Authorization"] = f"Bearer {self.place.token}"
             count = self.messages // self.sessions + (number < self.messages % self.sessions)
             for place in range(count):
+                while len(self.accepted) >= self._allowed and not self._stopped.is_set():
+                    time.sleep(0.05)
                 if self._stopped.is_set():
                     return
                 name = f"S{number:02}M{place:03}"

@@ -17,11 +17,17 @@ from .talk import MESSAGE, Talk
 
 _ANSWERED = re.compile(r"ANS<(S\d+M\d+)>")
 _HEARD = re.compile(r"HEARD<(S\d+M\d+)>")
-_QUIET_S = 600.0
+# What breaks an invariant for so long stays broken, on a machine that is short of everything, too.
+_PATIENCE_S = 600.0
+# How often nothing may have moved before what is left counts as stuck. A slow machine looks less often.
+_LOOKS = 300
 _UNFINISHED = """
-SELECT (SELECT count(*) FROM executions WHERE status IN ('queued', 'running')),
-       (SELECT count(*) FROM invocations WHERE status IN ('queued', 'running'))
+SELECT id, status, session_label FROM executions WHERE status IN ('queued', 'running')
+UNION ALL
+SELECT i.id, i.status, a.name FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id
+WHERE i.status IN ('queued', 'running') AND a.name <> 'ticker' ORDER BY 1
 """
+_SAID = "SELECT count(*), coalesce(max(position), 0) FROM agent_messages"
 _NOTES = """
 SELECT e.id, count(i.id) FROM executions AS e JOIN requests AS r ON r.id = e.request_id
 LEFT JOIN invocations AS i ON i.request_id = r.id AND i.status = 'done'
@@ -33,26 +39,29 @@ WHERE e.status = 'done' AND e.taken_by IS NULL AND r.session_label = e.session_l
 
 def settled(place: Place) -> list[str]:
     """What breaks an invariant and stays so while the storm goes on."""
-    verdict = check(place.home, place.settings, patience_s=60)
+    verdict = check(place.home, place.settings, patience_s=_PATIENCE_S)
     return [f"{each.invariant}: {each}" for each in verdict.violations]
 
 
 def quiet(place: Place) -> list[str]:
-    """Wait until nothing is under way; what is still there when that takes too long."""
-    deadline = time.monotonic() + _QUIET_S
-    calm = 0
+    """Wait until nothing is under way; what is left when nothing moves any more."""
+    before: object = None
+    calm = still = 0
     while calm < 3:
-        [left] = rows(place.home, "runtime", _UNFINISHED)
-        calm = calm + 1 if left == (0, 0) else 0
-        if time.monotonic() > deadline:
-            return [f"stuck: {left[0]} runs and {left[1]} invocations"]
+        left = rows(place.home, "runtime", _UNFINISHED)
+        now = (left, rows(place.home, "agents", _SAID))
+        calm = calm + 1 if not left else 0
+        still = still + 1 if now == before else 0
+        before = now
+        if still > _LOOKS:
+            return [f"stuck: {id_} of {of} is {status}" for id_, status, of in left]
         time.sleep(LEASE_MS / 4000)
     return []
 
 
 def final(place: Place, talk: Talk) -> list[str]:
     """Everything that is wrong with a home after its storm."""
-    verdict = check(place.home, place.settings, patience_s=60, strict=True)
+    verdict = check(place.home, place.settings, patience_s=_PATIENCE_S, strict=True)
     return [
         *talk.problems,
         *(f"{each.invariant}: {each}" for each in verdict.violations),

@@ -36,7 +36,7 @@ def made(home: Home, connection: apsw.Connection, wish: Wish) -> Registered:
 def test_script_workspace_and_row_are_made_together(home: Home, connection: apsw.Connection) -> None:
     automation = made(home, connection, WISH).automation
     assert (automation.status, automation.version, automation.blocking) == ("active", 1, False)
-    assert checked.read(home, automation).source == template.agent("notes", HOOK_POINTS[5])
+    assert checked.read(home, automation).source == template.agent("notes", HOOK_POINTS[5], "file")
     assert (home.meeseeks / "notes" / "ROLE.md").read_text() == "# Notes\n\nKeep notes.\n"
 
 
@@ -66,7 +66,8 @@ def test_what_could_never_run_is_refused_before_anything_is_made(
 @pytest.mark.parametrize("point", HOOK_POINTS, ids=lambda point: point.name)
 def test_the_script_of_a_role_can_be_loaded_at_every_hook_point(point: object, tmp_path: Path) -> None:
     file = tmp_path / "notes.py"
-    file.write_text(template.agent("notes", next(each for each in HOOK_POINTS if each is point)))
+    found = next(each for each in HOOK_POINTS if each is point)
+    file.write_text(template.agent("notes", found, template.results(found)[0]))
     check_source(script.read(file))
 
 
@@ -76,7 +77,7 @@ async def test_the_agent_of_a_role_answers_with_its_role_about_what_was_said(hom
         server.always(Turn("Tea at four it is."))
         async with app_on(home, server) as app:
             await asyncio.to_thread(creation.create, home, writer(app.ledgers), WISH)
-            await (await app.say("Tea at four?")).result()
+            await (await app.send("Tea at four?")).result()
             await app.automations.queue.settled()
 
             async def done() -> Invocation | None:
@@ -85,4 +86,23 @@ async def test_the_agent_of_a_role_answers_with_its_role_about_what_was_said(hom
 
             while (ran := await done()) is None:
                 await asyncio.sleep(0.05)
-    assert (ran.status, ran.result) == ("done", {"enrich": {"notes": "Noted: tea at four."}}), ran.error
+    assert (ran.status, ran.result) == ("done", {"log": {"noted": "Noted: tea at four."}}), ran.error
+    assert (home.meeseeks / "notes" / "NOTES.md").read_text().endswith("Noted: tea at four.\n")
+
+
+async def test_the_answer_of_a_role_goes_where_the_wish_says(home: Home) -> None:
+    wish = Wish(name="brief", role="Brief me.", hook_point="runAutomations", blocking=True, result="context")
+    with ModelServer() as server:
+        server.when(last_user="Brief me.").always(Turn("The train is late."))
+        server.always(Turn("Take the bus."))
+        async with app_on(home, server) as app:
+            await asyncio.to_thread(creation.create, home, writer(app.ledgers), wish)
+            await (await app.send("How do I get there?")).result()
+        assert '<context source="brief">\nThe train is late.' in server.requests[-1].last_user
+
+
+def test_a_result_that_could_not_arrive_is_refused(home: Home, connection: apsw.Connection) -> None:
+    for point, blocking, result in (("finalize", True, "context"), ("runAutomations", False, "context")):
+        wish = Wish(name="brief", role="R", hook_point=point, blocking=blocking, result=result)
+        with pytest.raises(AutomationError):
+            made(home, connection, wish)

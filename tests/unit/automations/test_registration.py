@@ -155,14 +155,16 @@ async def test_a_folder_of_several_events_becomes_several_rows(stage: Stage) -> 
     unknown = await stage.row("greet@moon:rise")
     assert (unknown.status, unknown.disabled_reason) == (
         "disabled",
-        "not yet: there is no hook point `moon:rise`",
+        "not yet: unknown hook point `moon:rise`",
     )
 
 
 async def test_a_hook_waits_for_what_it_needs(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     _hook(stage.home, "greet", "events: runAutomations\nrequires: {env: [NEXUS_TEST_TOKEN]}")
     await _loaded(stage.ledgers)
-    assert (await stage.row("greet")).disabled_reason == "not yet: it needs the variable NEXUS_TEST_TOKEN"
+    assert (
+        await stage.row("greet")
+    ).disabled_reason == "not yet: missing environment variable NEXUS_TEST_TOKEN"
     monkeypatch.setenv("NEXUS_TEST_TOKEN", "x")
     await _loaded(stage.ledgers)
     assert (await stage.row("greet")).status == "active"
@@ -208,7 +210,7 @@ async def test_a_bundled_one_that_was_removed_or_switched_off_stays_so(stage: St
 
 async def test_one_that_ships_switched_off_is_listed_and_does_not_run(stage: Stage) -> None:
     stage.handlers |= (await _loaded(stage.ledgers, _plugin(enabled=False))).handlers
-    assert (await stage.row("bundled")).disabled_reason == "it ships switched off"
+    assert (await stage.row("bundled")).disabled_reason == "off by default"
     assert not (await stage.fire()).enrich
 
 
@@ -241,7 +243,7 @@ async def test_a_row_without_code_of_an_installed_package_runs_nothing(stage: St
     )
     await stage.fire()
     (row,) = await stage.rows("sly")
-    assert (row.status, row.error) == ("failed", "The package that `sly` comes from is not installed")
+    assert (row.status, row.error) == ("failed", "The package of `sly` is not installed")
 
 
 async def test_an_old_hook_without_a_hash_fires_after_the_upgrade(tmp_path: Path) -> None:

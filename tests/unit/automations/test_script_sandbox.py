@@ -119,7 +119,7 @@ async def test_an_imported_script_is_sandboxed_unless_it_is_trusted(stage: Stage
 
 
 async def test_code_of_a_package_cannot_be_sandboxed(stage: Stage) -> None:
-    with pytest.raises(AutomationError, match="only a script can be sandboxed"):
+    with pytest.raises(AutomationError, match="Only scripts can be sandboxed"):
         await stage.code("package", lambda ctx: None, config={SANDBOX: True})
 
 

@@ -70,9 +70,9 @@ async def test_a_script_gets_only_the_variables_that_its_registration_names(
 
 
 MISBEHAVING = {
-    "loops": ("while True:\n        pass", "timeout", "not done after"),
-    "sleeps": ("import time\n    time.sleep(3600)", "timeout", "not done after"),
-    "exits": ("import os\n    os._exit(3)", "failed", "exit code 3 before it answered"),
+    "loops": ("while True:\n        pass", "timeout", "timed out after"),
+    "sleeps": ("import time\n    time.sleep(3600)", "timeout", "timed out after"),
+    "exits": ("import os\n    os._exit(3)", "failed", "exited with code 3 before it answered"),
     "allocates": (
         "kept = []\n    while True:\n        kept.append(bytearray(10_000_000))",
         "failed",
@@ -170,7 +170,7 @@ async def test_a_program_that_fails_is_told_by_its_exit_code(stage: Stage) -> No
     await _register_program(stage, "shell", file)
     await stage.fire()
     (row,) = await stage.rows("shell")
-    assert (row.status, row.error, row.output) == ("failed", "It ended with exit code 7", "broken\n")
+    assert (row.status, row.error, row.output) == ("failed", "It exited with code 7", "broken\n")
 
 
 async def _register_program(stage: Stage, name: str, file: Path) -> None:
@@ -187,7 +187,9 @@ class _Echo:
         self.started: list[tuple[str, AssembledContext, str | None]] = []
         self.cancelled: list[str] = []
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
         return AssembledContext(
             session_label=session_label,
             role="worker",

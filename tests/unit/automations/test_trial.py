@@ -3,7 +3,7 @@
 import threading
 
 from nexus.automations import hook_points, trial
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import Context
 from nexus.automations.occasion import Occasion
 from nexus.automations.registry import Entry
 from nexus.home import Home
@@ -19,18 +19,18 @@ async def _replayed(home: Home, handler: object, timeout_ms: int) -> trial.Trial
 async def test_a_blocking_handler_is_given_up_at_its_time_limit(home: Home) -> None:
     may_end, ended = threading.Event(), threading.Event()
 
-    def blocks(ctx: AutomationContext) -> None:
+    def blocks(ctx: Context) -> None:
         may_end.wait(30)
         ended.set()
 
     found = await _replayed(home, blocks, 200)
-    assert (found.status, found.error) == ("timeout", "not done after 200 ms")
+    assert (found.status, found.error) == ("timeout", "timed out after 200 ms")
     assert not ended.is_set()
     may_end.set()
 
 
 async def test_what_a_handler_raises_is_what_it_would_have_done(home: Home) -> None:
-    def fails(ctx: AutomationContext) -> None:
+    def fails(ctx: Context) -> None:
         raise TimeoutError(ctx.request.event.content)
 
     found = await _replayed(home, fails, 60_000)

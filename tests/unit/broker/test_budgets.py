@@ -78,7 +78,7 @@ async def test_a_message_is_refused_what_it_may_not_spend_with_all_that_it_led_t
     server.script(*dispatching("Look it up", then=Turn("Never said")))
     server.always("Looked up")
     async with _app(home, server, request_tokens=1) as app:
-        run = await app.say("Find it")
+        run = await app.send("Find it")
         with pytest.raises(WorkFailedError, match="The budget of 1 tokens for one message") as caught:
             await run.result()
         hits = await _hits(app)
@@ -92,10 +92,10 @@ async def test_a_message_is_refused_what_it_may_not_spend_with_all_that_it_led_t
 async def test_a_day_is_used_up_for_every_process_and_message(home: Home, server: ModelServer) -> None:
     server.script("Yes", "Never said")
     async with _app(home, server, day_tokens=10) as app:
-        assert (await (await app.say("Is it day?")).result()).response.content == "Yes"
+        assert (await (await app.send("Is it day?")).result()).response.content == "Yes"
     async with _app(home, server, day_tokens=10) as app:
-        run = await app.say("Still?", session_label="another")
-        with pytest.raises(WorkFailedError, match="for a day is used up"):
+        run = await app.send("Still?", session_label="another")
+        with pytest.raises(WorkFailedError, match="per day is used up"):
             await run.result()
         (hit,) = await _hits(app)
         (standing,) = await views.standing(app.ledgers, app.config.budgets)
@@ -111,7 +111,7 @@ async def test_an_automation_spends_on_its_own_account_whatever_its_script_says(
     async with _app(home, server, automation_tokens=1) as app:
         await _register(app, tmp_path)
         for text in ("One", "Two"):
-            assert (await (await app.say(text)).result()).response.content == "Fine"
+            assert (await (await app.send(text)).result()).response.content == "Fine"
         (hit,) = await _hits(app)
         spent = await views.spent(app.ledgers)
     assert (hit.budget, hit.automation) == ("automation", "notes")
@@ -171,7 +171,7 @@ async def test_everybody_but_the_owner_has_a_limit_by_default(home: Home, server
         with pytest.raises(WorkFailedError, match="Your limit for today is used up") as caught:
             await (await _from_sam(app)).result()
         (hit,) = await _hits(app)
-        assert (await (await app.say("The owner has no such limit")).result()).response.content == "Hello"
+        assert (await (await app.send("The owner has no such limit")).result()).response.content == "Hello"
         standing = {each.setting: each for each in await views.standing(app.ledgers, app.config.budgets)}
     assert caught.value.hint == "Try again tomorrow (UTC)."
     assert (hit.budget, hit.unit) == ("guest", "tokens")
@@ -243,11 +243,11 @@ async def test_the_limits_of_guests_count_by_person_and_together(
     [
         (
             {"request_usd": 0.5},
-            r"The budget of \$0.50 for one message and what it leads to is used up: \$0.60",
+            r"The budget of \$0.50 for one message and all work it leads to is used up \(\$0.60",
         ),
-        ({"automation_usd": 0.25}, r"The budget of \$0.25 for `notes` in a day"),
-        ({"day_usd": 0.9}, r"The budget of \$0.90 for a day is used up: \$0.90"),
-        ({"month_tokens": 300}, "The budget of 300 tokens for a month is used up: 400 tokens were spent"),
+        ({"automation_usd": 0.25}, r"The budget of \$0.25 per day for `notes`"),
+        ({"day_usd": 0.9}, r"The budget of \$0.90 per day is used up \(\$0.90"),
+        ({"month_tokens": 300}, r"The budget of 300 tokens per month is used up \(400 tokens spent"),
     ],
 )
 async def test_each_budget_says_which_how_much_and_what_to_do(

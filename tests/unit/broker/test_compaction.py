@@ -55,7 +55,7 @@ def server() -> Iterator[ModelServer]:
 async def talk(app: App, *texts: str) -> str:
     answer = ""
     for text in texts:
-        answer = (await (await app.say(text)).result()).response.content
+        answer = (await (await app.send(text)).result()).response.content
     return answer
 
 
@@ -96,7 +96,7 @@ async def test_nobody_who_reads_along_sees_the_summary(home: Home, server: Model
     server.always(lambda request: Turn(f"Noted. {_LONG}"))
     async with app_on(home, server, context_tokens=_BUDGET_TOKENS) as app:
         await talk(app, "One", "Two", "Three")
-        run = await app.say("Four")
+        run = await app.send("Four")
         shown = "".join([delta.text async for delta in run.deltas()])
         await run.result()
     assert any("Sum up" in request.last_user for request in server.requests)

@@ -36,12 +36,12 @@ async def test_a_key_in_the_error_of_a_run_is_masked_wherever_it_is_kept(
     server.script(Turn("", [ToolCall("shelf__put", {})]))
     async with App(home, replace(config, providers={"test": provider})) as app:
         app.broker.add_tools([Tool(name="shelf__put", description="Put.", parameters=parameters(), run=run)])
-        asked = await app.say("Put it away")
+        asked = await app.send("Put it away")
         with pytest.raises(WorkFailedError, match=r"RuntimeError: refused: \[secret\]"):
             await asked.result()
         [(request,)] = await rows(app, "runtime", "SELECT error FROM requests")
         [(turn,)] = await rows(app, "agents", "SELECT error FROM agent_turns")
-    assert request == turn == "Something went wrong inside: RuntimeError: refused: [secret]"
+    assert request == turn == "Internal error: RuntimeError: refused: [secret]"
     keeping = [
         path.name for path in home.root.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()
     ]
@@ -51,11 +51,11 @@ async def test_a_key_in_the_error_of_a_run_is_masked_wherever_it_is_kept(
 async def test_a_run_that_has_not_ended_cannot_be_retried(home: Home, server: ModelServer) -> None:
     server.script(Turn("First", faults=[Hold(gate="first")]), "Second")
     async with app_on(home, server) as app:
-        runs = await app.say("one")
+        runs = await app.send("one")
         await server.until(lambda: server.gate("first").waiting)
-        waits = await app.say("two")
+        waits = await app.send("two")
         for run, status in ((runs, "running"), (waits, "queued")):
-            with pytest.raises(EngineStateError, match=f"is {status}; only what has ended"):
+            with pytest.raises(EngineStateError, match=f"is {status}; only finished"):
                 await app.queue.retry(run.id)
         server.gate("first").open()
         await runs.result()

@@ -52,10 +52,10 @@ async def _live(home: Home) -> None:
         config = settings(server)
         models = ModelsConfig(manager=("test/large",), worker=("test/worker",), writer=("test/writer",))
         async with App(home, replace(config, models=models)) as app:
-            await (await app.say("Please delegate this.")).result()
-            await (await app.say("And this is for later.")).result()
+            await (await app.send("Please delegate this.")).result()
+            await (await app.send("And this is for later.")).result()
             await _quiet(app)
-            await (await app.say("That is all.")).result()
+            await (await app.send("That is all.")).result()
             await _quiet(app)
 
 
@@ -300,7 +300,7 @@ async def test_what_is_under_way_in_a_served_home_is_no_violation(home: Home) ->
     async with ModelServer() as server:
         server.script(Turn("Soon.", faults=[Hold(gate="answer")]))
         async with app_on(home, server) as app:
-            run = await app.say("One more.")
+            run = await app.send("One more.")
             await asyncio.to_thread(server.wait_until, lambda: server.exchanges, 30_000)
             assert await asyncio.to_thread(look) == invariants.Verdict(violations=[], is_served=True)
 

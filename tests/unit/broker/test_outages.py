@@ -7,11 +7,11 @@ import pytest
 
 from apps import app_on
 from memory_writers import rows
-from nexus.answer import Answer
-from nexus.broker.results import Run
+from nexus.broker.results import Run as BrokerRun
 from nexus.engine.errors import WorkCancelledError, WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.runtime.executions import Execution
+from nexus.runs import Run
 from nexus.testing import ModelServer, failures
 
 _HOUR_MS = 3_600_000
@@ -23,8 +23,8 @@ def server() -> Iterator[ModelServer]:
         yield made
 
 
-async def waiting(answer: Answer) -> Execution:
-    assert isinstance(answer, Run)
+async def waiting(answer: Run) -> Execution:
+    assert isinstance(answer, BrokerRun)
     while (state := await answer.state()).waiting_since is None:
         await asyncio.sleep(0.05)
     return state
@@ -33,14 +33,14 @@ async def waiting(answer: Answer) -> Execution:
 async def test_a_message_waits_for_its_provider_also_over_a_restart(home: Home, server: ModelServer) -> None:
     server.always(failures.server_error())
     async with app_on(home, server, outage_ms=_HOUR_MS) as app:
-        asked = await app.say("Hello")
+        asked = await app.send("Hello")
         state = await waiting(asked)
         assert state.status == "running"
         assert "500" in (state.waiting_for or "")
     server.reset()
     server.always("Hi")
     async with app_on(home, server, outage_ms=_HOUR_MS) as app:
-        assert isinstance(asked, Run)
+        assert isinstance(asked, BrokerRun)
         run = app.broker.run(asked.id)
         assert (await run.result()).response.content == "Hi"
         assert (await run.state()).waiting_since is None
@@ -50,7 +50,7 @@ async def test_a_message_waits_for_its_provider_also_over_a_restart(home: Home, 
 async def test_a_message_that_waits_for_a_provider_can_be_cancelled(home: Home, server: ModelServer) -> None:
     server.always(failures.server_error())
     async with app_on(home, server, outage_ms=_HOUR_MS) as app:
-        asked = await app.say("Hello")
+        asked = await app.send("Hello")
         await waiting(asked)
         assert await asked.cancel()
         with pytest.raises(WorkCancelledError):
@@ -62,11 +62,11 @@ async def test_a_message_that_no_waiting_helps_fails_immediately(home: Home, ser
     server.always(failures.out_of_quota())
     async with app_on(home, server, outage_ms=_HOUR_MS) as app:
         with pytest.raises(WorkFailedError, match="No model answered"):
-            await (await app.say("Hello")).result()
+            await (await app.send("Hello")).result()
 
 
 async def test_an_outage_beyond_the_limit_fails_the_message(home: Home, server: ModelServer) -> None:
     server.always(failures.server_error())
     async with app_on(home, server, outage_ms=1) as app:
         with pytest.raises(WorkFailedError, match="No model answered"):
-            await (await app.say("Hello")).result()
+            await (await app.send("Hello")).result()

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +14,11 @@ import pytest
 from apps import app_on, send, settings
 from memory_writers import quiet, rows
 from nexus.app import App
+from nexus.broker import outbox
 from nexus.config import LedgersConfig
 from nexus.engine import letters
 from nexus.engine.errors import EngineDamagedError, WorkFailedError
-from nexus.engine.records import GAVE_UP
+from nexus.engine.records import GAVE_UP, State
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn
 from unit.pipeline.test_pipeline import register
@@ -64,16 +65,16 @@ async def test_a_message_accepted_in_an_outage_runs_after_it_and_in_order(
 ) -> None:
     server.always(lambda r: Turn(f"Answer to {r.last_user.splitlines()[-1]}"))
     async with app_on(home, server) as app:
-        await (await app.say("zero")).result()
+        await (await app.send("zero")).result()
         full(app)
-        first = await app.hear("one", external_id="key:1")
-        again = await app.hear("one", external_id="key:1")
-        waiting = asyncio.create_task(first.answer.result())
+        first = await app.receive("one", external_id="key:1")
+        again = await app.receive("one", external_id="key:1")
+        waiting = asyncio.create_task(first.run.result())
         await asyncio.sleep(0.1)
         assert not waiting.done()
         room_again(app)
-        second = await app.hear("two")
-        results = [await waiting, await again.answer.result(), await second.answer.result()]
+        second = await app.receive("two")
+        results = [await waiting, await again.run.result(), await second.run.result()]
         said = await rows(
             app, "agents", "SELECT content FROM agent_messages WHERE role = 'assistant' ORDER BY position"
         )
@@ -83,6 +84,60 @@ async def test_a_message_accepted_in_an_outage_runs_after_it_and_in_order(
         "Answer to two",
     ]
     assert [text for (text,) in said] == ["Answer to zero", "Answer to one", "Answer to two"]
+
+
+async def test_a_message_accepted_in_an_outage_runs_though_no_other_comes(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_EVERY_S", 3_600.0)
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        full(app)
+        asked = await app.receive("one")
+        room_again(app)
+        async with asyncio.timeout(120):
+            assert (await asked.run.result()).response.content == "Hi"
+
+
+async def test_a_newer_message_hands_over_what_waits_before_it(home: Home, server: ModelServer) -> None:
+    server.always(lambda r: Turn(f"Answer to {r.last_user.splitlines()[-1]}"))
+    async with app_on(home, server) as app:
+        full(app)
+        await app.receive("one")
+        # So that nothing but the newer message hands it over.
+        await app._outbox.stop()  # pyright: ignore[reportPrivateUsage]
+        room_again(app)
+        newer = await app.receive("two")
+        await newer.run.result()
+        said = await rows(
+            app, "agents", "SELECT content FROM agent_messages WHERE role = 'assistant' ORDER BY position"
+        )
+    assert [text for (text,) in said] == ["Answer to one", "Answer to two"]
+
+
+async def test_what_is_cancelled_while_it_is_handed_over_fails_nobody(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a worker's result that a waiting call takes while it is on its way to the session."""
+    server.always("Hi")
+    async with app_on(home, server) as app:
+        full(app)
+        await app.receive("one")
+        room_again(app)
+        states = app.engine.states
+
+        async def cancelled_meanwhile(execution_ids: Sequence[str]) -> dict[str, State]:
+            statement = "UPDATE executions SET status = 'cancelled' WHERE rowid = 2 AND status = 'queued'"
+            await app.ledgers.runtime.write(lambda connection: connection.execute(statement).fetchall())
+            return await states(execution_ids)
+
+        monkeypatch.setattr(app.engine, "states", cancelled_meanwhile)
+        second = await app.receive("two")
+        await app.queue.recover()
+        await quiet(app)
+        runs = await rows(app, "runtime", "SELECT id, status FROM executions ORDER BY rowid")
+    assert runs[1:] == [(second.run.id, "cancelled")]
+    assert runs[0][1] == "done"
 
 
 async def test_async_automations_of_an_outage_run_after_it_without_a_restart(
@@ -97,7 +152,7 @@ async def test_async_automations_of_an_outage_run_after_it_without_a_restart(
     async with app_on(home, server) as app:
         await register(app, "note", "after:receiveEvent", note, blocking=False)
         full(app)
-        run = await app.say("Hello")
+        run = await app.send("Hello")
         await app.automations.queue.settled()
         room_again(app)
         await run.result()
@@ -108,19 +163,19 @@ async def test_async_automations_of_an_outage_run_after_it_without_a_restart(
 async def test_what_the_engine_refuses_for_good_is_taken_back(home: Home, server: ModelServer) -> None:
     server.always("Hi")
     async with app_on(home, server) as app:
-        await (await app.say("zero")).result()
+        await (await app.send("zero")).result()
 
         async def damaged(*_: object, **__: object) -> None:
             raise EngineDamagedError("The engine's database is damaged")
 
         start, app.engine.start = app.engine.start, damaged  # pyright: ignore[reportAttributeAccessIssue]
         with pytest.raises(EngineDamagedError):
-            await app.hear("refused", external_id="key:1")
+            await app.receive("refused", external_id="key:1")
         app.engine.start = start
         refused = await rows(app, "runtime", "SELECT status FROM requests ORDER BY id DESC LIMIT 1")
         assert await app.queue.recover() == 0
-        retried = await app.hear("refused", external_id="key:1")
-        assert (await retried.answer.result()).response.content == "Hi"
+        retried = await app.receive("refused", external_id="key:1")
+        assert (await retried.run.result()).response.content == "Hi"
         runs = await rows(app, "runtime", "SELECT status FROM executions")
     assert refused == [("failed",)]
     assert runs == [("done",), ("done",)]
@@ -131,7 +186,7 @@ async def test_a_run_that_finds_a_ledger_busy_goes_back_to_its_queue(home: Home,
     server.script(Turn("Hi", faults=[Hold(gate="answer")]))
     config = replace(settings(server), ledgers=LedgersConfig(busy_timeout_ms=100))
     async with App(home, config) as app:
-        run = await app.say("Hello")
+        run = await app.send("Hello")
         await server.until(lambda: server.gate("answer").waiting, 30_000)
         frozen = holding(home.ledger("agents"))
         server.gate("answer").open()
@@ -162,7 +217,7 @@ async def test_a_run_that_finds_the_disk_full_goes_back_to_its_queue(
     server.script(Turn(answer, faults=[Hold(gate="answer")]))
     server.always(answer)
     async with app_on(home, server) as app:
-        run = await app.say("Hello")
+        run = await app.send("Hello")
         await server.until(lambda: server.gate("answer").waiting, 30_000)
         await app.ledgers[ledger].write(_no_room)
         server.gate("answer").open()
@@ -184,12 +239,12 @@ async def test_steered_and_collected_messages_end_with_the_run_that_answered_the
     server.script(slow, "All of it")
     server.always("Both")
     async with app_on(home, server) as app:
-        run = await app.say("First")
+        run = await app.send("First")
         await server.until(lambda: server.gate("slow").waiting, 30_000)
-        steered = await app.say("And this", mode="steer")
+        steered = await app.send("And this", mode="steer")
         server.gate("slow").open()
         assert (await run.result()).response.content == (await steered.result()).response.content
-        collected = [await app.say(text, session_label="other", mode="collect") for text in ("One", "Two")]
+        collected = [await app.send(text, session_label="other", mode="collect") for text in ("One", "Two")]
         for each in collected:
             await each.result()
         await quiet(app)
@@ -202,9 +257,9 @@ async def test_a_message_that_is_cancelled_while_it_waits_ends_its_request(
 ) -> None:
     server.script(Turn("Hi", faults=[Hold(gate="answer")]))
     async with app_on(home, server) as app:
-        run = await app.say("First")
+        run = await app.send("First")
         await server.until(lambda: server.gate("answer").waiting, 30_000)
-        waiting = await app.say("Second")
+        waiting = await app.send("Second")
         assert await waiting.cancel()
         server.gate("answer").open()
         await run.result()
@@ -223,7 +278,7 @@ async def test_a_message_whose_sender_leaves_before_its_run_is_recorded_ends(
 
     async with app_on(home, server) as app:
         await register(app, "slow", "after:resolveAccess", slow, timeout_ms=60_000)
-        sending = asyncio.create_task(app.hear("Hello"))
+        sending = asyncio.create_task(app.receive("Hello"))
         await begun.wait()
         sending.cancel()
         await asyncio.wait({sending})
@@ -237,9 +292,9 @@ async def test_requests_that_a_dead_process_left_are_ended_when_the_home_opens(
     orphan = "UPDATE requests SET status = 'running', ended_at = NULL"
     server.script("Hi", Turn("Later", faults=[Hold(gate="later")]))
     async with app_on(home, server) as app:
-        await (await app.say("Answered")).result()
+        await (await app.send("Answered")).result()
         await app.ledgers.runtime.write(lambda c: c.execute(orphan) and None)
-        await app.say("Interrupted")
+        await app.send("Interrupted")
         await server.until(lambda: server.gate("later").waiting, 30_000)
     async with app_on(home, server) as app:
         states = await rows(app, "runtime", "SELECT status FROM requests ORDER BY created_at")
@@ -251,7 +306,7 @@ async def test_a_message_that_crashed_too_often_is_settled_and_can_be_retried(
 ) -> None:
     server.script(Turn("Never", faults=[Hold(gate="never")]))
     async with app_on(home, server) as app:
-        asked = await app.say("Hello")
+        asked = await app.send("Hello")
         await server.until(lambda: server.gate("never").waiting, 30_000)
     with sqlite3.connect(home.engine_file) as engine:
         # As `Leases` leaves it after the last crash.

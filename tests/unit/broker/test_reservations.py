@@ -99,7 +99,7 @@ async def test_who_waits_is_refused_when_the_others_have_used_it_up(opened: Ledg
     third = asyncio.create_task(home.reserve(_spender("3"), _estimate()))
     await _spend(opened, _spender("1"), tokens=100)
     async with asyncio.timeout(_LONG_S):
-        with pytest.raises(BudgetError, match="The budget of 100 tokens for a day"):
+        with pytest.raises(BudgetError, match="The budget of 100 tokens per day"):
             await third
     (hit,) = await opened.runtime.read(partial(budgets.hits, since=""))
     assert (hit.execution_id, hit.used) == ("exe_3", 100)
@@ -242,7 +242,7 @@ async def test_runs_side_by_side_spend_a_day_once(home: Home, server: ModelServe
     server.always("Never said")
     config = replace(settings(server), budgets=BudgetsConfig(day_tokens=10))
     async with App(home, config) as app:
-        runs = [await app.say("Is it day?", session_label=f"s{number}") for number in range(4)]
+        runs = [await app.send("Is it day?", session_label=f"s{number}") for number in range(4)]
         await server.until(lambda: server.gate("first").waiting)
         results = [asyncio.create_task(run.result()) for run in runs]
         await asyncio.wait(results, timeout=1)
@@ -252,5 +252,5 @@ async def test_runs_side_by_side_spend_a_day_once(home: Home, server: ModelServe
         assert await _held(app.ledgers) == 0
     refused = [each for each in told if isinstance(each, WorkFailedError)]
     assert len(refused) == 3
-    assert all("for a day is used up" in str(each) for each in refused)
+    assert all("per day is used up" in str(each) for each in refused)
     assert len(server.requests) == 1

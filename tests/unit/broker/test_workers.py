@@ -1,5 +1,6 @@
 """Workers: dispatched, heard of once, and never able to reach further than who dispatched them."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -44,7 +45,7 @@ async def test_a_manager_hands_out_work_and_answers_with_its_results(home: Home,
     server.when(last_user="Find a train").script("The 9:15")
     server.when(last_user="Find a room").script("Room 7")
     async with app_on(home, server) as app:
-        result = await (await app.say("Plan the trip")).result()
+        result = await (await app.send("Plan the trip")).result()
         given = await given_by(app)
         lineage = await app.ledgers.runtime.read(partial(requests.lineage, root_request_id=result.request_id))
         spent = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=result.request_id))
@@ -67,7 +68,7 @@ async def test_a_result_that_nobody_waited_for_comes_as_a_message(home: Home, se
     )
     server.when(from_manager).script(Turn("", [send("dispatch", text="Find a train")]), "I am on it.")
     async with app_on(home, server) as app:
-        first = await (await app.say("Plan the trip")).result()
+        first = await (await app.send("Plan the trip")).result()
         server.gate("train").open()
         [given] = await given_by(app)
         await app.queue.handle(given.execution_id).result()
@@ -82,13 +83,39 @@ async def test_a_result_that_nobody_waited_for_comes_as_a_message(home: Home, se
     assert request.status == "done"
 
 
+async def test_a_request_ends_when_the_run_of_a_later_one_got_its_result(
+    home: Home, server: ModelServer
+) -> None:
+    held = Turn("The 9:15", faults=[Hold(gate="train", after_deltas=0)])
+    server.when(last_user="Find a train").script(held)
+    server.when(from_manager).script(
+        Turn("", [send("dispatch", text="Find a train")]),
+        "I am on it.",
+        Turn("", [send("wait")]),
+        heard,
+    )
+    async with app_on(home, server) as app:
+        first = await (await app.send("Plan the trip")).result()
+        asked = await app.send("And?")
+        while (await given_by(app))[0].delivered_to is None:
+            await asyncio.sleep(0.01)
+        server.gate("train").open()
+        second = await asked.result()
+        ended = [
+            await app.ledgers.runtime.read(partial(requests.get, request_id=each.request_id))
+            for each in (first, second)
+        ]
+    assert "The 9:15" in second.response.content
+    assert [request and request.status for request in ended] == ["done", "done"]
+
+
 async def test_a_result_reaches_a_run_that_is_still_at_work(home: Home, server: ModelServer) -> None:
     server.when(last_user="Find a train").script("The 9:15")
     dispatch = Turn("", [send("dispatch", text="Find a train")])
     slow = Turn("", [ToolCall("agent_send", {"op": "status"})], faults=[Hold(gate="manager")])
     server.when(from_manager).script(dispatch, slow, lambda r: Turn(f"Heard: {r.last_user}"))
     async with app_on(home, server) as app:
-        asked = await app.say("Plan the trip")
+        asked = await app.send("Plan the trip")
         await server.until(lambda: server.gate("manager").waiting)
         [given] = await given_by(app)
         await app.queue.handle(given.execution_id).result()
@@ -116,7 +143,7 @@ async def test_depth_and_number_of_workers_are_limited(
         lambda r: Turn(" ".join(r.tool_results)),
     )
     async with app_on(home, server, **limits) as app:
-        result = await (await app.say("Plan the trip")).result()
+        result = await (await app.send("Plan the trip")).result()
         server.gate("found").open()
         for one in await given_by(app):
             await app.queue.handle(one.execution_id).result()
@@ -127,12 +154,12 @@ async def test_a_worker_that_is_not_of_the_session_is_not_told_about(home: Home,
     server.when(last_user="Find").script("Found")
     server.when(from_manager).script(*dispatching("Find", then="Done"))
     async with app_on(home, server) as app:
-        await (await app.say("Plan the trip")).result()
+        await (await app.send("Plan the trip")).result()
         [given] = await given_by(app)
         server.script(Turn("", [send("wait", worker=given.id)]), lambda r: Turn(r.tool_results[0]))
-        other = await (await app.say("And here?", session_label="other")).result()
+        other = await (await app.send("And here?", session_label="other")).result()
         server.script(Turn("", [send("wait", worker=given.id)]), lambda r: Turn(r.tool_results[0]))
-        again = await (await app.say("Once more")).result()
+        again = await (await app.send("Once more")).result()
     assert "There is no worker" in other.response.content
     assert "Found" in again.response.content, "asked for by its id, a result is told again"
 
@@ -142,7 +169,7 @@ async def test_stopping_a_run_stops_its_workers(home: Home, server: ModelServer)
     server.when(last_user="Find").script(Turn("Found", faults=[Hold(gate="never")]))
     server.when(from_manager).script(*dispatching("Find", then="never said"))
     async with app_on(home, server) as app:
-        asked = await app.say("Plan the trip")
+        asked = await app.send("Plan the trip")
         await server.until(lambda: server.gate("never").waiting)
         assert await asked.cancel()
         with pytest.raises(WorkCancelledError):
@@ -150,7 +177,7 @@ async def test_stopping_a_run_stops_its_workers(home: Home, server: ModelServer)
         [given] = await given_by(app)
         with pytest.raises(WorkCancelledError):
             await app.queue.handle(given.execution_id).result()
-        after = await (await app.say("Hello?")).result()
+        after = await (await app.send("Hello?")).result()
         runs = await app.ledgers.runtime.read(
             partial(executions.begun_in, session_label="main", after=asked.id)
         )
@@ -170,7 +197,7 @@ async def test_a_manager_can_stop_a_worker(home: Home, server: ModelServer) -> N
         lambda r: Turn(" ".join(r.tool_results)),
     )
     async with app_on(home, server) as app:
-        result = await (await app.say("Plan the trip")).result()
+        result = await (await app.send("Plan the trip")).result()
         [given] = await given_by(app)
     assert f"{given.id} cancelled" in result.response.content
     assert given.status == "cancelled"
@@ -179,7 +206,7 @@ async def test_a_manager_can_stop_a_worker(home: Home, server: ModelServer) -> N
 async def test_a_worker_that_fails_is_told_as_failed(home: Home, server: ModelServer) -> None:
     server.when(from_manager).script(*dispatching("Find", then=heard))
     async with app_on(home, server) as app:
-        result = await (await app.say("Plan the trip")).result()
+        result = await (await app.send("Plan the trip")).result()
     assert 'outcome="failed"' in result.response.content
     assert "No model answered" in result.response.content
 
@@ -195,7 +222,7 @@ async def test_what_a_failed_run_waited_for_comes_as_messages(home: Home, server
         await app.ledgers.runtime.write(partial(requests.create, request=request))
         context = await app.broker.assemble_context(request, session_label="main", task="Plan the trip")
         context.timeout_ms = 8_000
-        with pytest.raises(WorkFailedError, match="longer than"):
+        with pytest.raises(WorkFailedError, match="exceeded"):
             await (await app.broker.start_execution(request, context)).result()
         server.gate("room").open()
         given = {one.task: one for one in await given_by(app)}
@@ -222,7 +249,7 @@ async def test_a_read_only_worker_cannot_write_where_its_manager_can(
         heard,
     )
     async with granted(home, server, f"{desk}:rw") as app:
-        result = await (await app.say("Plan the trip")).result()
+        result = await (await app.send("Plan the trip")).result()
     assert not (desk / "note.txt").exists()
     assert "note.txt" in result.response.content
 
@@ -249,7 +276,7 @@ async def test_a_read_only_worker_cannot_call_what_no_sandbox_holds(home: Home, 
     )
     async with app_on(home, server) as app:
         app.broker.add_tools([shelf])
-        result = await (await app.say("Plan the trip")).result()
+        result = await (await app.send("Plan the trip")).result()
     assert put == ["Note it freely"]
     assert "`shelf__put` may not be used here" in result.response.content
 
@@ -258,9 +285,9 @@ async def test_two_sessions_do_not_share_their_workers(home: Home, server: Model
     server.when(last_user="Find").script("Found")
     server.when(from_manager).script(*dispatching("Find", then="Done"))
     async with app_on(home, server) as app:
-        await (await app.say("Plan the trip")).result()
+        await (await app.send("Plan the trip")).result()
         server.script(Turn("", [send("status")]), lambda r: Turn(r.tool_results[0]))
-        other = await (await app.say("Anybody?", session_label="other")).result()
+        other = await (await app.send("Anybody?", session_label="other")).result()
     assert other.response.content == "No workers."
 
 
@@ -269,7 +296,7 @@ async def test_a_worker_hands_out_work_itself(home: Home, server: ModelServer) -
     server.when(last_user="Describe the book").script(*dispatching("Count the pages", then=heard))
     server.when(from_manager).script(*dispatching("Describe the book", then=heard))
     async with app_on(home, server) as app:
-        result = await (await app.say("Plan the trip")).result()
+        result = await (await app.send("Plan the trip")).result()
         lineage = await app.ledgers.runtime.read(partial(requests.lineage, root_request_id=result.request_id))
     assert "300" in result.response.content
     assert [request.depth for request in lineage] == [0, 1, 2]
@@ -283,7 +310,7 @@ async def test_what_a_worker_leaves_running_is_stopped(home: Home, server: Model
     )
     server.when(from_manager).script(*dispatching("Describe the book", then=heard))
     async with app_on(home, server) as app:
-        result = await (await app.say("Plan the trip")).result()
+        result = await (await app.send("Plan the trip")).result()
         [worker] = await given_by(app)
         [left] = await given_by(app, worker.worker_session_label)
         with pytest.raises(WorkCancelledError):

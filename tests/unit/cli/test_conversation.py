@@ -13,8 +13,8 @@ from nexus.app import App
 from nexus.cli import conversation as module
 from nexus.cli.conversation import Conversation
 from nexus.cli.screen import Screen
+from nexus.cli.talk import There
 from nexus.cli.talking_here import Here
-from nexus.cli.talking_there import There
 from nexus.client import Client
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError
@@ -39,7 +39,7 @@ async def test_an_error_while_looking_for_news_does_not_end_the_looking(
             await app.runs_after("main")
         await asyncio.sleep(0.2)
         app.ledgers.runtime = sound
-        await (await app.say("Anything else?", session_label="main")).result()
+        await (await app.send("Anything else?", session_label="main")).result()
         async with asyncio.timeout(30):
             while "One more thing." not in shown.getvalue():
                 assert not watching.done(), "the looking has ended"
@@ -55,7 +55,7 @@ async def test_what_automations_sent_since_one_last_spoke_is_shown_once(
     async with ModelServer() as server, app_on(home, server) as app:
         server.always("Hello.")
         await _send(app, "Before anything was said")
-        await (await app.say("Hi", session_label="main")).result()
+        await (await app.send("Hi", session_label="main")).result()
         await _send(app, "While nobody looked")
         await _send(app, "Elsewhere", session_label="family")
         conversation = Conversation(Here(app), Screen(shown), "main", "", interactive=True)
@@ -97,7 +97,7 @@ async def test_a_gateway_that_is_gone_for_a_new_session_does_not_end_the_convers
         conversation = Conversation(There(client), Screen(io.StringIO()), "main", "", interactive=False)
         await module._talk(conversation, _Typed(["/new", "/help"]), "Still here")  # pyright: ignore[reportPrivateUsage]
     told = capsys.readouterr()
-    assert "Nobody answers" in told.err
+    assert "No response" in told.err
     assert "Still here" in told.out
 
 

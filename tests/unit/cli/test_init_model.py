@@ -10,6 +10,7 @@ from nexus.cli.init_model import chosen
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.errors import ModelError
 from nexus.testing import ModelServer
+from trials import able
 
 
 @dataclass
@@ -60,19 +61,19 @@ def _changes(choice: Choice | None, settings: Config = _SETTINGS) -> dict[str, s
 
 
 def test_who_wants_no_model_yet_is_asked_nothing_more() -> None:
-    person = Scripted({"Who serves": "none"})
+    person = Scripted({"Choose a provider": "none"})
     assert chosen(_SETTINGS, Wishes(), person, test=True) is None
-    assert person.asked == ["Who serves the model?"]
+    assert person.asked == ["Choose a provider:"]
 
 
 def test_a_model_that_does_not_answer_can_be_left_out() -> None:
-    person = Scripted({"What now?": "skip", "Model that talks": "qwen3"})
+    person = Scripted({"What now?": "skip", "Model you talk": "qwen3"})
     assert chosen(_SETTINGS, Wishes(provider="ollama"), person, test=True) is None
 
 
 def test_a_script_is_told_how_to_go_on_without_the_model() -> None:
     wishes = Wishes(provider="ollama", models={"manager": "qwen3"})
-    with pytest.raises(ModelError, match="Nothing was made or changed") as raised:
+    with pytest.raises(ModelError, match="Nothing created or changed") as raised:
         chosen(_SETTINGS, wishes, Scripted(is_person=False), test=True)
     assert "`--no-test`" in raised.value.hint
     assert "`--provider none`" in raised.value.hint
@@ -82,7 +83,7 @@ def test_a_role_that_the_person_gives_to_nobody_is_emptied() -> None:
     models = ModelsConfig(manager=("anthropic/old",), writer=("anthropic/small",), worker=("a/b", "c/d"))
     settings = replace(_SETTINGS, models=models)
     person = Scripted(
-        {"Choose another?": "y", "Who serves": "anthropic", "memory": "none", "workers (": "a/b"}
+        {"Choose another?": "y", "Choose a provider": "anthropic", "memory": "none", "workers (": "a/b"}
     )
     choice = chosen(settings, Wishes(), person, test=False)
     assert _changes(choice, settings) == {
@@ -102,7 +103,9 @@ def test_a_role_that_the_person_gives_to_nobody_is_emptied() -> None:
     ],
 )
 def test_a_model_is_written_with_its_provider(typed: str, written: str) -> None:
-    person = Scripted({"Who serves": "compatible", "address": "http://127.0.0.1:9/v1", "talks with": typed})
+    person = Scripted(
+        {"Choose a provider": "compatible", "Server URL": "http://127.0.0.1:9/v1", "you talk to": typed}
+    )
     changes = _changes(chosen(_SETTINGS, Wishes(), person, test=False))
     assert changes["models.manager"] == written
     assert changes["providers.server.base_url"] == "http://127.0.0.1:9/v1"
@@ -128,7 +131,7 @@ def test_a_section_of_ones_own_is_used_by_its_name() -> None:
 
 
 def test_the_place_of_a_key_is_asked_where_none_is_typed() -> None:
-    person = Scripted({"Who serves": "anthropic", "Where is it?": "env:MY_KEY"})
+    person = Scripted({"Choose a provider": "anthropic", "Where is the API key?": "env:MY_KEY"})
     changes = _changes(chosen(_SETTINGS, Wishes(), person, test=False))
     assert changes["providers.anthropic.api_key"] == "env:MY_KEY"
 
@@ -136,7 +139,7 @@ def test_the_place_of_a_key_is_asked_where_none_is_typed() -> None:
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer(models=["qwen3", "tiny"]) as server:
-        server.always("ready")
+        server.always(able)
         yield server
 
 
@@ -146,11 +149,11 @@ def _with_ollama(server: ModelServer) -> Config:
 
 
 def _asked_models(server: ModelServer) -> list[str]:
-    return [each.request.model for each in server.exchanges]
+    return list(dict.fromkeys(each.request.model for each in server.exchanges))
 
 
 def test_the_writers_model_is_tried_too_where_it_is_another(server: ModelServer) -> None:
-    person = Scripted({"Who serves": "ollama", "memory": "tiny"})
+    person = Scripted({"Choose a provider": "ollama", "memory": "tiny"})
     choice = chosen(_with_ollama(server), Wishes(), person, test=True)
     assert choice is not None
     assert choice.models == {"manager": "ollama/qwen3", "writer": "ollama/tiny"}
@@ -158,7 +161,7 @@ def test_the_writers_model_is_tried_too_where_it_is_another(server: ModelServer)
 
 
 def test_a_model_of_both_is_tried_once(server: ModelServer) -> None:
-    choice = chosen(_with_ollama(server), Wishes(), Scripted({"talks with": "tiny"}), test=True)
+    choice = chosen(_with_ollama(server), Wishes(), Scripted({"you talk to": "tiny"}), test=True)
     assert choice is not None
     assert choice.models == {"manager": "ollama/tiny", "writer": "ollama/tiny"}
     assert _asked_models(server) == ["tiny"]
@@ -167,12 +170,12 @@ def test_a_model_of_both_is_tried_once(server: ModelServer) -> None:
 def test_a_writer_that_the_server_does_not_have_is_questioned_and_then_fails(
     server: ModelServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    person = Scripted({"memory": "tinny", "use it all the same?": "y", "What now?": "save"})
+    person = Scripted({"memory": "tinny", "Use it anyway?": "y", "What now?": "save"})
     choice = chosen(_with_ollama(server), Wishes(), person, test=True)
     assert choice is not None
-    assert "tinny is not among them: use it all the same?" in person.asked
+    assert "The server doesn't list a model named 'tinny'. Use it anyway?" in person.asked
     assert choice.models["writer"] == "ollama/tinny"
-    assert "Choose again to type another name." in capsys.readouterr().out
+    assert "Try again with another model name." in capsys.readouterr().out
 
 
 def test_the_place_of_a_key_that_was_refused_is_no_longer_proposed(
@@ -185,6 +188,6 @@ def test_the_place_of_a_key_that_was_refused_is_no_longer_proposed(
         settings = replace(_SETTINGS, providers={**_SETTINGS.providers, "grove": own})
         person.later["What now?"] = ["again", "skip"]
         assert chosen(settings, Wishes(models={"manager": "grove/x"}), person, test=True) is None
-    assert "The key at env:MY_KEY was refused." in capsys.readouterr().out
-    assert person.asked.count("Use the key at env:MY_KEY?") == 2
-    assert "Its key, or Enter where there is none to type" in person.asked
+    assert "The API key in env:MY_KEY was rejected." in capsys.readouterr().out
+    assert person.asked.count("Use the API key in env:MY_KEY?") == 2
+    assert "API key (press Enter to skip)" in person.asked

@@ -40,7 +40,7 @@ def test_everything_else_stays_as_it_is(before: str, after: str) -> None:
 
 
 def test_a_way_of_writing_that_cannot_be_added_to_is_left_alone() -> None:
-    with pytest.raises(ConfigError, match="only you can change") as raised:
+    with pytest.raises(ConfigError, match="can't be edited automatically") as raised:
         changed('models.fast = "a/b"\n', [_MANAGER])
     assert '[models] manager = "ollama/qwen3"' in raised.value.hint
 

@@ -94,11 +94,11 @@ def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
     ("name", "content", "why"),
     [
         ("cursor", b"{ // mine\n}", "line 1"),
-        ("cursor", b"[]", "no object"),
-        ("cursor", b'{"mcpServers": []}', "no object"),
+        ("cursor", b"[]", "object"),
+        ("cursor", b'{"mcpServers": []}', "object"),
         ("cursor", b'{"theme": "d\xe4rk"}', "UTF-8"),
         ("cursor", '{"theme": "dark"}'.encode("utf-16"), "UTF-8"),
-        ("cursor", b'{"mcpServers": {"a": {}, "b": {}, "a": {}}}', "'a' is there twice"),
+        ("cursor", b'{"mcpServers": {"a": {}, "b": {}, "a": {}}}', "'a' appears twice"),
         ("cursor", b'{"theme": "\\ud800"}', "UTF-8"),
         ("cursor", b"[" * 100_000, "nested too deeply"),
         ("cursor", b'{"n": ' + b"9" * 5_000 + b"}", "digits"),
@@ -106,7 +106,7 @@ def test_a_file_that_is_a_link_stays_one(tmp_path: Path) -> None:
         ("codex", b"model = 1\nmodel = 2\n", "model"),
         ("codex", b"[mcp_servers.a]\n[mcp_servers.a]\n", "a"),
         ("codex", b'model = "l\xe4rge"', "UTF-8"),
-        ("codex", b"mcp_servers = 3", "no object"),
+        ("codex", b"mcp_servers = 3", "object"),
     ],
 )
 def test_a_file_that_cannot_be_understood_is_left_alone(
@@ -115,9 +115,9 @@ def test_a_file_that_cannot_be_understood_is_left_alone(
     file = tmp_path / "settings"
     file.write_bytes(content)
     for act in (partial(listed, launch=_LAUNCH), unlisted):
-        with pytest.raises(UsageError, match="left as it is: ") as caught:
+        with pytest.raises(UsageError, match="is unchanged: ") as caught:
             act(client(name), file)
-        assert why in caught.value.message.partition("left as it is: ")[2]
+        assert why in caught.value.message.partition("is unchanged: ")[2]
         assert "--print" in caught.value.hint
     assert file.read_bytes() == content
     assert list(tmp_path.iterdir()) == [file]
@@ -128,7 +128,7 @@ def test_a_link_to_nothing_is_told_and_stays(tmp_path: Path) -> None:
     link.symlink_to(tmp_path / "dotfiles" / "mcp.json")
     around.symlink_to(around)
     for file in (link, around):
-        with pytest.raises(UsageError, match="which is not there"):
+        with pytest.raises(UsageError, match="which does not exist"):
             listed(client("cursor"), file, _LAUNCH)
         assert file.is_symlink()
     assert not (tmp_path / "dotfiles").exists()
@@ -139,13 +139,13 @@ def test_what_is_no_file_is_told(tmp_path: Path) -> None:
     folder.mkdir()
     os.mkfifo(pipe)
     for file in (folder, pipe):
-        with pytest.raises(UsageError, match="it is no file"):
+        with pytest.raises(UsageError, match="it isn't a file"):
             listed(client("cursor"), file, _LAUNCH)
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(UsageError, match="cannot be written") as caught:
+    with pytest.raises(UsageError, match="could not be written") as caught:
         write(tmp_path / "taken" / "mcp.json", "{}")
     assert "folder" in caught.value.hint
     assert (tmp_path / "taken").read_text() == "mine"

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from nexus.cli.checks import examine
 from nexus.cli.findings import Finding
+from nexus.cli.status import status
 from nexus.cli.usage import usage
 from nexus.home import Home
 
@@ -17,7 +18,7 @@ def _found(home: Home) -> list[Finding]:
 
 def test_a_home_without_a_model_is_well_and_is_told_how_to_have_one(home: Home) -> None:
     (finding,) = _found(home)
-    assert (finding.level, finding.message) == ("ok", "None is set yet")
+    assert (finding.level, finding.message) == ("ok", "No model configured")
     assert "[models]" in finding.remedy
 
 
@@ -26,7 +27,7 @@ def test_a_missing_key_is_a_warning_that_names_its_place(home: Home, monkeypatch
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     (finding,) = _found(home)
     assert finding.level == "warning"
-    assert "anthropic/claude-opus-5: There is no secret at env:ANTHROPIC_API_KEY" in finding.message
+    assert "anthropic/claude-opus-5: No secret found at env:ANTHROPIC_API_KEY" in finding.message
 
 
 def test_with_a_key_the_order_of_the_managers_models_is_shown(
@@ -38,7 +39,7 @@ def test_with_a_key_the_order_of_the_managers_models_is_shown(
     (finding,) = _found(home)
     assert (finding.level, finding.message) == (
         "ok",
-        "The manager is anthropic/claude-opus-5, then ollama/qwen3",
+        "Manager: anthropic/claude-opus-5, then ollama/qwen3",
     )
 
 
@@ -55,7 +56,7 @@ def test_a_model_that_no_budget_in_money_can_limit_is_a_warning_that_says_what_t
     monkeypatch.setenv("NEXUS_PROVIDERS_FAR_BASE_URL", "https://models.example/v1")
     found = [each for each in examine(home, thorough=False) if each.check == "budgets"]
     assert [each.level for each in found] == ["warning"]
-    assert found[0].message == "`request_usd` in [budgets] cannot limit far/large: its price is not known"
+    assert found[0].message == "`request_usd` in [budgets] can't limit far/large: its price is unknown"
     assert '[prices."far/large"]' in found[0].remedy
     home.config_file.write_text('[prices."far/large"]\nfresh_usd = 1\n', encoding="utf-8")
     assert [each for each in examine(home, thorough=False) if each.check == "budgets"] == []
@@ -64,7 +65,7 @@ def test_a_model_that_no_budget_in_money_can_limit_is_a_warning_that_says_what_t
 def test_a_price_of_no_model_is_a_warning(home: Home) -> None:
     home.config_file.write_text("[prices.large]\nfresh_usd = 1\n", encoding="utf-8")
     messages = [each.message for each in _found(home)]
-    assert "[prices.large] names no model" in messages
+    assert "[prices.large] is not a model name" in messages
 
 
 def test_usage_warns_of_it_in_a_sentence(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,4 +73,23 @@ def test_usage_warns_of_it_in_a_sentence(home: Home, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("NEXUS_PROVIDERS_FAR_BASE_URL", "https://models.example/v1")
     shown = CliRunner().invoke(usage, obj=str(home.root))
     assert shown.exit_code == 0
-    assert "Warning: `request_usd` in [budgets] cannot limit far/large" in shown.stderr
+    assert "Warning: `request_usd` in [budgets] can't limit far/large" in shown.stderr
+
+
+def _unwritten(home: Home) -> list[Finding]:
+    said = "The memory writer is off: no model configured"
+    return [each for each in examine(home, thorough=False) if each.message == said]
+
+
+def test_doctor_and_status_say_that_nothing_writes_the_memory(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEXUS_MODELS_MANAGER", "ollama/qwen3")
+    (finding,) = _unwritten(home)
+    assert (finding.check, finding.level) == ("memory", "warning")
+    assert "`writer = " in finding.remedy
+    line = "memory      not written: set `writer` in [models] in config.toml"
+    assert line in CliRunner().invoke(status, obj=str(home.root)).output
+    monkeypatch.setenv("NEXUS_MODELS_WRITER", "ollama/qwen3")
+    assert _unwritten(home) == []
+    assert line not in CliRunner().invoke(status, obj=str(home.root)).output

@@ -1,8 +1,8 @@
 """A terminal shows what an agent says, and is not steered by it."""
 
-from nexus.answer import Totals
 from nexus.cli.screen import cost_line
 from nexus.cli.terminal import printable
+from nexus.runs import Totals
 
 
 def test_what_would_steer_a_terminal_is_not_printed() -> None:

@@ -83,7 +83,7 @@ def test_without_an_id_the_latest_are_listed(traced: Home) -> None:
 
 
 def test_a_home_without_requests_says_so(home: Home) -> None:
-    assert lines(home) == ["Nothing was asked of this home yet."]
+    assert lines(home) == ["No requests yet."]
 
 
 def test_a_program_gets_the_tree_as_json(traced: Home) -> None:

@@ -19,9 +19,9 @@ def test_calls_without_a_known_price_are_counted_with_the_setting_that_gives_one
     Lineage(runtime).write()
     runtime.close()
     told = shown(home)
-    assert "4 calls of models" in told
-    assert 'Of these, 1 call had no known price. Set one below `[prices."provider/model"]`' in told
-    assert ROOT in told, "the dearest message"
+    assert "4 calls to models" in told
+    assert 'Of these, 1 call had no known price. Set one in `[prices."provider/model"]`' in told
+    assert ROOT in told, "the most expensive message"
 
 
 def test_where_no_price_is_known_no_message_is_the_dearest(home: Home) -> None:

@@ -163,12 +163,12 @@ async def test_a_home_that_holds_something_is_refused(home: Home) -> None:
     async with Ledgers(home, Config().ledgers) as ledgers:
         new = NewEvent(channel="cli", content="Mine")
         await ledgers.events.write(partial(events.append, events=[new]))
-    with pytest.raises(HomeError, match="holds something"):
+    with pytest.raises(HomeError, match="already contains data"):
         await prepare(home, Config())
 
 
 async def test_a_folder_that_is_no_home_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "first.txt").write_text("Dear")
-    with pytest.raises(HomeError, match="not empty"):
+    with pytest.raises(HomeError, match="not an empty folder"):
         await prepare(Home(tmp_path / "letters"), Config())

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from nexus.broker.tools import TOOLS, web
 from nexus.demo.month import DAYS, plan
 
 _UNTIL = datetime(2026, 5, 31, 18, tzinfo=UTC)
@@ -35,3 +36,10 @@ def test_scale_multiplies_everyday_life_and_not_the_story() -> None:
     errands = [sum(not scene.summary for scene in month) for month in (once, thrice)]
     assert 2.9 < errands[1] / errands[0] < 3.1
     assert len([scene for scene in once if scene.summary]) == len([s for s in thrice if s.summary])
+
+
+def test_the_agent_of_the_month_uses_tools_that_a_real_home_has() -> None:
+    real = {tool.name for tool in TOOLS} | {"recall", *web.NAMES}
+    used = {name for scene in plan(7, _UNTIL) for name, _ in scene.work.tools}
+    assert used
+    assert used <= real

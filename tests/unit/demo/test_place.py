@@ -48,7 +48,7 @@ async def test_an_empty_home_is_filled_and_a_demonstration_made_anew(home: Home)
 async def test_what_was_said_since_is_not_erased_without_a_word(home: Home) -> None:
     await _demonstrate(home)
     await _say(home, "Mine")
-    with pytest.raises(HomeError, match="holds more") as refused:
+    with pytest.raises(HomeError, match="contains more") as refused:
         await prepare(home, Config())
     assert "--again" in refused.value.hint
     assert await _events(home) == 2
@@ -59,13 +59,13 @@ async def test_what_was_said_since_is_not_erased_without_a_word(home: Home) -> N
 async def test_a_file_that_an_agent_was_given_since_is_not_erased(home: Home) -> None:
     await _demonstrate(home)
     (home.meeseeks / "notes.md").write_text("Mine")
-    with pytest.raises(HomeError, match="holds more"):
+    with pytest.raises(HomeError, match="contains more"):
         await prepare(home, Config())
 
 
 async def test_again_does_not_erase_a_home_that_was_never_a_demonstration(home: Home) -> None:
     await _say(home, "Mine")
-    with pytest.raises(HomeError, match="holds something"):
+    with pytest.raises(HomeError, match="already contains"):
         await prepare(home, Config(), again=True)
     assert await _events(home) == 1
 
@@ -88,7 +88,7 @@ async def test_one_that_lacks_a_directory_is_made_anew(home: Home) -> None:
 
 async def test_one_that_was_cut_off_is_named_and_can_be_made_anew(home: Home) -> None:
     await prepare(home, Config())
-    with pytest.raises(HomeError, match="not written to its end"):
+    with pytest.raises(HomeError, match="incomplete demo"):
         await prepare(home, Config())
     await _demonstrate(home, again=True)
     assert await _events(home) == 1

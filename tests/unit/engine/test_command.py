@@ -66,7 +66,7 @@ def work(home: Home) -> dict[str, str]:
 def test_a_home_without_work_says_so(home: Home) -> None:
     result = run(home, "status")
     assert isinstance(result.exception, NexusError)
-    assert "No work has been started" in result.exception.message
+    assert "No work has run" in result.exception.message
 
 
 def test_status_shows_lanes_schedules_and_dead_letters(home: Home, work: dict[str, str]) -> None:
@@ -76,7 +76,7 @@ def test_status_shows_lanes_schedules_and_dead_letters(home: Home, work: dict[st
     assert picture["schedules"][0]["name"] == "nightly"
     (lane,) = picture["queues"]
     assert (lane["lane"], lane["queued"], lane["waiting_keys"]) == ("chat", 1, 1)
-    assert "nobody serves it" in run(home, "status").output
+    assert "not served" in run(home, "status").output
 
 
 def test_executions_are_listed_and_filtered(home: Home, work: dict[str, str]) -> None:
@@ -94,10 +94,10 @@ def test_show_tells_steps_result_and_error(home: Home, work: dict[str, str]) -> 
 
 
 def test_a_waiting_execution_is_cancelled(home: Home, work: dict[str, str]) -> None:
-    assert "before it began" in answer(home, "cancel", work["waiting"])["outcome"]
+    assert "before it started" in answer(home, "cancel", work["waiting"])["outcome"]
     assert answer(home, "show", work["waiting"])["state"] == "cancelled"
     assert answer(home, "queues") == []
-    assert "ended already" in answer(home, "cancel", work["done"])["outcome"]
+    assert "already finished" in answer(home, "cancel", work["done"])["outcome"]
 
 
 def test_a_dead_letter_is_retried(home: Home, work: dict[str, str]) -> None:

@@ -120,6 +120,17 @@ def test_a_lease_that_lies_ahead_and_is_renewed_stays(
     assert found.state == "running"
 
 
+def test_what_was_claimed_after_the_lease_had_ended_is_given_back(
+    database: Database, settings: Settings
+) -> None:
+    record(database)
+    Claims(database, settings.lane("chat"), settings.version).take("exr_without_a_lease", 1)
+    recover(database, settings)
+    found = record_of(database, "exe_1")
+    assert found is not None
+    assert found.state == "queued"
+
+
 async def test_restarts_never_discard_work(settings: Settings) -> None:
     """Only crashes count: a service may be restarted any number of times while something runs."""
     begun: list[str] = []

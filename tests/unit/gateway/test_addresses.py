@@ -3,7 +3,7 @@
 import pytest
 
 from nexus.errors import ConfigError
-from nexus.gateway.addresses import origins, public_address, spellings
+from nexus.gateway.guard import origins, public_address, spellings
 
 
 @pytest.mark.parametrize(

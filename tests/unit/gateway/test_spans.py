@@ -68,7 +68,7 @@ async def test_a_trace_is_sent_once_as_a_tree_and_without_what_was_said(home: Ho
         exporter = Exporter(app.ledgers, collector(sink.url))
         assert await exporter.once() == 0
         server.script("In the raspberry tin.")
-        await (await app.say("Where is the raspberry tea?")).result()
+        await (await app.send("Where is the raspberry tea?")).result()
         sink.status = 400
         assert await exporter.once() == 0, "the collector is asked again later"
         sink.status = 200

@@ -237,7 +237,7 @@ def test_a_missing_and_a_shortened_file_are_named(copy: Path) -> None:
 
 def test_a_folder_without_a_manifest_is_an_unfinished_backup(copy: Path) -> None:
     (copy / "manifest.json").unlink()
-    with pytest.raises(CareError, match="not a finished backup"):
+    with pytest.raises(CareError, match="not a complete backup"):
         backup.check(copy)
 
 

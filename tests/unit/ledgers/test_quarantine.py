@@ -187,7 +187,7 @@ def test_a_trigger_that_would_enable_automations_is_refused(hostile: Home, tmp_p
         "CREATE TRIGGER quiet AFTER UPDATE ON automations"
         " BEGIN UPDATE automations SET status = 'active'; END",
     )
-    with pytest.raises(CareError, match=r"runtime ledger holds code .*: quiet"):
+    with pytest.raises(CareError, match=r"runtime ledger contains foreign code: quiet"):
         _restored(hostile, tmp_path / "new")
     assert not (tmp_path / "new" / "data").exists()
 

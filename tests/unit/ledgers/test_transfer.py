@@ -306,7 +306,7 @@ def test_a_hostile_line_is_refused_with_its_number(new: Home, line: bytes, reaso
         imported(lines(header(events=1)) + line + b"\n" + lines(DIRECTORY), new)
     assert "Line 2" in caught.value.message
     assert reason in caught.value.message
-    assert "Nothing was changed" in caught.value.hint
+    assert "Nothing changed" in caught.value.hint
     assert not new.root.exists()
 
 
@@ -344,7 +344,7 @@ def test_files_that_stand_in_each_others_place_are_refused(
     "first", [b"", b"\n", b"hello\n", b"{}\n", b"[]\n", lines({"nexus_export": 1}), lines(header(events="x"))]
 )
 def test_a_file_of_something_else_is_refused(new: Home, first: bytes) -> None:
-    with pytest.raises(CareError, match="not a file that `nexus export` wrote"):
+    with pytest.raises(CareError, match="Not a file from `nexus export`"):
         imported(first, new)
 
 

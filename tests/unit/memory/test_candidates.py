@@ -99,7 +99,7 @@ async def test_a_rejected_pair_is_not_proposed_again(memory: Memory) -> None:
     again = await memory.run("alias", {"entity": made["id"], "alias": "Sarah Chen:name"})
 
     assert again["candidates"] == []
-    with pytest.raises(UsageError, match="no merge candidate"):
+    with pytest.raises(UsageError, match="Unknown merge candidate"):
         await memory.run("reject", {"candidate": "mrg_x"})
 
 

@@ -189,7 +189,7 @@ async def test_names_that_are_not_known_or_not_clear_are_refused(memory: Memory)
         await memory.run("fact", {"about": "sam", "fact": "…"})
     with pytest.raises(UsageError, match="No entity is called 'Nobody'") as caught:
         await memory.run("fact", {"about": "Nobody", "fact": "…"})
-    assert caught.value.hint.startswith("Make it first: memory-write.sh entity")
+    assert caught.value.hint.startswith("Create it first: memory-write.sh entity")
     with pytest.raises(UsageError, match="No entity is called 'ent_01M7'"):
         await memory.run("fact", {"about": "ent_01M7", "fact": "…"})
 
@@ -204,17 +204,17 @@ async def test_names_that_are_not_known_or_not_clear_are_refused(memory: Memory)
         ("fact", {"fact": "…", "entities": [1]}, "`entities` must be a list of texts"),
         ("fact", {"fact": "…", "metadata": "[1]"}, "`metadata` must be a JSON object"),
         ("fact", {"fact": "…", "confidense": 1}, "has no argument `confidense`: did you mean `confidence`?"),
-        ("fact", {"fact": "…", "episode": "epi_0"}, "There is no episode 'epi_0'"),
+        ("fact", {"fact": "…", "episode": "epi_0"}, "Unknown episode 'epi_0'"),
         ("fact", ["fact"], "must be a JSON object"),
         ("entity", {"name": "Ada", "alias": [" "]}, "must be a JSON object"),
-        ("entity", {"name": "Ada", "id": "Ada B"}, "'Ada B' cannot be an id"),
+        ("entity", {"name": "Ada", "id": "Ada B"}, "'Ada B' is not a valid id"),
         (
             "episode",
             {"channel": "c", "start": "2026-01-02", "end": "2026-01-01"},
             "cannot end before it starts",
         ),
         ("person-fact", {"entity": "x", "category": "c", "type": "t", "value": "v"}, "'x' is not a person"),
-        ("fly", {}, "There is no operation 'fly'"),
+        ("fly", {}, "Unknown operation 'fly'"),
         ("batch", {}, "A batch is a list of operations"),
         ("batch", [{"fact": "…"}], "Each operation of a batch is an object with `operation`"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from apps import app_on, dispatching
 from nexus.app import App
 from nexus.automations import registration
-from nexus.automations.context import AutomationContext, Handler
+from nexus.automations.context import Context, Handler
 from nexus.automations.hook_points import HOOK_POINTS, SCHEDULE
 from nexus.engine.errors import WorkFailedError
 from nexus.errors import AccessError
@@ -73,7 +73,7 @@ async def receive(app: App, incoming: Incoming) -> Journey:
 async def test_every_stage_is_traced_in_order(home: Home, server: ModelServer) -> None:
     server.script("Hi")
     async with app_on(home, server) as app:
-        result = await (await app.say("Hello")).result()
+        result = await (await app.send("Hello")).result()
         assert await spans(app, result.request_id, "stage") == [(name, "ok") for name in _STAGES]
         stored = await app.ledgers.runtime.read(partial(requests.get, request_id=result.request_id))
     assert stored is not None
@@ -84,15 +84,15 @@ async def test_every_hook_point_fires_in_order_in_one_request(home: Home, server
     """From the message to the answer, with a worker in between; proven from the stored trace."""
     seen: list[tuple[str, str]] = []
 
-    def note(ctx: AutomationContext) -> None:
+    def note(ctx: Context) -> None:
         seen.append((ctx.hook_point, ctx.request.agent.role))
 
     script_workers(server)
     async with app_on(home, server) as app:
         for point in (each for each in HOOK_POINTS if each.name != SCHEDULE):
             await register(app, f"at-{point.name.replace(':', '-')}", point.name, note)
-        result = await (await app.say("Plan the trip")).result()
-        await app.leave("main")
+        result = await (await app.send("Plan the trip")).result()
+        await app.new_session("main")
         hooks = [name for name, _ in await spans(app, result.request_id, "hook")]
         query = """SELECT i.hook_point FROM invocations i JOIN automations a ON a.id = i.automation_id
             WHERE i.root_request_id = ? AND a.name LIKE 'at-%' ORDER BY i.created_at, i.id"""
@@ -137,7 +137,7 @@ async def test_what_a_hook_adds_reaches_the_worker_as_memory(home: Home, server:
     async with app_on(home, server) as app:
         remembered = {"enrich": {"memories": "Ada hates early trains"}}
         await register(app, "memory", "worker:pre_execution", lambda ctx: remembered)
-        await (await app.say("Plan the trip")).result()
+        await (await app.send("Plan the trip")).result()
     wanted = "<memory_context>\nAda hates early trains\n</memory_context>\n\nFind a train"
     assert [exchange for exchange in server.exchanges if wanted in exchange.request.last_user]
 
@@ -145,7 +145,7 @@ async def test_what_a_hook_adds_reaches_the_worker_as_memory(home: Home, server:
 async def test_an_automation_may_answer_in_the_place_of_an_agent(home: Home, server: ModelServer) -> None:
     async with app_on(home, server) as app:
         await register(app, "echo", "runAutomations", lambda ctx: {"handled": True, "response": "42"})
-        answer = await app.say("The answer?")
+        answer = await app.send("The answer?")
         result = await answer.result()
         assert result.response.content == "42"
         assert [delta.text async for delta in answer.deltas() if delta.text] == ["42"]
@@ -201,7 +201,7 @@ async def test_an_automation_may_deny_and_never_allow(home: Home, server: ModelS
     async with app_on(home, server) as app:
         await register(app, "strict", "after:resolveAccess", lambda ctx: {"deny": "not on Sundays"})
         with pytest.raises(AccessError, match="not on Sundays"):
-            await app.say("Hello")
+            await app.send("Hello")
         journey = await receive(app, stranger())
     assert journey.denied == "an unknown sender"
 
@@ -217,7 +217,7 @@ async def test_finalize_fires_for_a_request_that_failed(home: Home, server: Mode
     ends: list[str] = []
     async with app_on(home, server) as app:
         await register(app, "last", "finalize", lambda ctx: ends.append(ctx.hook_point))
-        run = await app.say("Hello")  # the server has no script: it refuses
+        run = await app.send("Hello")  # the server has no script: it refuses
         with pytest.raises(WorkFailedError):
             await run.result()
     assert ends == ["finalize"]

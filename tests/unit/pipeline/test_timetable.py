@@ -139,14 +139,14 @@ async def test_what_was_missed_while_nobody_served_is_made_up_for_once(
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"triggers": {}}, "What runs by the clock needs a schedule"),
-        ({"triggers": {"zone": "UTC"}}, "What runs by the clock needs a schedule"),
+        ({"triggers": {}}, "A schedule is missing"),
+        ({"triggers": {"zone": "UTC"}}, "A schedule is missing"),
         (
             {"triggers": {**NEW.triggers, "levels": ["owner"]}},
-            "What runs by the clock has no other conditions, such as levels",
+            "A scheduled automation can't have triggers (levels)",
         ),
-        ({"blocking": True}, "What runs by the clock keeps nobody waiting"),
-        ({"hook_point": "finalize"}, "finalize does not run by the clock"),
+        ({"blocking": True}, "A scheduled automation can't be blocking"),
+        ({"hook_point": "finalize"}, "finalize has no schedule"),
         ({"triggers": {"cron": "at eight"}}, "`at eight` is not a cron expression"),
         ({"triggers": {"cron": "0 8 * * *", "zone": "Berlin"}}, "`Berlin` is not a time zone"),
     ],

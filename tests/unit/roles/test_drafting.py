@@ -107,3 +107,32 @@ async def test_a_common_noun_makes_no_entity(opened: Ledgers) -> None:
 
     assert of(made, "entity") == []
     assert of(made, "fact")[0]["about"] == "ent_owner"
+
+
+@pytest.mark.parametrize(
+    ("said", "fact", "expected"),
+    [
+        ("My boss is called Ingrid.", "The boss is called Ingrid", "The owner's boss is called Ingrid"),
+        ("My new car is red.", "The new car is red", "The owner's new car is red"),
+        ("The boss is called Ingrid.", "The boss is called Ingrid", "The boss is called Ingrid"),
+    ],
+)
+async def test_what_is_the_speakers_is_said_to_be(
+    opened: Ledgers, said: str, fact: str, expected: str
+) -> None:
+    made = await drafted(opened, said, ("owner", fact))
+
+    assert [each["fact"] for each in made if "fact" in each] == [expected]
+
+
+async def test_a_title_is_no_part_of_a_name(opened: Ledgers) -> None:
+    made = await drafted(
+        opened,
+        "My daughter Lena plays the cello. Her teacher is Mr. Novak.",
+        ("owner", "Mr. Novak is Lena's teacher"),
+        people="Lena",
+    )
+
+    assert {each["name"] for each in of(made, "entity")} == {"Novak", "Lena"}
+    (taught,) = [each for each in made if "fact" in each]
+    assert taught.get("about", taught.get("source")) == "Novak"

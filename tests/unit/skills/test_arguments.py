@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus.errors import UsageError
-from nexus.skills.arguments import flags, received
+from nexus.skills.commands import flags, received
 
 _TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 

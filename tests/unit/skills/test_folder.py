@@ -131,5 +131,5 @@ def test_the_doctor_reports_new_versions(home: Home) -> None:
 
     told = nexus(home.root, "doctor").stdout
 
-    assert "memory-writer/skills/memory/QUERIES.md was edited, and there is a new version of it" in told
+    assert "memory-writer/skills/memory/QUERIES.md was edited, and a new version is available" in told
     assert str(queries.with_name("QUERIES.md.new")) in told

@@ -4,7 +4,7 @@ import pytest
 
 from nexus.ledgers import Ledgers
 from nexus.memory.recall import EVERYTHING, Recall, Visibility
-from nexus.skills.search import Search
+from nexus.skills.commands import Search
 
 
 @pytest.mark.parametrize(

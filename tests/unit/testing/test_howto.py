@@ -6,8 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from nexus.testing.model_server.script import Script
-from nexus.testing.model_server.script_file import load
+from nexus.testing.model_server.script import Script, load
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/test-with-the-model-server.md"
 

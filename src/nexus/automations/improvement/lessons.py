@@ -97,7 +97,7 @@ def approve(home: Home, automation: Automation, lesson_id: str) -> Lesson:
     problem = checks.objection(lesson.edits, notes_of(automation)) if lesson.edits else lesson.reason
     if problem:
         raise AutomationError(
-            f"{lesson_id} cannot be approved: {problem}",
+            f"{lesson_id} can't be approved: {problem}",
             hint=f"Discard it with `nexus automations lessons {automation.name} --discard {lesson_id}`.",
         )
     apply(home, automation, lesson.edits, f"{automation.name} learned something; approved {lesson_id}")

@@ -43,6 +43,8 @@ async def content_of_others(
     enriched = await ledgers.runtime.read(partial(requests.enriched, root_request_ids=sorted(roots)))
     if any(added.get("memories") for added in enriched.values()):
         return "memories"
+    if any(added.get("context") for added in enriched.values()):
+        return "what automations added"
     called = await ledgers.agents.read(partial(_tools_for, request_ids=[*enriched, request.request_id]))
     return f"results of {', '.join(called)}" if called else None
 

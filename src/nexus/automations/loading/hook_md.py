@@ -47,15 +47,15 @@ class Hook:
     def problem(self, event: str) -> str | None:
         """Why it cannot run at an event; None where it can."""
         if event not in {point.name for point in hook_points.HOOK_POINTS}:
-            return f"there is no hook point `{event}`"
+            return f"unknown hook point `{event}`"
         if self.handler is None:
             return f"{self.folder.name} has no handler.py and no executable handler"
         for program in _texts(self.requires.get("bins")):
             if shutil.which(program) is None:
-                return f"it needs the program `{program}`"
+                return f"missing program `{program}`"
         for variable in self.variables:
             if not os.environ.get(variable):
-                return f"it needs the variable {variable}"
+                return f"missing environment variable {variable}"
         return None
 
 

@@ -10,9 +10,7 @@ from typing import Any
 
 from nexus.automations import registration
 from nexus.automations.context import Handler
-from nexus.automations.hook_points import HOOK_POINTS
-from nexus.automations.loading import hook_md, plugin
-from nexus.automations.loading.hook_md import Hook
+from nexus.automations.loading import hook_md, hooks, plugin
 from nexus.automations.loading.plugin import Plugin
 from nexus.automations.registration import Write
 from nexus.automations.scripts import checked, script
@@ -20,18 +18,9 @@ from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.automations.workspace import workspace
 from nexus.errors import AutomationError
 from nexus.home import Home
-from nexus.ledgers import quarantine
 from nexus.ledgers.runtime import automations
-from nexus.ledgers.runtime.automations import (
-    DEFAULT_HOOK_POINT,
-    IMPORTED,
-    NOT_YET,
-    Automation,
-    NewAutomation,
-)
+from nexus.ledgers.runtime.automations import Automation
 from nexus.skills import folder
-
-_POINTS = frozenset(point.name for point in HOOK_POINTS)
 
 
 @dataclass(kw_only=True)
@@ -54,11 +43,10 @@ def load(home: Home, write: Write, bundled: Iterable[Plugin] = ()) -> Loaded:
         if each.off is not None:
             loaded.off[each.script_path] = each.off
         _attempt(loaded, f"plugin {each.name}", partial(_seed, home, write, each))
-    hooks, problems = hook_md.found(home.state / "hooks")
+    found, problems = hook_md.found(home.state / "hooks")
     loaded.problems += problems
-    for hook in hooks:
-        for event in hook.events:
-            _attempt(loaded, str(hook.folder), partial(_load_hook, home, write, hook, event))
+    for hook in found:
+        _attempt(loaded, str(hook.folder), partial(hooks.sync, home, write, hook))
     for row in write(automations.listed):
         _attempt(loaded, row.name, partial(_adopt, home, write, row))
     return loaded
@@ -81,49 +69,10 @@ def _seed(home: Home, write: Write, each: Plugin) -> None:
         # Before the registration, which lays a ROLE.md that says less where there is none.
         folder.seed_files(home.meeseeks / each.name, {workspace.ROLE: each.role})
     if not versions:
-        off = None if each.enabled else "it ships switched off"
+        off = None if each.enabled else "off by default"
         registration.register(home, write, replace(new, disabled_reason=off))
     elif standing is not None and plugin.is_as_seeded(standing) and standing.script_hash != new.script_hash:
         registration.register(home, write, replace(new, disabled_reason=standing.disabled_reason))
-
-
-def _load_hook(home: Home, write: Write, hook: Hook, event: str) -> None:
-    name = hook.name if len(hook.events) == 1 else f"{hook.name}@{event}"
-    problem = hook.problem(event)
-    standing: Automation | None = write(partial(automations.get, name=name))
-    versions: list[Automation] = write(partial(automations.versions, name=name))
-    if standing is None and not versions:
-        _register_hook(home, write, hook, name, event, problem)
-    elif standing is not None and (standing.disabled_reason or "").startswith(NOT_YET) and problem is None:
-        write(partial(automations.enable, automation_id=standing.id))
-    elif standing is not None and standing.status == "active" and problem is not None:
-        write(partial(automations.disable, automation_id=standing.id, reason=NOT_YET + problem))
-
-
-def _register_hook(home: Home, write: Write, hook: Hook, name: str, event: str, problem: str | None) -> None:
-    found = None if hook.handler is None else registration.bring_in(home, name, hook.handler)
-    new = NewAutomation(
-        name=name,
-        script_path=str(hook.handler or hook.folder),
-        script_hash=found and found.hash,
-        hook_point=event if event in _POINTS else DEFAULT_HOOK_POINT,
-        description=hook.description,
-        config={
-            **({checked.VARIABLES: hook.variables} if hook.variables else {}),
-            **({} if hook.sandbox is None else {checked.SANDBOX: hook.sandbox}),
-        },
-        disabled_reason=_reason(home, hook, problem),
-        **hook.settings,
-    )
-    registration.register(home, write, new)
-
-
-def _reason(home: Home, hook: Hook, problem: str | None) -> str | None:
-    """Why a hook that is registered for the first time does not run; None where it does."""
-    listing = quarantine.imported_hooks(home)
-    if listing.is_file() and hook.folder.name in listing.read_text(encoding="utf-8").splitlines():
-        return IMPORTED
-    return None if problem is None else NOT_YET + problem
 
 
 def _adopt(home: Home, write: Write, row: Automation) -> None:

@@ -14,6 +14,8 @@ VARIABLES = "environment"
 """The setting of an automation that names variables of the environment for its script."""
 SANDBOX = "sandbox"
 """The setting of an automation that says whether its script runs in a sandbox."""
+LEDGERS = "ledgers"
+"""The setting of an automation that lets its agents read the ledgers."""
 IN_PROCESS = "python:"
 """How a script path begins that names code of an installed package."""
 
@@ -43,9 +45,19 @@ def variables(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 def is_sandboxed(automation: Automation | NewAutomation) -> bool:
     """Whether a registration wants its script in a sandbox."""
-    wanted = automation.config.get(SANDBOX, False)
+    return _flag(automation, SANDBOX)
+
+
+def reads_ledgers(automation: Automation | NewAutomation) -> bool:
+    """Whether a registration lets the automation's agents read the ledgers."""
+    return _flag(automation, LEDGERS)
+
+
+def _flag(automation: Automation | NewAutomation, setting: str) -> bool:
+    wanted = automation.config.get(setting, False)
     if not isinstance(wanted, bool):
-        raise AutomationError(f"`{SANDBOX}` must be true or false", hint="Use `--sandbox` or `--no-sandbox`.")
+        hint = f"Use `--{setting}` or `--no-{setting}`."
+        raise AutomationError(f"`{setting}` must be true or false", hint=hint)
     return wanted
 
 
@@ -54,11 +66,11 @@ def read(home: Home, automation: Automation) -> Script:
     if not automation.script_path:
         raise ScriptError(f"`{automation.name}` has no script")
     if automation.script_path.startswith(IN_PROCESS):
-        raise ScriptError(f"The package that `{automation.name}` comes from is not installed")
+        raise ScriptError(f"The package of `{automation.name}` is not installed")
     found = script.read(place(home, automation.script_path))
     if found.hash != automation.script_hash:
         raise ScriptChangedError(
-            f"The script of `{automation.name}` is not the one that was registered",
-            hint=f"Look at {found.path}, then run `nexus automations register {automation.name}`.",
+            f"The script of `{automation.name}` changed since it was registered",
+            hint=f"Review {found.path}, then run `nexus automations register {automation.name}`.",
         )
     return found

@@ -5,6 +5,7 @@ what the context offers, and the answer. What the script prints goes to the thir
 """
 
 import asyncio
+import copy
 import inspect
 import json
 import linecache
@@ -27,7 +28,8 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from nexus import clock
-from nexus.automations.context import AutomationContext, Handler, Result
+from nexus.automations.context import Context, Handler, Result
+from nexus.automations.occasion import Occasion
 from nexus.automations.wire import request_from_json
 from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
@@ -37,6 +39,8 @@ from nexus.request import Access, Request
 
 ENTRY = "run"
 _MOST_BYTES = 4 * 1024 * 1024
+_COPIES = ("request", "assembled", "result")
+_NESTED = frozenset({"event", "agent", "access", "enrichment", "response"})
 
 
 def run(
@@ -127,8 +131,11 @@ class _RemoteServices:
     def __init__(self, wire: _Wire) -> None:
         self._wire = wire
 
-    async def assemble_context(self, request: Request, session_label: str, task: str) -> AssembledContext:
-        value = await self._wire.call("assemble_context", session_label=session_label, task=task)
+    async def assemble_context(
+        self, request: Request, session_label: str, task: str, *, fork_of: str | None = None
+    ) -> AssembledContext:
+        asked = {"session_label": session_label, "task": task, "fork": fork_of is not None}
+        value = await self._wire.call("assemble_context", **asked)
         return AssembledContext.from_json(value)
 
     async def start_execution(
@@ -154,9 +161,15 @@ async def _answer(given: int, answers: int) -> None:
     listening = asyncio.create_task(wire.listen())
     try:
         handler = load(job["source"], Path(job["path"]), job["folder"])
-        returned = handler(context(job["given"], _RemoteServices(wire)))
+        before = copy.deepcopy({key: job["given"][key] for key in _COPIES})
+        used = context(job["given"], _RemoteServices(wire))
+        returned = handler(used)
         if inspect.isawaitable(returned):
             returned = await returned
+        for lost in lost_changes(used, before):
+            if job["given"].get("strict"):
+                raise ScriptError(lost)
+            sys.stderr.write(f"WARNING {lost}\n")
         wire.send({"returned": returned})
     except BaseException as error:  # whatever a script raises, SystemExit too, is its answer
         wire.send({"failed": _told(error), "trace": _trace(error, job["path"])})
@@ -203,11 +216,11 @@ def _import_from(folder: Path) -> None:
     sys.path.append(str(folder))
 
 
-def context(given: dict[str, Any], services: Any) -> AutomationContext:
+def context(given: dict[str, Any], services: Any) -> Context:
     """The context that a script is handed."""
     workspace, assembled, result = given["workspace"], given["assembled"], given["result"]
     peers = {name: Path(path) for name, path in given["peers"].items()}
-    return AutomationContext(
+    return Context(
         request=request_from_json(given["request"]),
         automation=Automation.from_json(given["automation"]),
         hook_point=given["hook_point"],
@@ -219,6 +232,31 @@ def context(given: dict[str, Any], services: Any) -> AutomationContext:
         log=logging.getLogger(given["automation"]["name"]),
         now=_clock_from(given["now"]),
     )
+
+
+def lost_changes(used: Context, given: dict[str, Any]) -> list[str]:
+    """What a script changed of the copies that it was handed. Nobody sees these changes."""
+    now = Occasion(request=used.request, assembled=used.assembled, result=used.result).to_json()
+    before, after = _leaves(given), _leaves(json.loads(json.dumps({key: now[key] for key in _COPIES})))
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return [
+        f"it changed ctx.{name}, which is a copy: the change is lost. Return what is to change."
+        for name in changed
+    ]
+
+
+def _leaves(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of the copies, and of the objects inside them, by their dotted names."""
+    found: dict[str, Any] = {}
+    for part in _COPIES:
+        fields: dict[str, Any] = given[part] or {}
+        for name, value in fields.items():
+            if name in _NESTED:
+                inner = cast("dict[str, Any]", value)
+                found |= {f"{part}.{name}.{each}": kept for each, kept in inner.items()}
+            else:
+                found[f"{part}.{name}"] = value
+    return found
 
 
 def _clock_from(told: str) -> clock.Clock:

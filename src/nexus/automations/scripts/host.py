@@ -105,7 +105,7 @@ class Host:
             async with asyncio.timeout(job.timeout_ms / 1000):
                 return await begun.converse(answer)
         except TimeoutError:
-            return Ended(status="timeout", error=f"not done after {job.timeout_ms} ms", output=begun.output)
+            return Ended(status="timeout", error=f"timed out after {job.timeout_ms} ms", output=begun.output)
         except ScriptError as error:
             return Ended(status="failed", error=error.message, output=begun.output)
         finally:
@@ -165,7 +165,7 @@ class _Zygote:
             raise
         if not ready:
             await made.close()
-            raise ScriptError("The process that runs scripts does not start", hint="Run `nexus doctor`.")
+            raise ScriptError("The script host does not start", hint="Run `nexus doctor`.")
         made._listening = asyncio.create_task(made._listen())
         return made
 
@@ -216,7 +216,7 @@ class _Zygote:
                 continue
             except OSError as error:
                 self.gone = True
-                raise ScriptError("The process that runs scripts has ended") from error
+                raise ScriptError("The script host exited") from error
             if sent < len(data):
                 await asyncio.get_running_loop().sock_sendall(self._control, data[sent:])
             return
@@ -405,7 +405,7 @@ class _Child:
 
 def _exit(status: int, signalled: bool) -> str:
     if not signalled:
-        return f"It ended with exit code {status}"
+        return f"It exited with code {status}"
     with suppress(ValueError):
         return f"It was ended by {signal.Signals(status).name}"
     return f"It was ended by signal {status}"

@@ -32,7 +32,7 @@ def read(path: Path) -> Script:
         content = _content(path)
         hash_ = _hash_of_folder(folder) if folder else hashlib.sha256(content).hexdigest()
     except OSError as error:
-        raise ScriptError(f"{path} cannot be read: {error.strerror}") from error
+        raise ScriptError(f"Can't read {path}: {error.strerror}") from error
     if path.suffix == ".py":
         return Script(path=path, hash=hash_, source=_decoded(path, content), folder=folder)
     if not os.access(path, os.X_OK):
@@ -59,16 +59,17 @@ def _decoded(path: Path, content: bytes) -> str:
 def _hash_of_folder(folder: Path) -> str:
     """Of every file by name and content: a handler may import what lies beside it."""
     whole = hashlib.sha256()
-    files = sorted(_files(folder))
-    if len(files) > _MOST_FILES:
+    found = sorted(files(folder))
+    if len(found) > _MOST_FILES:
         raise ScriptError(f"{folder} holds more than {_MOST_FILES} files")
-    for file in files:
+    for file in found:
         name = file.relative_to(folder).as_posix()
         whole.update(f"{name}\0{hashlib.sha256(_content(file)).hexdigest()}\n".encode())
     return whole.hexdigest()
 
 
-def _files(folder: Path) -> list[Path]:
+def files(folder: Path) -> list[Path]:
+    """The files that belong to a script's folder."""
     found: list[Path] = []
     for place, directories, names in os.walk(folder):
         directories[:] = [each for each in directories if each not in _NOT_CODE]

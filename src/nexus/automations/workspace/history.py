@@ -81,18 +81,28 @@ class History:
         self._git("revert", "--no-edit", "--no-gpg-sign", commit)
         return self._git("rev-parse", "--short", "HEAD").stdout.strip()
 
+    def points_here(self) -> bool:
+        """Whether the workspace's `.git` is the one that was laid there. An agent may have changed it."""
+        pointer = self._workspace / ".git"
+        is_plain = pointer.is_file() and not pointer.is_symlink()
+        return is_plain and pointer.read_text(errors="replace") == self._pointer
+
+    @property
+    def _pointer(self) -> str:
+        return f"gitdir: ../.history/{self._repository.name}\n"
+
     def _ensure(self) -> None:
         if not self._repository.is_dir():
             self._repository.parent.mkdir(mode=0o700, exist_ok=True)
             self._git("init", "--quiet", "--initial-branch=main", work_tree=False)
             # Its files are wherever the `.git` file that points to it lies, also in a home that was moved.
             self._git("config", "core.bare", "false", work_tree=False)
-        pointer, text = self._workspace / ".git", f"gitdir: ../.history/{self._repository.name}\n"
-        if pointer.is_symlink() or not pointer.is_file() or pointer.read_text(errors="replace") != text:
+        if not self.points_here():
+            pointer = self._workspace / ".git"
             if pointer.is_dir() and not pointer.is_symlink():
                 shutil.rmtree(pointer)
             pointer.unlink(missing_ok=True)
-            pointer.write_text(text, encoding="utf-8")
+            pointer.write_text(self._pointer, encoding="utf-8")
 
     def _excluded(self) -> list[str]:
         """Repositories inside the workspace: git would read their settings."""

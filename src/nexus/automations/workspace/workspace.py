@@ -1,6 +1,7 @@
 """The workspace of an automation as its code sees it: its own files, and those of its peers."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -124,7 +125,10 @@ def bootstrap(path: Path, role: str) -> list[str]:
     """Make what is missing of a workspace; returns the names of the files that were made."""
     path.mkdir(mode=0o700, exist_ok=True)
     folder = Folder(path)
-    made = [name for name, text in {ROLE: role, **_SEEDS}.items() if folder.write_new(name, text)]
+    missing = {
+        name: text for name, text in {ROLE: role, **_SEEDS}.items() if not os.path.lexists(path / name)
+    }
+    made = [name for name, text in missing.items() if folder.write_new(name, text)]
     skills = path / SKILL_FOLDER
     if not skills.is_symlink():
         skills.mkdir(mode=0o700, exist_ok=True)

@@ -14,7 +14,7 @@ from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.overflow import overflow
 from nexus.errors import NexusError
 
-_OTHERWISE = "See what the provider says above; further models can be listed in [models] of config.toml."
+_OTHERWISE = "Check the error above, or add a fallback model in [models] in config.toml."
 _BUSY = (
     ModelRateLimitError,
     ModelServerError,
@@ -39,21 +39,21 @@ def advice(error: Exception, candidate: Candidate) -> str:
             return _refused_key(candidate)
         case ModelNotFoundError():
             return (
-                f"Correct the name `{candidate.name}` below [models] in config.toml, or run `nexus init` "
+                f"Fix the name `{candidate.name}` in [models] in config.toml, or run `nexus init` "
                 f"to choose a model.{_address(candidate)}"
             )
         case _ if overflow(error) is not None:
             return (
                 f"The message is longer than what {candidate.name} takes. Send less at a time, or serve the "
-                "model with a larger window. `context_tokens` below [agents] in config.toml limits how much "
+                "model with a larger window. `context_tokens` in [agents] in config.toml limits how much "
                 "of the conversation is sent along."
             )
         case ModelQuotaExceededError():
-            return "Look at your account with the provider: its money or its limit is used up."
+            return "Check your account with the provider: its credit or quota is used up."
         case ModelConnectionError():
             return _out_of_reach(candidate)
         case _ if isinstance(error, _BUSY):
-            return "Try again in a while, or list a second model in [models] of config.toml to be asked then."
+            return "Try again later, or add a fallback model in [models] in config.toml."
         case _:
             return _OTHERWISE
 
@@ -61,18 +61,18 @@ def advice(error: Exception, candidate: Candidate) -> str:
 def _refused_key(candidate: Candidate) -> str:
     source = candidate.config.auth_token or candidate.config.api_key
     if not source:
-        return f"Say where its key is: `api_key` below [providers.{candidate.provider}] in config.toml."
-    return f"Put a valid key at {source}, or run `nexus init` to enter another."
+        return f"Set `api_key` in [providers.{candidate.provider}] in config.toml."
+    return f"Put a valid API key in {source}, or run `nexus init` to enter one."
 
 
 def _out_of_reach(candidate: Candidate) -> str:
     if not candidate.config.base_url:
-        return "Check that this machine reaches the internet, and try again."
-    where = f"`base_url` below [providers.{candidate.provider}] in config.toml"
-    return f"Start the server at {candidate.config.base_url}, or correct {where}."
+        return "Check your internet connection and try again."
+    where = f"`base_url` in [providers.{candidate.provider}] in config.toml"
+    return f"Start the server at {candidate.config.base_url}, or fix {where}."
 
 
 def _address(candidate: Candidate) -> str:
     """A wrong address looks like an unknown model to whoever asks a server of one's own."""
     url = candidate.config.base_url
-    return f" Or the address is wrong: {url} should end as the server's documentation says." if url else ""
+    return f" Or the URL {url} is wrong: check the server's documentation." if url else ""

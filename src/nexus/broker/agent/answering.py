@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from pydantic_ai.exceptions import ModelConnectionError
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelResponse,
     ModelResponseStreamEvent,
@@ -18,13 +20,13 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ThinkingPartDelta,
     ToolCallPart,
+    UserPromptPart,
 )
 from pydantic_ai.models import ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.usage import RequestUsage
 
 from nexus import clock, ids
-from nexus.answer import Delta
 from nexus.broker.agent import fitting, prices
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Estimate
@@ -32,9 +34,12 @@ from nexus.broker.agent.repetition import Repetition
 from nexus.broker.agent.short_ids import Expander, ShortIds
 from nexus.broker.agent.text_calls import Holdback
 from nexus.ledgers.runtime.models import Capabilities
+from nexus.runs import Delta
 
 # How long an answer is taken to get, before it is there: few are longer.
 _ANSWER_TOKENS = 4_096
+# How often as long as a pause may last an answer that comes whole may take to write.
+_WHOLE_STALLS = 10
 _REPEATED = "\n\n[Cut off: the model began to repeat itself.]"
 
 
@@ -46,6 +51,8 @@ class Asked:
     parameters: ModelRequestParameters = field(default_factory=ModelRequestParameters)
     settings: ModelSettings = field(default_factory=ModelSettings)
     known: Capabilities = field(default_factory=Capabilities)
+    length_bytes: int = 0
+    """About how long it is."""
     first_ms: int = 0
     """How long to wait until an answer begins; 0: as the provider's settings say."""
     stall_ms: int = 0
@@ -53,6 +60,8 @@ class Asked:
     ids: ShortIds = field(default_factory=ShortIds)
     holds_back: bool = False
     """Whether what may be a call is not shown as text before it is known not to be one."""
+    call_keys: tuple[str, ...] = ()
+    """Keys with which arguments that are written without their tool may begin."""
 
 
 class Listener(Protocol):
@@ -74,18 +83,28 @@ class Answering:
         self._began = time.monotonic()
         self._started_at = clock.timestamp(clock.now())
         self._first_delta_ms: float | None = None
-        self._response: StreamedResponse | None = None
+        self._response: StreamedResponse | ModelResponse | None = None
         self._paused = RequestUsage()
         """What the parts of the answer before the provider's pauses used."""
-        self.sent_bytes = fitting.length_bytes(asked.messages) + fitting.fixed_bytes(asked.parameters)
+        self.sent_bytes = asked.length_bytes
         self._received_bytes = 0
-        self._repetition = Repetition()
-        self._holdback = Holdback()
+        self._repetitions = {"text": Repetition(), "thinking": Repetition()}
+        self._holdback = Holdback(asked.call_keys)
         self._expander = Expander(asked.ids)
-        self._text = ""
-        self._repeated = 0
+        self._said = {"text": "", "thinking": ""}
+        self._repeating: Literal["text", "thinking"] | None = None
         self.unmeasured = False
         """The answer broke off before the provider said how long the prompt was."""
+
+    @property
+    def has_images(self) -> bool:
+        return any(
+            isinstance(item, BinaryContent)
+            for message in self.asked.messages
+            for part in message.parts
+            if isinstance(part, UserPromptPart) and not isinstance(part.content, str)
+            for item in part.content
+        )
 
     def estimate(self) -> Estimate:
         """What it may come to: the prompt as if none of it were cached, and a long answer."""
@@ -120,21 +139,37 @@ class Answering:
         prepared = model.prepare_messages(messages, parameters)
         loop = asyncio.get_running_loop()
         limit = asyncio.timeout(self._first_ms / 1000)
+        if self.asked.known.streams is False:
+            return await self._whole(model.request(prepared, settings, parameters))
         try:
             async with limit, model.request_stream(prepared, settings, parameters) as response:
                 self._response = response
                 async for event in response:
                     limit.reschedule(loop.time() + self._stall_ms / 1000)
                     self._publish(event)
-                    if self._repeated:
+                    if self._repeating is not None:
                         return self._cut_off(response.get())
         except TimeoutError as error:
-            reason = self._waited_for() if limit.expired() else str(error) or "it took too long"
+            reason = self._waited_for() if limit.expired() else str(error) or "timed out"
             raise ModelConnectionError(model.model_name, reason) from None
         answer = response.get()
         if answer.state == "incomplete":
-            raise ModelConnectionError(model.model_name, "the answer ended before it was complete")
+            raise ModelConnectionError(model.model_name, "the answer was cut off")
         return answer
+
+    async def _whole(self, request: Awaitable[ModelResponse]) -> ModelResponse:
+        """The answer of a server that does not stream: it must read the prompt and write all of it first."""
+        limit_ms = self._first_ms + _WHOLE_STALLS * self._stall_ms
+        try:
+            async with asyncio.timeout(limit_ms / 1000):
+                answer = self._response = await request
+        except TimeoutError:
+            reason = f"no answer within {limit_ms} ms"
+            raise ModelConnectionError(self._candidate.model.model_name, reason) from None
+        for number, part in enumerate(answer.parts):
+            self._publish(PartStartEvent(index=number, part=part))
+            self._publish(PartEndEvent(index=number, part=part))
+        return answer if self._repeating is None else self._cut_off(answer)
 
     def publish(self, delta: Delta) -> None:
         """Show something of this answer that did not come as such."""
@@ -147,7 +182,7 @@ class Answering:
     def attempt(self, failure: str | None) -> Attempt:
         """What this attempt used, for the bill, and why it failed if it did."""
         usage = self._paused + (self._response.usage if self._response is not None else RequestUsage())
-        broke_off = (failure is not None or self._repeated > 0) and self._response is not None
+        broke_off = (failure is not None or self._repeating is not None) and self._response is not None
         if broke_off:
             usage = replace(
                 usage,
@@ -207,9 +242,16 @@ class Answering:
         if not text:
             return
         self._received_bytes += len(text.encode())
-        self._repeated = self._repetition.add(text)
+        self._said[kind] += text
+        repeated = self._repetitions[kind].add(text)
+        if repeated:
+            self._repeating = kind
+            self._said[kind] = self._said[kind][:-repeated]
+            return
+        self._show_piece(kind, text)
+
+    def _show_piece(self, kind: Literal["text", "thinking"], text: str) -> None:
         if kind == "text":
-            self._text += text
             text = self._expander.add(self._holdback.add(text) if self.asked.holds_back else text)
         self._show(kind, text)
 
@@ -218,18 +260,24 @@ class Answering:
             self._stream.publish(Delta(kind=kind, text=text))
 
     def _cut_off(self, answer: ModelResponse) -> ModelResponse:
-        """The answer up to where it began to repeat itself, and a mark."""
-        self.show_rest()
-        self._stream.publish(Delta(kind="text", text=_REPEATED))
-        text = self._text[: len(self._text) - self._repeated] + _REPEATED
+        """The answer up to where it began to repeat itself, and a mark.
+
+        What was streamed beyond that is withdrawn, so that everybody sees what is stored.
+        """
+        text = self._said["text"] + _REPEATED
+        self._holdback = Holdback(self.asked.call_keys)
+        self._expander = Expander(self.asked.ids)
+        self._stream.publish(Delta(kind="restart", text="the model began to repeat itself"))
+        self._show("thinking", self._said["thinking"])
+        self._show_piece("text", text)
         # Calls that come after are as worthless, and one of them may be torn.
         thinking = [part for part in answer.parts if isinstance(part, ThinkingPart)]
         return replace(answer, parts=[*thinking, TextPart(text)], state="complete", finish_reason="length")
 
     def _waited_for(self) -> str:
         if self._first_delta_ms is None:
-            return f"no answer began within {self._first_ms} ms"
-        return f"the answer paused for more than {self._stall_ms} ms"
+            return f"no answer within {self._first_ms} ms"
+        return f"the answer stalled for more than {self._stall_ms} ms"
 
     def _tokens(self, length_bytes: int) -> int:
         return fitting.tokens(length_bytes, self.asked.known)

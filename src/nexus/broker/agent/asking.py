@@ -30,18 +30,18 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
-from nexus.answer import Delta
 from nexus.broker.agent import overflow, requests
 from nexus.broker.agent.advice import advice, own_error
-from nexus.broker.agent.answering import Answering
+from nexus.broker.agent.answering import Answering, Listener
+from nexus.broker.agent.images import Images
 from nexus.broker.agent.knowledge import Knowledge, measured
 from nexus.broker.agent.models import Candidate
-from nexus.broker.agent.records import Attempt, Journal, Limits
+from nexus.broker.agent.records import Account, Attempt, Limits
 from nexus.broker.agent.slots import Slots
-from nexus.broker.agent.structured import Form
-from nexus.broker.streams import Stream
+from nexus.broker.agent.structured import Form, may_refuse_form
 from nexus.errors import LimitError, ModelError, ModelRefusedError, NexusError
 from nexus.ledgers.runtime.models import Capabilities
+from nexus.runs import Delta
 
 # Kept with an answer: the model's name in the settings, which a provider doesn't know.
 _ANSWERED_BY = "answered_by"
@@ -73,9 +73,9 @@ class Asking:
     """One run's way to its models."""
 
     candidates: list[Candidate]
-    journal: Journal
+    journal: Account
     limits: Limits
-    stream: Stream
+    stream: Listener
     redact: Callable[[str], str]
     deadline: float
     """On the monotonic clock: no pause goes beyond it."""
@@ -83,11 +83,16 @@ class Asking:
     """Told how many seconds it waits in an outage: they are not the run's."""
     form: Form | None = None
     """The form that every answer is to have."""
+    images: Images = field(default_factory=Images)
     knowledge: Knowledge = field(default_factory=Knowledge)
     slots: Slots = field(default_factory=Slots)
     clock_stopped: Callable[[], AbstractContextManager[None]] = nullcontext[None]
     """While it lasts, the run's own time does not pass."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    measures: bool = False
+    """Whether the speed of a model of somebody else's is measured too."""
+    error: Exception | None = field(default=None, init=False)
+    """Why the last attempt failed."""
     _failures: list[str] = field(default_factory=list[str], init=False)
     _advice: dict[str, None] = field(default_factory=dict[str, None], init=False)
     """What to do about them, each once."""
@@ -111,7 +116,12 @@ class Asking:
             self._outages.clear()
             for candidate in list(self.candidates):
                 retries = 0 if rounds else candidate.config.max_retries
-                conversation = requests.Conversation(messages=messages, own=own, parameters=parameters)
+                conversation = requests.Conversation(
+                    messages=messages,
+                    own=own,
+                    parameters=parameters,
+                    images=await self.images.of(messages),
+                )
                 answer = await self._ask(candidate, conversation, retries)
                 if answer is not None:
                     self._stay_with(candidate.name)
@@ -158,7 +168,7 @@ class Asking:
     ) -> ModelResponse | None:
         unmeasured: list[tuple[Answering, Attempt]] = []
         adapted: set[str] = set()
-        assumed = Capabilities()
+        assumed, unproven = Capabilities(), Capabilities()
         attempt, loading_s = 0, 0.0
         while True:
             self.limits.check(await self.journal.asked())
@@ -176,7 +186,7 @@ class Asking:
                     await asyncio.shield(self.journal.spend(answering.attempt("it was stopped")))
                 raise
             except Exception as error:  # whatever a client raises: it is told, and the next is asked
-                reason = told(error, self.redact)
+                self.error, reason = error, told(error, self.redact)
                 spent = answering.attempt(reason)
                 await self.journal.spend(spent)
                 if answering.unmeasured:
@@ -186,10 +196,14 @@ class Asking:
                     known = await self.knowledge.of(candidate)
                     if known.context_tokens == asked.known.context_tokens:
                         # It does not say how long a prompt it takes: less than this one.
-                        assumed = Capabilities(context_tokens=answering.estimate().input_tokens * 3 // 4)
+                        assumed = replace(assumed, context_tokens=answering.estimate().input_tokens * 3 // 4)
                     now = requests.asked(candidate, assumed.over(known), conversation, self.form, self.limits)
                     if (now.messages, now.settings) == (asked.messages, asked.settings):
                         lesson = ""  # nothing of it can be left out
+                if lesson == "form":
+                    # Kept once an answer without the schema shows that it was the schema.
+                    unproven = Capabilities(structured_output="none")
+                    assumed = unproven.over(assumed)
                 if lesson and lesson not in adapted:
                     # Now that it is known, the same model is asked again at once, in another way.
                     adapted.add(lesson)
@@ -218,8 +232,10 @@ class Asking:
                 await self.journal.spend(spent)
                 for earlier, estimate in unmeasured:
                     await self.journal.spend(earlier.corrected(estimate, response.usage))
-                if candidate.config.is_local and (news := measured(known, spent, answering.sent_bytes)):
-                    await self.knowledge.learn(candidate, news)
+                if candidate.config.is_local or self.measures:
+                    unproven = unproven.over(measured(known, spent, answering.sent_bytes))
+                if unproven.known():
+                    await self.knowledge.learn(candidate, unproven)
                 return requests.with_calls(response, candidate, known, conversation, answering)
 
     async def _run(self, candidate: Candidate, known: Capabilities, answering: Answering) -> ModelResponse:
@@ -247,7 +263,13 @@ class Asking:
         if overflow.refuses_tools(error) and known.tool_calls != "none":
             await self.knowledge.learn(candidate, Capabilities(tool_calls="none"))
             return "tools"
-        if self.form is not None and self.form.is_refused(candidate, error):
+        if overflow.refuses_streaming(error) and known.streams is not False:
+            await self.knowledge.learn(candidate, Capabilities(streams=False))
+            return "streaming"
+        if overflow.refuses_images(error) and known.images is not False and answering.has_images:
+            await self.knowledge.learn(candidate, Capabilities(images=False))
+            return "images"
+        if self.form is not None and may_refuse_form(known, error):
             return "form"
         return ""
 

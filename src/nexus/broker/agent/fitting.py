@@ -23,6 +23,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
+from nexus.broker.agent.images import TOKENS as IMAGE_TOKENS
 from nexus.broker.tools.clipping import clipped
 from nexus.context import compaction
 from nexus.ledgers.runtime.models import Capabilities
@@ -97,7 +98,24 @@ def fitted(messages: list[ModelMessage], own: int, most_bytes: int) -> list[Mode
 
 
 def _message_bytes(message: ModelMessage) -> int:
-    return _OVERHEAD_BYTES + sum(len(text.encode()) for text in _texts(message))
+    images = sum(
+        not isinstance(item, str)
+        for part in message.parts
+        if isinstance(part, UserPromptPart) and not isinstance(part.content, str)
+        for item in part.content
+    )
+    return (
+        _OVERHEAD_BYTES
+        + sum(len(text.encode()) for text in _texts(message))
+        + images * int(IMAGE_TOKENS * BYTES_PER_TOKEN)
+    )
+
+
+def said(part: UserPromptPart) -> list[str]:
+    """The texts of what somebody says, without images."""
+    return (
+        [part.content] if isinstance(part.content, str) else [i for i in part.content if isinstance(i, str)]
+    )
 
 
 def _texts(message: ModelMessage) -> list[str]:
@@ -111,8 +129,9 @@ def _texts(message: ModelMessage) -> list[str]:
             case ThinkingPart():
                 pass  # of earlier turns it is not sent
             case _:
-                content = getattr(part, "content", "")
-                texts += [content] if isinstance(content, str) else [str(item) for item in content]
+                texts += (
+                    said(part) if isinstance(part, UserPromptPart) else [str(getattr(part, "content", ""))]
+                )
     return texts
 
 
@@ -129,8 +148,8 @@ def _turns(past: list[ModelMessage]) -> list[list[ModelMessage]]:
 def _said(message: ModelMessage) -> str:
     if not isinstance(message, ModelRequest):
         return ""
-    said = [part.content for part in message.parts if isinstance(part, UserPromptPart)]
-    return next((text for text in said if isinstance(text, str)), "")
+    texts = [text for part in message.parts if isinstance(part, UserPromptPart) for text in said(part)]
+    return next(iter(texts), "")
 
 
 def _stand_in(left_out: list[list[ModelMessage]]) -> list[ModelMessage]:

@@ -31,6 +31,7 @@ class Knowledge:
         self._learned: dict[str, Capabilities] = {}
         self._asking = asyncio.Lock()
         self._asked: set[str] = set()
+        self._listed: dict[tuple[str, str], Capabilities] = {}
 
     async def of(self, candidate: "Candidate") -> Capabilities:
         """Everything that is known of a model. A server of one's own is asked once in each process."""
@@ -38,7 +39,10 @@ class Knowledge:
             async with self._asking:
                 if candidate.name not in self._asked:
                     await self._ask(candidate)
-        return (await self._kept(candidate)).over(catalog(candidate))
+        key = candidate.name, _address(candidate)
+        if key not in self._listed:
+            self._listed[key] = catalog(candidate)
+        return (await self.learned(candidate)).over(self._listed[key])
 
     async def _ask(self, candidate: "Candidate") -> None:
         told = await probe(candidate.opening, candidate.model.model_name)
@@ -53,9 +57,10 @@ class Knowledge:
             keep = partial(models.learn, name=candidate.name, address=_address(candidate), learned=learned)
             await self._database.write(keep)
         else:
-            self._learned[candidate.name] = learned.over(await self._kept(candidate))
+            self._learned[candidate.name] = learned.over(await self.learned(candidate))
 
-    async def _kept(self, candidate: "Candidate") -> Capabilities:
+    async def learned(self, candidate: "Candidate") -> Capabilities:
+        """What was found out about a model, without what the catalog says."""
         if self._database is None:
             return self._learned.get(candidate.name, Capabilities())
         return await self._database.read(
@@ -82,12 +87,12 @@ def catalog(candidate: "Candidate") -> Capabilities:
     )
 
 
-def measured(known: Capabilities, attempt: "Attempt", sent_bytes: int) -> Capabilities | None:
-    """What an answer shows about a model's speed and its tokens; None: nothing new."""
+def measured(known: Capabilities, attempt: "Attempt", sent_bytes: int) -> Capabilities:
+    """What an answer shows about a model's speed and its tokens, where that is news."""
     prompt = attempt.input_tokens + attempt.cache_read_tokens + attempt.cache_write_tokens
     first_s = (attempt.first_delta_ms or 0.0) / 1000
     rest_s = attempt.duration_ms / 1000 - first_s
-    learned = Capabilities(
+    return Capabilities(
         bytes_per_token=_news(known.bytes_per_token, sent_bytes, prompt, prompt >= _LEAST_PROMPT_TOKENS),
         prompt_tokens_per_s=_news(
             known.prompt_tokens_per_s,
@@ -102,7 +107,6 @@ def measured(known: Capabilities, attempt: "Attempt", sent_bytes: int) -> Capabi
             attempt.output_tokens >= _LEAST_OUTPUT_TOKENS and rest_s > _LEAST_S,
         ),
     )
-    return learned if learned.known() else None
 
 
 def _news(before: float | None, much: float, over: float, counts: bool) -> float | None:

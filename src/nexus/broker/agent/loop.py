@@ -20,8 +20,11 @@ from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.run import AgentRun
 from pydantic_graph import End
 
+from nexus.attachments import Attachment
+from nexus.broker.agent import images
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.asking import Asking
+from nexus.broker.agent.images import Images, Load, no_bytes
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.recorded import RecordedModel
 from nexus.broker.agent.records import CallTool, Journal, Limits, Outcome, Step
@@ -56,6 +59,10 @@ class Job:
     stream: Stream
     call: CallTool
     steered: Steered
+    images: Sequence[Attachment] = ()
+    """What the prompt shows, where the model reads images."""
+    load: Load = no_bytes
+    """The bytes of an attachment of this conversation; None where it was forgotten."""
     output_schema: Mapping[str, Any] | None = None
     """The JSON schema that the answer is asked to have; its text may still differ from it."""
 
@@ -70,11 +77,11 @@ async def run(job: Job) -> Outcome:
         if not limit.expired():
             raise
         raise LimitError(
-            f"The run took longer than {job.limits.timeout_ms} ms",
-            hint="Raise `timeout_ms` in the section [agents] of config.toml.",
+            f"The run exceeded {job.limits.timeout_ms} ms",
+            hint="Raise `timeout_ms` in [agents] in config.toml.",
         ) from None
     except AgentRunError as error:
-        raise AgentError(job.models.redact(f"The run could not go on: {error}")) from None
+        raise AgentError(job.models.redact(f"The run failed: {error}")) from None
 
 
 async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
@@ -93,9 +100,8 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         knowledge=job.models.knowledge,
         slots=job.models.slots,
         clock_stopped=partial(_stopped, limit),
-        form=None
-        if job.output_schema is None
-        else Form(schema=job.output_schema, refused_by=job.models.without_schema),
+        images=Images(job.load),
+        form=None if job.output_schema is None else Form(schema=job.output_schema),
     )
     model = RecordedModel(job.step, asking, job.journal, job.stream)
     tools = RecordedTools(
@@ -119,7 +125,8 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
     history = [stored_messages.loaded(text) for text in job.history]
     # Tool calls are recorded in the order of the answer, so their results are taken in that order too.
     with Agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
-        async with agent.iter(job.prompt, message_history=history, run_id=job.execution_id) as run_:
+        prompt = images.prompt(job.prompt, job.images)
+        async with agent.iter(prompt, message_history=history, run_id=job.execution_id) as run_:
             return await _drive(job, model, run_)
 
 
@@ -143,8 +150,8 @@ async def _drive(job: Job, model: RecordedModel, run_: AgentRun[Any, str]) -> Ou
         if isinstance(node, ModelRequestNode):
             if requests == job.limits.max_turns:
                 raise LimitError(
-                    f"The run asked a model {requests} times and is not done",
-                    hint="Raise `max_turns` in the section [agents] of config.toml.",
+                    f"The run made {requests} model calls without finishing",
+                    hint="Raise `max_turns` in [agents] in config.toml.",
                 )
             if requests:
                 await _add_steered(job, node.request)

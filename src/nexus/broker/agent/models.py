@@ -44,14 +44,13 @@ class Candidate:
 
 @dataclass
 class Models:
-    """The models that the settings name. Clients are made when they are first needed, and kept."""
+    """The models that the settings name. They and their clients are made when first needed, and kept."""
 
     config: Config
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     knowledge: Knowledge = field(default_factory=Knowledge)
     slots: Slots = field(default_factory=Slots, init=False)
-    without_schema: set[str] = field(default_factory=set[str], init=False)
-    """Models that refused a request because it asked for an answer by a JSON schema."""
+    _candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], init=False, repr=False)
     _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
     _openings: dict[str, Opening] = field(default_factory=dict[str, Opening], init=False, repr=False)
     _secrets: set[str] = field(default_factory=set[str], init=False)
@@ -97,6 +96,7 @@ class Models:
 
     async def close(self) -> None:
         """End every connection."""
+        self._candidates.clear()
         clients, self._clients = self._clients, {}
         for client in clients.values():
             await client.close()
@@ -110,13 +110,18 @@ class Models:
         await self.close()
 
     async def _candidate(self, name: str) -> Candidate:
+        if name not in self._candidates:
+            self._candidates[name] = await self._made(name)
+        return self._candidates[name]
+
+    async def _made(self, name: str) -> Candidate:
         provider, slash, model = name.partition("/")
         config = self.config.providers.get(provider)
         if not slash or not model or config is None:
             known = ", ".join(self.config.providers)
             raise ConfigError(
-                f"`{name}` does not name a model",
-                hint=f"Write `provider/model`. Known providers: {known}. More go to [providers.NAME].",
+                f"`{name}` is not a model name",
+                hint=f"Use the form `provider/model`. Known providers: {known}. More go to [providers.NAME].",
             )
         async with self._making:
             if provider not in self._clients:
@@ -126,7 +131,7 @@ class Models:
             made = client.model(model)
             _ = made.profile  # some libraries look at the name only here
         except UserError as error:
-            raise ConfigError(f"`{name}` does not name a model: {error}") from error
+            raise ConfigError(f"`{name}` is not a model name: {error}") from error
         return Candidate(
             name=name,
             provider=provider,
@@ -159,7 +164,7 @@ class Models:
         except ImportError as error:
             raise ConfigError(
                 f"The package for providers of kind `{config.kind}` is not installed",
-                hint=f"Run `pip install 'nexus-agent[{config.kind}]'`.",
+                hint=f"Run `pip install 'nexus-runtime[{config.kind}]'`.",
             ) from error
         # What is imported by now stays. A full garbage collection that looks through all of it would stop the
         # event loop for longer than anybody who watches an answer being written should notice.
@@ -168,7 +173,7 @@ class Models:
             return await asyncio.to_thread(connect, opening)
         except UserError as error:
             raise ConfigError(
-                self.redact(f"The client for `{config.kind}` can't be made: {error}"),
+                self.redact(f"The client for `{config.kind}` can't be created: {error}"),
                 hint="See the provider's entry in the documentation under *Choose a model*.",
             ) from error
 

@@ -1,4 +1,4 @@
-"""What a refusal teaches about a model: how long a prompt it takes, and whether it takes tools at all."""
+"""What a refusal teaches about a model: how long a prompt it takes, whether it takes tools, and streams."""
 
 import json
 import re
@@ -35,6 +35,12 @@ _NO_TOOLS: Final = re.compile(
     r"|tool[ _]choice requires|tools param requires|tools? (?:is|are) not supported",
     re.IGNORECASE,
 )
+_NO_STREAM: Final = re.compile(
+    r"\bstream(?:ing|ed)?\b.{0,40}(?:\bnot |n't |\bun)(?:be |yet )?(?:support|available|allowed|enabled)"
+    r"|not support .{0,20}\bstream",
+    re.IGNORECASE,
+)
+_NO_IMAGES: Final = re.compile(r"\bimages?\b|image_url|\bvision\b|multi-?modal|mmproj", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +65,18 @@ def refuses_tools(error: Exception) -> bool:
     """Whether a server takes no request that offers tools."""
     status = getattr(error, "status_code", None)
     return status in _STATUSES | {404, 501} and _NO_TOOLS.search(_text(error)) is not None
+
+
+def refuses_streaming(error: Exception) -> bool:
+    """Whether a server gives its answers only whole."""
+    status = getattr(error, "status_code", None)
+    return status in _STATUSES | {501} and _NO_STREAM.search(_text(error)) is not None
+
+
+def refuses_images(error: Exception) -> bool:
+    """Whether a request that holds images is refused for that, as far as the error says."""
+    status = getattr(error, "status_code", None)
+    return status in _STATUSES | {404, 415, 501} and _NO_IMAGES.search(_text(error)) is not None
 
 
 def is_loading(error: Exception) -> bool:

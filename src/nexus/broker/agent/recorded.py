@@ -5,12 +5,12 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
 
-from nexus.answer import Delta
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.records import Journal, Step
 from nexus.broker.streams import Stream
 from nexus.errors import AgentError
+from nexus.runs import Delta
 
 
 class RecordedModel(FallbackModel):
@@ -49,7 +49,7 @@ class RecordedModel(FallbackModel):
         if answer is None:
             raise AgentError(
                 "An earlier answer of this run is no longer in the ledger",
-                hint="Ask again: it was forgotten.",
+                hint="Ask again: it was deleted.",
             )
         self._last = answer.model_name
         self._asking.resume(answer)

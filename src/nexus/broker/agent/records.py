@@ -101,30 +101,14 @@ class Limits:
         """Refuse a further request when all were made."""
         if self.max_requests and requests >= self.max_requests:
             raise LimitError(
-                f"The limit of {self.max_requests} requests to models for one message and what it leads to "
-                f"is reached: {requests} were made",
-                hint="Raise `max_requests` in the section [agents] of config.toml.",
+                f"This message and the work it leads to made {requests} model calls "
+                f"(limit {self.max_requests})",
+                hint="Raise `max_requests` in [agents] in config.toml.",
             )
 
 
-class Journal(Protocol):
-    """Where one run keeps its messages, tool calls and usage. Every write made twice is made once."""
-
-    async def message(self, offset: int) -> str | None:
-        """The exact message at a place of this run; None where there is none yet."""
-        ...
-
-    async def append(self, offset: int, message: Message) -> None:
-        """Keep a message; one that is there already stays."""
-        ...
-
-    async def begin_call(self, call: ToolCall) -> BegunCall:
-        """Record that a call is about to be made, and tell what is known of it."""
-        ...
-
-    async def end_call(self, call_id: str, *, result: str | None, error: str | None) -> None:
-        """Record what came of a call."""
-        ...
+class Account(Protocol):
+    """Where the requests to models are counted. Every write made twice is made once."""
 
     async def spend(self, attempt: Attempt) -> None:
         """Record a request to a model and what it used; again under its id, where more is known later.
@@ -150,6 +134,26 @@ class Journal(Protocol):
 
         It waits while requests that are under way may take what is left.
         """
+        ...
+
+
+class Journal(Account, Protocol):
+    """Where one run keeps its messages, tool calls and usage."""
+
+    async def message(self, offset: int) -> str | None:
+        """The exact message at a place of this run; None where there is none yet."""
+        ...
+
+    async def append(self, offset: int, message: Message) -> None:
+        """Keep a message; one that is there already stays."""
+        ...
+
+    async def begin_call(self, call: ToolCall) -> BegunCall:
+        """Record that a call is about to be made, and tell what is known of it."""
+        ...
+
+    async def end_call(self, call_id: str, *, result: str | None, error: str | None) -> None:
+        """Record what came of a call."""
         ...
 
 

@@ -1,7 +1,8 @@
 """A conversation as one model gets it: within its window and in the form that its server takes."""
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic_ai.messages import (
@@ -20,8 +21,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from nexus import ids
-from nexus.answer import Delta
-from nexus.broker.agent import fitting, text_calls
+from nexus.broker.agent import fitting, images, text_calls
 from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.answering import Answering, Asked
 from nexus.broker.agent.models import Candidate
@@ -31,6 +31,7 @@ from nexus.broker.agent.structured import Form
 from nexus.config import ProviderConfig
 from nexus.context.wrapping import wrapped
 from nexus.ledgers.runtime.models import Capabilities
+from nexus.runs import Delta
 
 _TOOLS_IN_WORDS: Final = """\
 # How to call a tool
@@ -39,10 +40,14 @@ To call a tool, answer with one line of JSON and nothing else, such as
 {"name": "TOOL", "arguments": {"ARGUMENT": "value"}}
 Then you are told its result. The tools, with `?` at arguments that may be left out:
 """
+CALLS_IN_TEXT: Final = "calls_in_text"
+"""Kept with an answer whose calls the model wrote into its text."""
 _DEFAULTS: Final = ProviderConfig()
 # Of a local server whose speed is not known, and how much slower than measured it may get.
 _FIRST_MS: Final = 900_000
 _SLOWER_TIMES: Final = 4
+# Servers sample at 0.8 by default, at which a small model recites its tools instead of answering.
+_LOCAL_TEMPERATURE: Final = 0.2
 # A pause is as long as so many tokens take.
 _STALL_TOKENS: Final = 32
 
@@ -54,6 +59,8 @@ class Conversation:
     messages: list[ModelMessage]
     own: int
     parameters: ModelRequestParameters
+    images: Mapping[str, bytes | None] = field(default_factory=dict[str, bytes | None])
+    """The bytes of the images in the messages."""
 
     @property
     def schemas(self) -> dict[str, dict[str, Any]]:
@@ -66,30 +73,37 @@ def asked(
 ) -> Asked:
     """The request to one model."""
     short, parameters = ShortIds(), conversation.parameters
-    messages = short.shortened(conversation.messages)
+    messages = images.shown(
+        short.shortened(conversation.messages),
+        conversation.images,
+        reads_images=known.images is not False,
+        model=candidate.name,
+    )
     if known.tool_calls == "none" and parameters.function_tools:
         messages, parameters = _in_words(messages, parameters)
     if form is not None:
-        parameters = form.asked_of(candidate, parameters)
+        parameters = form.asked_of(candidate, known, parameters)
     room = fitting.room(known, limits.output_tokens)
     fixed = fitting.fixed_bytes(parameters)
     if room.input_tokens is not None:
         per_token = known.bytes_per_token or fitting.BYTES_PER_TOKEN
         messages = fitting.fitted(messages, conversation.own, int(room.input_tokens * per_token) - fixed)
-    prompt_tokens = fitting.tokens(fixed + fitting.length_bytes(messages), known)
+    length = fixed + fitting.length_bytes(messages)
     settings = ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings()
-    if form is not None and candidate.config.is_local and candidate.config.kind != "anthropic":
-        # Local servers sample freely by default. Providers' own models may refuse to be told not to.
-        settings["temperature"] = 0.0
+    temperature = _temperature(candidate.config, fills_form=form is not None)
+    if temperature is not None:
+        settings["temperature"] = temperature
     return Asked(
         messages=messages,
         parameters=parameters,
         settings=settings,
         known=known,
-        first_ms=_first_ms(candidate, known, prompt_tokens),
+        length_bytes=length,
+        first_ms=_first_ms(candidate, known, fitting.tokens(length, known)),
         stall_ms=_stall_ms(candidate, known),
         ids=short,
         holds_back=bool(conversation.schemas) and _may_write_calls(candidate, known),
+        call_keys=tuple(text_calls.operations(conversation.schemas)),
     )
 
 
@@ -124,7 +138,8 @@ def with_calls(
         )
     other = [part for part in response.parts if not isinstance(part, TextPart)]
     said = [TextPart(found.text)] if found.text else []
-    return replace(response, parts=[*other, *said, *calls])
+    metadata = {**(response.metadata or {}), CALLS_IN_TEXT: True}
+    return replace(response, parts=[*other, *said, *calls], metadata=metadata)
 
 
 def _may_write_calls(candidate: Candidate, known: Capabilities) -> bool:
@@ -139,9 +154,18 @@ def _told(messages: list[ModelMessage]) -> list[str]:
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
                 told.append(part.model_response_str())
-            elif isinstance(part, UserPromptPart) and isinstance(part.content, str):
-                told.append(part.content)
+            elif isinstance(part, UserPromptPart):
+                told += fitting.said(part)
     return told
+
+
+def _temperature(config: ProviderConfig, *, fills_form: bool) -> float | None:
+    """How freely to sample; None leaves it to the provider, whose models may refuse to be told."""
+    if config.temperature >= 0:
+        return config.temperature
+    if not config.is_local or config.kind == "anthropic":
+        return None
+    return 0.0 if fills_form else _LOCAL_TEMPERATURE
 
 
 def _first_ms(candidate: Candidate, known: Capabilities, prompt_tokens: int) -> int:

@@ -100,6 +100,10 @@ def _changed(part: Any, change: Callable[[str], str]) -> Any:
         return call if changed == call.args_as_json_str() else replace(call, args=changed)
     if isinstance(part, TextPart | UserPromptPart | ToolReturnPart):
         content: Any = cast("Any", part).content
+        if isinstance(content, list):
+            items = cast("list[Any]", content)
+            texts = [change(item) if isinstance(item, str) else item for item in items]
+            return replace(cast("Any", part), content=texts)
         if isinstance(content, str) and (changed := change(content)) != content:
             return replace(cast("TextPart", part), content=changed)
     return cast("Any", part)

@@ -36,6 +36,7 @@ _KEYS: Final = (
 )
 _FIRST_KEY: Final = re.compile(r'(?:\[\s*)?\{\s*(?:"([^"\\]*)(")?|$)|\[\s*$')
 _SUSPECT: Final = re.compile(r"[{\[<`]")
+_FENCED: Final = re.compile(r"\A```\w*\s*(.*?)\s*```\Z", re.DOTALL)
 _MOST_CALLS: Final = 8
 
 
@@ -77,9 +78,35 @@ def find(text: str, tools: Mapping[str, Mapping[str, Any]], quoted: Collection[s
         end = closing.end() if closing else stop
         calls += found
     if not calls:
-        return None
+        return _unnamed(text, tools, quoted)
     kept.append(text[end:])
     return Found(calls=calls[:_MOST_CALLS], text="".join(kept).strip())
+
+
+def operations(tools: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Arguments that say which operation of a tool is meant, and the tool of each: `op` of `agent_send`."""
+    return {
+        each: tool
+        for tool, schema in tools.items()
+        for each in schema.get("required", ())
+        if schema["properties"][each].get("enum")
+    }
+
+
+def _unnamed(text: str, tools: Mapping[str, Mapping[str, Any]], quoted: Collection[str]) -> Found | None:
+    """A text that is nothing but arguments with an operation in them: they name the tool as well."""
+    bare = _FENCED.sub(r"\1", text.strip())
+    try:
+        value: Any = json.loads(bare, strict=False)
+    except ValueError:
+        return None
+    if not isinstance(value, dict) or any(bare in told for told in quoted):
+        return None
+    given = cast("dict[str, Any]", value)
+    for key, tool in operations(tools).items():
+        if key in given and (call := _call({"name": tool, "arguments": given}, tools)) is not None:
+            return Found(calls=[call], text="")
+    return None
 
 
 def _values(text: str) -> Iterator[tuple[int, int, Any]]:
@@ -142,16 +169,20 @@ def _meant(
 
 
 class Holdback:
-    """Lets through the pieces of a text as they come, but nothing that may turn out to be a call."""
+    """Lets through the pieces of a text as they come, but nothing that may turn out to be a call.
 
-    def __init__(self) -> None:
+    `keys` are further first keys of an object that may be one.
+    """
+
+    def __init__(self, keys: Collection[str] = ()) -> None:
+        self._keys = (*_KEYS, *keys)
         self._held = ""
 
     def add(self, text: str) -> str:
         """What can be shown now."""
         self._held += text
         suspects = (found.start() for found in _SUSPECT.finditer(self._held))
-        end = next((at for at in suspects if _may_be_call(self._held[at:])), len(self._held))
+        end = next((at for at in suspects if _may_be_call(self._held[at:], self._keys)), len(self._held))
         shown, self._held = self._held[:end], self._held[end:]
         return shown
 
@@ -161,7 +192,7 @@ class Holdback:
         return rest
 
 
-def _may_be_call(text: str) -> bool:
+def _may_be_call(text: str, keys: Collection[str]) -> bool:
     """Whether what begins here is a call, or may become one."""
     if any(text.startswith(tag) or tag.startswith(text) for tag in (*_TAGS, "```")) and text[:3] != "```":
         return True
@@ -170,10 +201,10 @@ def _may_be_call(text: str) -> bool:
         language, rest = language.strip().lower(), rest.lstrip()
         if not newline:
             return any(known.startswith(language) for known in _LANGUAGES)
-        return language in _LANGUAGES and (not rest or _may_be_call(rest))
+        return language in _LANGUAGES and (not rest or _may_be_call(rest, keys))
     key = _FIRST_KEY.match(text)
     if key is None:
         return False
     if key[1] is None:
         return True
-    return key[1] in _KEYS if key[2] else any(known.startswith(key[1]) for known in _KEYS)
+    return key[1] in keys if key[2] else any(known.startswith(key[1]) for known in keys)

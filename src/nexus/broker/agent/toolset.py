@@ -10,11 +10,11 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from nexus.answer import Delta
 from nexus.broker.agent.records import BegunCall, CallTool, Journal, Step, ToolCall
 from nexus.broker.streams import Stream
 from nexus.broker.tools import Tool
 from nexus.errors import AgentError, ToolError
+from nexus.runs import Delta
 
 # Arguments only need to be an object here: the tool checks them, and says what is wrong in plain words.
 _AN_OBJECT = SchemaValidator(core_schema.dict_schema(keys_schema=core_schema.str_schema()))
@@ -77,7 +77,7 @@ class RecordedTools(AbstractToolset[Any]):
         if ended.state != "ended":
             raise AgentError(
                 "An earlier tool call of this run is no longer in the ledger",
-                hint="Ask again: it was forgotten.",
+                hint="Ask again: it was deleted.",
             )
         if ended.error is not None:
             raise ToolFailed(ended.error)

@@ -21,7 +21,7 @@ async def _run(arguments: Arguments, context: Context) -> str:
             if not text:
                 raise ToolError("`text` is missing", hint="Write the task so that it stands on its own.")
             made = await workers.dispatch(call, text, read_only=arguments.get("read_only", False))
-            return f"Dispatched as {made.id}."
+            return f"Dispatched as {made.id}. Call agent_send with the op `wait` to get its result."
         case "status":
             return _listed(await workers.status(call, worker))
         case "wait":

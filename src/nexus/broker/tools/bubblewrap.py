@@ -77,11 +77,11 @@ def program() -> str:
     found = shutil.which("bwrap")
     if found is None and platform.system() != "Linux":
         raise SandboxError(
-            f"Tools run in a sandbox, and there is none for {platform.system()}",
+            f"Tools need a sandbox, and none is available for {platform.system()}",
             hint="Run Nexus on Linux, or in a Linux virtual machine.",
         )
     if found is None:
-        raise SandboxError("Tools run in a sandbox, and bubblewrap is not installed", hint=_INSTALL)
+        raise SandboxError("Tools need a sandbox, and bubblewrap is not installed", hint=_INSTALL)
     return found
 
 
@@ -142,7 +142,7 @@ def explain(complaint: str) -> SandboxError:
         return SandboxError(
             f"The working directory is not in the sandbox: {told}", hint="Grant it, or choose a granted one."
         )
-    return SandboxError(f"The sandbox cannot be set up: {told}", hint=_namespace_hint())
+    return SandboxError(f"Can't set up the sandbox: {told}", hint=_namespace_hint())
 
 
 def _namespace_hint() -> str:

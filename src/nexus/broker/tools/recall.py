@@ -32,7 +32,17 @@ def recall_tool(ask: Ask) -> Tool:
             # A name that nobody goes by is a word like any other.
             about = f"Nothing is known under the name {query.entity_id!r:.60}. What was found without it:"
             text = f"{query.entity_id}: {query.text}"
-            answer = await recall.find(replace(query, text=text, entity_id=None))
+            query = replace(query, text=text, entity_id=None)
+            answer = await recall.find(query)
+        limits = [
+            name for name in ("channel", "time_after", "time_before") if getattr(query, name) is not None
+        ]
+        if limits and not answer.results:
+            # Small models fill in every argument that there is; a memory that says "nothing" while it knows
+            # is worse than none.
+            answer = await recall.find(replace(query, channel=None, time_after=None, time_before=None))
+            if answer.results:
+                about = f"Nothing was found with {', '.join(limits)}. What was found without:"
         return "\n".join(filter(None, (about, _text(answer))))
 
     return Tool(
@@ -51,7 +61,9 @@ def visible_to(request: Request) -> Visibility:
     return visible
 
 
-def _query(arguments: Arguments) -> Query:
+def _query(given: Arguments) -> Query:
+    # Small models name every argument, and leave empty what they have no use for.
+    arguments: Arguments = {name: value for name, value in given.items() if value != "" or name == "query"}
     budget = arguments.get("budget", "mid")
     if budget not in _BUDGETS:
         raise ToolError(f"`budget` must be one of {', '.join(_BUDGETS)}, not {budget!r:.40}")

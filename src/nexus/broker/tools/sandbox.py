@@ -115,6 +115,6 @@ async def availability() -> Unavailable | None:
     except SandboxError as error:
         return Unavailable(reason=error.message, hint=error.hint)
     if outcome.exit_code != 0:
-        hint = "Try `bwrap --unshare-all --ro-bind / / true`, and see what it says."
-        return Unavailable(reason=f"A sandbox starts, but does not run: {outcome}", hint=hint)
+        hint = "Run `bwrap --unshare-all --ro-bind / / true` to see the error."
+        return Unavailable(reason=f"The sandbox starts but does not work: {outcome}", hint=hint)
     return None

@@ -124,7 +124,7 @@ def _library() -> ctypes.CDLL:
         library = ctypes.CDLL("libseccomp.so.2")
     except OSError as error:
         raise SandboxError(
-            "Tools run in a sandbox, and libseccomp is not installed",
+            "Tools need a sandbox, and libseccomp is not installed",
             hint="Install it: `apt-get install libseccomp2`, `dnf install libseccomp` or "
             "`pacman -S libseccomp`.",
         ) from error

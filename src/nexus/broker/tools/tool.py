@@ -94,4 +94,4 @@ def _check_value(name: str, value: object, rule: Mapping[str, Any]) -> None:
     if value not in rule.get("enum", (value,)):
         raise ToolError(f"`{name}` must be one of {', '.join(rule['enum'])}, not {value!r:.80}")
     if isinstance(value, int) and value < rule.get("minimum", value):
-        raise ToolError(f"`{name}` must be at least {rule['minimum']}, and is {value}")
+        raise ToolError(f"`{name}` must be at least {rule['minimum']}, not {value}")

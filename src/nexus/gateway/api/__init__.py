@@ -8,6 +8,7 @@ from fastapi.security import HTTPBearer
 from nexus.app import App
 from nexus.gateway.api import (
     automations,
+    channels,
     executions,
     home,
     login,
@@ -21,7 +22,7 @@ from nexus.gateway.errors import RESPONSES
 
 _ROUTERS = tuple(
     room.router
-    for room in (messages, executions, sessions, requests, memory, recall, automations, home, login)
+    for room in (messages, executions, sessions, requests, memory, recall, automations, channels, home, login)
 )
 # It only tells the document how to get in: the guard has let nobody through without.
 _TOKEN = HTTPBearer(scheme_name="token", description="What `nexus login --token` prints.", auto_error=False)

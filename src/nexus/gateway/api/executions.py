@@ -9,47 +9,53 @@ from fastapi import APIRouter, Depends, Header, Path
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, Field
 
-from nexus.answer import Result
 from nexus.broker.results import Run
 from nexus.engine.errors import EndedError
 from nexus.gateway.dependencies import Home
 from nexus.gateway.errors import JSON_PROBLEMS
 from nexus.ledgers.runtime.executions import Status
+from nexus.runs import Result
 
 router = APIRouter(prefix="/executions", tags=["executions"])
-ExecutionId = Annotated[str, Path(description="The id of a run, `exe_…`.")]
+ExecutionId = Annotated[str, Path(description="Run id, `exe_…`.")]
 
 
 class Execution(BaseModel):
-    """A run, as it stands."""
+    """A run."""
 
     id: str
     request_id: str
     session: str
     status: Status
-    taken_by: str | None = Field(description="The run that answers for this one too.")
-    error: str | None = Field(description="Why it ended without a result.")
+    taken_by: str | None = Field(description="The run that answered this one.")
+    error: str | None = Field(description="Error, if any.")
     enqueued_at: str
     started_at: str | None
     ended_at: str | None
-    waiting_since: str | None = Field(description="Since when it waits for a provider that does not answer.")
-    waiting_for: str | None = Field(description="What the providers said last.")
-    workers_at_work: int = Field(description="How many workers that it dispatched have not ended.")
+    waiting_since: str | None = Field(description="Waiting for a provider since.")
+    waiting_for: str | None = Field(description="Last provider error.")
+    workers_at_work: int = Field(description="Number of unfinished workers.")
 
 
 _STORED = Execution.model_fields.keys() - {"session", "workers_at_work"}
 
 
 class Cancelled(BaseModel):
-    """What came of a wish to stop."""
+    """Result of a cancellation."""
 
-    cancelled: bool = Field(description="False: it had ended already.")
+    cancelled: bool = Field(description="False: already finished.")
 
 
 class Retried(BaseModel):
-    """A run that was asked for once more."""
+    """A retried run."""
 
     execution_id: str = Field(description="The new run.")
+
+
+class Dismissed(BaseModel):
+    """What came of a dismissal."""
+
+    dismissed: bool = Field(description="False: it was not a dead letter.")
 
 
 async def _known(home: Home, execution_id: ExecutionId) -> Run:
@@ -63,7 +69,7 @@ Known = Annotated[Run, Depends(_known)]
 
 @router.get("/{execution_id}")
 async def get_execution(home: Home, run: Known) -> Execution:
-    """How a run stands."""
+    """Show a run."""
     state = await run.state()
     return Execution(
         session=state.session_label,
@@ -74,24 +80,21 @@ async def get_execution(home: Home, run: Known) -> Execution:
 
 @router.get("/{execution_id}/result")
 async def get_result(run: Known) -> Result:
-    """The result of a run: waits until there is one."""
+    """Wait for the result of a run."""
     return await run.result()
 
 
 @router.get("/{execution_id}/stream", response_class=EventSourceResponse, responses=JSON_PROBLEMS)
 async def stream_answer(
     run: Known,
-    last_event_id: Annotated[
-        int, Header(ge=0, le=2**31, description="The number of the last piece that was seen.")
-    ] = 0,
+    last_event_id: Annotated[int, Header(ge=0, le=2**31, description="Last event received.")] = 0,
 ) -> AsyncIterable[ServerSentEvent]:
-    """The answer as it is written, from its beginning, as server-sent events.
+    """Stream the answer from its beginning, as server-sent events.
 
-    `delta` events carry a piece each: `begin` and `done` enclose one answer of the model, `text`, `thinking`,
-    `tool_call` and `tool_result` lie between, `restart` withdraws what came since `begin`, `waiting` says why
-    no provider answers while the run waits for one. The last event is `result`, or `failed` with a status, a
-    message and a hint. A client that reconnects with `Last-Event-ID` gets what it has not seen. A minute
-    after its end only the last event of a run is left.
+    `delta` events carry one piece each: `begin` and `done` enclose a model answer; `text`, `thinking`,
+    `tool_call` and `tool_result` are in between; `restart` withdraws everything since `begin`; `waiting` says
+    why no provider answers. The last event is `result`, or `failed` with a status, message and hint.
+    Reconnect with `Last-Event-ID` to resume. A minute after the end, only the last event is kept.
     """
     number = 0
     async for delta in run.deltas():
@@ -105,14 +108,20 @@ async def stream_answer(
 
 @router.post("/{execution_id}/cancel")
 async def cancel_execution(run: Known) -> Cancelled:
-    """Stop a run: one that waits never begins, one that runs is asked to end."""
+    """Cancel a queued run, or ask a running one to stop."""
     return Cancelled(cancelled=await run.cancel())
 
 
 @router.post("/{execution_id}/retry", status_code=202)
 async def retry_execution(home: Home, run: Known) -> Retried:
-    """Ask once more for what a run that has ended was asked, at the end of its session's queue."""
+    """Run a finished run again, at the end of its session's queue."""
     return Retried(execution_id=(await home.queue.retry(run.id)).id)
+
+
+@router.post("/{execution_id}/dismiss")
+async def dismiss_execution(home: Home, run: Known) -> Dismissed:
+    """Take a run that crashed its process too often off the dead letters, without another attempt."""
+    return Dismissed(dismissed=await home.engine.close_letter(run.id))
 
 
 async def _end(run: Run, number: int) -> AsyncIterator[ServerSentEvent]:

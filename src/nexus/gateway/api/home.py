@@ -18,35 +18,35 @@ router = APIRouter(tags=["home"])
 
 
 class Standing(BaseModel):
-    """What answers here."""
+    """The home and version."""
 
-    home: str = Field(description="The home's own name, which stays when it is moved.")
+    home: str = Field(description="Permanent id of the home.")
     version: str
 
 
 @router.get("/home")
 async def get_home(home: Home) -> Standing:
-    """Which home this is, and the version of the program that serves it."""
+    """Show the home and the version of Nexus."""
     return Standing(home=home.home.identity(), version=__version__)
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=JSON_PROBLEMS)
 async def get_metrics(home: Home, metrics: HomeMetrics) -> Response:
-    """Numbers for Prometheus, in its text format. It is asked with the token, as everything."""
+    """Metrics in Prometheus text format."""
     return Response(await metrics.text(home), media_type=METRICS_TYPE)
 
 
 @router.get("/usage")
 async def get_usage(
     home: Home,
-    days: Annotated[int, Query(ge=1, le=366, description="How many, today among them.")] = 30,
-    messages: Annotated[int, Query(ge=1, le=100, description="The most of the dearest messages.")] = 10,
+    days: Annotated[int, Query(ge=1, le=366, description="Number of days, including today.")] = 30,
+    messages: Annotated[int, Query(ge=1, le=100, description="Number of most expensive messages.")] = 10,
 ) -> Report:
-    """What the last days cost, by day, model, automation and message; the budgets, and what they refused."""
+    """Show cost by day, model, automation and message, budgets, and refusals."""
     return await usage.report(home.ledgers, home.config, days=days, messages=messages)
 
 
 @router.get("/settings")
 async def get_settings(home: Home) -> tuple[Section, ...]:
-    """Every setting. Of what may be a secret it is told whether it is set, and never what it is."""
+    """List all settings. Secrets are only reported as set or not set."""
     return settings.sections(home.config)

@@ -3,24 +3,23 @@
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from nexus.gateway.addresses import public_address
+from nexus.gateway.browsers import LINK_S
 from nexus.gateway.dependencies import Home, HomeKeys
-from nexus.gateway.guard import LOGIN
-from nexus.gateway.keys import LINK_S
+from nexus.gateway.guard import LOGIN, public_address
 
 router = APIRouter(tags=["login"])
 
 
 class Link(BaseModel):
-    """A way into the dashboard for one browser."""
+    """A login link."""
 
-    url: str = Field(description="Open it in a browser of this machine. It works once.")
-    valid_s: int = Field(description="For how long.")
+    url: str = Field(description="Open it in a browser. It works once.")
+    valid_s: int = Field(description="Validity.")
 
 
 @router.post("/login-links", status_code=201)
 async def make_login_link(request: Request, home: Home, keys: HomeKeys) -> Link:
-    """Make a login link, which opens the dashboard once and within ten minutes."""
+    """Create a login link that works once, within ten minutes."""
     public = public_address(home.config.gateway.public_url)
     base = public.origin if public else str(request.base_url)
     return Link(url=login_url(base, keys.new_code()), valid_s=LINK_S)

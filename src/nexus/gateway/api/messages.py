@@ -3,8 +3,9 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header
-from pydantic import BaseModel, Field
+from pydantic import Base64Bytes, BaseModel, Field
 
+from nexus.attachments import File
 from nexus.gateway.dependencies import Home
 from nexus.ledgers.runtime.executions import Mode
 
@@ -13,39 +14,50 @@ Channel = Literal["api", "cli", "web"]
 """Where the owner says something by the gateway."""
 
 
-class NewMessage(BaseModel):
-    """Something to say to the agent, as the owner of the home."""
+class NewAttachment(BaseModel):
+    """A file that comes with a message."""
 
-    text: str = Field(min_length=1, pattern=r"\S", description="What is said.")
+    name: str = Field(min_length=1, max_length=200, description="Its name, for people.")
+    data: Base64Bytes = Field(description="Its bytes, in Base64.")
+
+
+class NewMessage(BaseModel):
+    """A message to the agent, from the owner."""
+
+    text: str = Field(min_length=1, pattern=r"\S", description="Text of the message.")
     session: str = Field(
         default="main",
         min_length=1,
         max_length=200,
         pattern=r"\S",
-        description="The conversation that it belongs to; one of that label is begun where there is none.",
+        description="Session label; created if new.",
     )
     model: str = Field(
         default="",
         max_length=200,
-        description="`provider/model` that is to answer. Empty: the one of the settings.",
+        description="`provider/model` to use. Empty: the configured one.",
     )
     mode: Mode = Field(
         default="followup",
-        description="What happens while the session is busy: `followup` waits, `collect` is answered with "
-        "what comes shortly after, `steer` is offered to the run under way, `interrupt` cancels that.",
+        description=(
+            "If the session is busy: `followup` waits, `collect` joins messages that follow "
+            "shortly, `steer` joins the current run, `interrupt` cancels it."
+        ),
     )
-    channel: Channel = Field(default="api", description="Where it was said. It gives no rights.")
+    attachments: list[NewAttachment] = Field(
+        default=[], max_length=100, description="Files to include: images, PDFs and text."
+    )
+    channel: Channel = Field(default="api", description="Channel. It grants no rights.")
 
 
 class Accepted(BaseModel):
-    """A message that was recorded and is being answered."""
+    """A recorded message."""
 
-    request_id: str = Field(description="The request that it became: see /api/requests/{request_id}.")
+    request_id: str = Field(description="See /api/requests/{request_id}.")
     execution_id: str | None = Field(
-        description="The run that answers: see /api/executions/{execution_id}/stream. Null where an "
-        "automation has answered instead."
+        description="See /api/executions/{execution_id}/stream. Null if an automation answered."
     )
-    content: str | None = Field(default=None, description="The answer, where there is one already.")
+    content: str | None = Field(default=None, description="The answer, if already available.")
 
 
 @router.post("/messages", status_code=202)
@@ -57,19 +69,22 @@ async def send_message(
         Header(
             min_length=1,
             max_length=200,
-            description="A message that is sent again under the same key is answered once: the second answer "
-            "names the first one's run.",
+            description="Repeating a message with the same key returns the first run.",
         ),
     ] = None,
 ) -> Accepted:
-    """Say something, and get the ids of the request and the run that answers it, at once."""
-    heard = await home.hear(
+    """Send a message. Returns the ids of its request and run immediately.
+
+    The agent gets the text of attached PDFs and text files, and sees images if its model reads them.
+    """
+    receipt = await home.receive(
         message.text,
         session_label=message.session,
         channel=message.channel,
         model=message.model,
         mode=message.mode,
+        files=[File(name=each.name, data=each.data) for each in message.attachments],
         external_id=None if idempotency_key is None else f"key:{idempotency_key}",
     )
-    content = None if heard.execution_id else (await heard.answer.result()).response.content
-    return Accepted(request_id=heard.request_id, execution_id=heard.execution_id, content=content)
+    content = None if receipt.execution_id else (await receipt.run.result()).response.content
+    return Accepted(request_id=receipt.request_id, execution_id=receipt.execution_id, content=content)

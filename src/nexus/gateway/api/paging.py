@@ -4,7 +4,5 @@ from typing import Annotated
 
 from fastapi import Query
 
-Cursor = Annotated[
-    str | None, Query(max_length=500, description="`next` of the page before. Without it: the first page.")
-]
-Limit = Annotated[int, Query(ge=1, le=200, description="The most items on a page.")]
+Cursor = Annotated[str | None, Query(max_length=500, description="`next` of the previous page.")]
+Limit = Annotated[int, Query(ge=1, le=200, description="Page size.")]

@@ -16,28 +16,27 @@ _DEADLINE_MS = 5_000
 @router.get("/recall")
 async def recall(
     home: Home,
-    text: Annotated[str, Query(min_length=1, max_length=2_000, description="The question, or some words.")],
+    text: Annotated[str, Query(min_length=1, max_length=2_000, description="Question or search words.")],
     scope: Annotated[
         str | None,
         Query(
             max_length=200,
-            description="Only these kinds, with commas: events, facts, observations, mental_models, "
-            "episodes, entities.",
+            description=(
+                "Comma-separated kinds: events, facts, observations, mental_models, episodes, entities."
+            ),
         ),
     ] = None,
-    entity: Annotated[
-        str | None, Query(max_length=500, description="Only what is about it: an id or name.")
-    ] = None,
-    channel: Annotated[str | None, Query(max_length=200, description="Only what was said there.")] = None,
-    after: Annotated[datetime | None, Query(description="Only what is from then on.")] = None,
-    before: Annotated[datetime | None, Query(description="Only what is from before then.")] = None,
-    budget: Annotated[Budget, Query(description="How much work it may be.")] = "mid",
-    limit: Annotated[int, Query(ge=1, le=200, description="The most results.")] = 10,
-    max_tokens: Annotated[int, Query(ge=1, le=100_000, description="The most tokens in all.")] = 4_000,
+    entity: Annotated[str | None, Query(max_length=500, description="Filter by entity (id or name).")] = None,
+    channel: Annotated[str | None, Query(max_length=200, description="Filter by channel.")] = None,
+    after: Annotated[datetime | None, Query(description="Only since this time.")] = None,
+    before: Annotated[datetime | None, Query(description="Only before this time.")] = None,
+    budget: Annotated[Budget, Query(description="Time and effort.")] = "mid",
+    limit: Annotated[int, Query(ge=1, le=200, description="Maximum number of results.")] = 10,
+    max_tokens: Annotated[int, Query(ge=1, le=100_000, description="Maximum total tokens.")] = 4_000,
 ) -> Answer:
-    """What the memory holds about a question, the best first, with why each result is there.
+    """Search the memory, best matches first, with reasons.
 
-    Each result is marked `strong` if it probably answers the question, `weak` otherwise. No language model is
+    Each result is `strong` if it probably answers the question, otherwise `weak`. No language model is
     called.
     """
     query = memory.Query(
@@ -52,7 +51,7 @@ async def recall(
         budget=budget,
         deadline_ms=_DEADLINE_MS,
     )
-    return await (await home.recall()).find(query)
+    return await (await home.open_recall()).find(query)
 
 
 def _in_utc(moment: datetime | None) -> datetime | None:

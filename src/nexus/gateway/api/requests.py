@@ -5,7 +5,6 @@ from typing import Annotated, Any, Self
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from nexus.answer import Totals
 from nexus.gateway.api.paging import Cursor, Limit
 from nexus.gateway.dependencies import Home
 from nexus.gateway.views import requests as views
@@ -13,6 +12,7 @@ from nexus.gateway.views.page import Page
 from nexus.gateway.views.requests import RequestLine
 from nexus.ledgers.runtime.requests import Status
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Totals
 
 router = APIRouter(prefix="/requests", tags=["requests"])
 
@@ -25,11 +25,11 @@ class Step(BaseModel):
     name: str
     status: str
     started_at: str | None
-    duration_ms: float | None = Field(description="Null while it is under way.")
+    duration_ms: float | None = Field(description="Null while running.")
     error: str | None
     detail: dict[str, Any]
-    usage: Totals = Field(description="What it cost itself.")
-    total: Totals = Field(description="What it and everything below it cost.")
+    usage: Totals = Field(description="Its own cost.")
+    total: Totals = Field(description="Cost including everything below.")
     children: list["Step"]
 
     @classmethod
@@ -54,7 +54,7 @@ class Trace(BaseModel):
 
     asked: str
     answered: str | None
-    principal: str | None = Field(description="On whose behalf.")
+    principal: str | None = Field(description="Who it acts for.")
     parent_request_id: str | None
     trace: Step
 
@@ -62,12 +62,12 @@ class Trace(BaseModel):
 @router.get("")
 async def list_requests(
     home: Home,
-    status: Annotated[Status | None, Query(description="Only those that stand like this.")] = None,
-    channel: Annotated[str | None, Query(max_length=200, description="Only those of a channel.")] = None,
+    status: Annotated[Status | None, Query(description="Filter by status.")] = None,
+    channel: Annotated[str | None, Query(max_length=200, description="Filter by channel.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Page[RequestLine]:
-    """Requests of people and channels, the newest first, each with what it and its workers cost."""
+    """List requests, newest first, with total cost."""
     return await views.listed(home.ledgers, status=status, channel=channel, cursor=cursor, limit=limit)
 
 
@@ -75,10 +75,10 @@ async def list_requests(
 async def get_request(
     home: Home,
     request_id: Annotated[
-        str, Path(max_length=100, description="Its id, or that of an event, run or span of it.")
+        str, Path(max_length=100, description="Id of the request, or of one of its events, runs or spans.")
     ],
 ) -> Trace:
-    """One request: what was asked and answered, and the trace of everything that was done for it."""
+    """Show a request, its answer and its trace."""
     found = await views.trace(home.ledgers, request_id)
     return Trace(
         asked=found.asked,

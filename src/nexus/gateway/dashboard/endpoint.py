@@ -11,9 +11,9 @@ from starlette.routing import Route
 
 from nexus.app import App
 from nexus.errors import NexusError
+from nexus.gateway.browsers import Keys
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
-from nexus.gateway.keys import Keys
 
 Show = Callable[[Request, App], Awaitable[Response]]
 

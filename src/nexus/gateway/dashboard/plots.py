@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nexus.answer import Totals
 from nexus.gateway.views.usage import Spent, Usage
+from nexus.runs import Totals
 
 WIDTH: Final = 900
 HEIGHT: Final = 220

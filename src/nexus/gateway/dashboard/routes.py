@@ -80,7 +80,7 @@ async def _lost(request: Request, error: Exception, otherwise: Any) -> Response:
     asks = "text/html" in request.headers.get("accept", "")
     if not asks or request.url.path.startswith(("/api/", "/mcp")):
         return await otherwise(request, error)
-    lost = MissingError("There is no page at this address", hint="The menu leads to those there are.")
+    lost = MissingError("Page not found", hint="Use the menu to find a page.")
     return await page(request, "error.html", told.status_code, error=lost, active="")
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nexus import clock
-from nexus.answer import Totals
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Totals
 
 WIDTH: Final = 1000
 _ROWS_AT_ONCE: Final = 100

@@ -1,5 +1,5 @@
 """The memory for agents elsewhere: an MCP server under /mcp of the gateway, and over standard input."""
 
-from nexus.gateway.mcp.http import join
+from nexus.gateway.mcp.server import join
 
 __all__ = ["join"]

@@ -70,7 +70,7 @@ class Mind:
             catch_up_ms = round(query.deadline_ms * _CATCH_UP_SHARE)
             await self.app.embedding.catch_up(catch_up_ms / 1000)
             query = replace(query, deadline_ms=query.deadline_ms - catch_up_ms)
-        found = await (await self.app.recall()).find(query)
+        found = await (await self.app.open_recall()).find(query)
         return Recalled(
             memories=[_memory(result) for result in found.results],
             meant={said: list(names) for said, names in found.meant.items()},
@@ -101,7 +101,7 @@ class Mind:
         models_of(self.app.config.models, "reflection")
         if not self._serves and serving(self.app.home) is None:
             raise GatewayError(
-                "Nobody serves the home, so no model can be asked", hint="Start `nexus up` and ask again."
+                "Nexus is not running, so no model is available", hint="Run `nexus up` and try again."
             )
         request = await self._asked(question, client)
         status: Literal["done", "failed"] = "failed"

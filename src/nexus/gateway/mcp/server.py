@@ -1,21 +1,29 @@
 """The MCP server of a home: its tools and resources, on whatever transport a client comes by."""
 
+import asyncio
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Annotated, Any, Literal
 
+from fastapi import FastAPI
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from nexus import __version__, clock
-from nexus.errors import NexusError
+from nexus.app import App
+from nexus.broker.agent.roles import models_of
+from nexus.config import Config
+from nexus.errors import ConfigError, NexusError
 from nexus.gateway.mcp import pages
 from nexus.gateway.mcp.answers import Episodes, Recalled, Reflection, Remembered, Timeline
 from nexus.gateway.mcp.mind import Mind, Statement
+from nexus.home import Home
 from nexus.memory.recall import Query, kinds
+from nexus.serving import serving
 from nexus.skills.memory import schema
 
 _INSTRUCTIONS = """\
@@ -246,3 +254,54 @@ def _logging_left_alone() -> Generator[None]:
         yield
     finally:
         root.removeHandler(holder)
+
+
+PATH = "/mcp"
+
+
+async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:
+    """Put the transport under /mcp. The guard in front has asked who comes, and from where."""
+    memory = build(Mind(app, serves=True))
+    guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    inner = memory.streamable_http_app(streamable_http_path=PATH, transport_security=guarded)
+    server.router.routes.extend(inner.routes)
+    await stack.enter_async_context(_in_its_own_task(memory.session_manager.run()))
+
+
+@asynccontextmanager
+async def _in_its_own_task(running: AbstractAsyncContextManager[None]) -> AsyncGenerator[None]:
+    """The SDK's scope must be left by the task that entered it; a stack may be closed by another one."""
+    ready, over = asyncio.Event(), asyncio.Event()
+
+    async def run() -> None:
+        async with running:
+            ready.set()
+            await over.wait()
+
+    task = asyncio.create_task(run())
+    waiting = asyncio.ensure_future(ready.wait())
+    await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    try:
+        yield
+    finally:
+        over.set()
+        await task
+
+
+async def serve(home: Home, config: Config) -> None:
+    """Answer until the client closes its end.
+
+    The home's own work is left to a process that serves it. Where there is none and a model is set, this one
+    does it meanwhile, as `nexus chat` does: otherwise nobody would ask the model.
+    """
+    serves = serving(home) is None and _has_model(config)
+    async with App(home, config, serve=serves) as app:
+        await build(Mind(app, serves=serves)).run_stdio_async()
+
+
+def _has_model(config: Config) -> bool:
+    try:
+        return bool(models_of(config.models, "reflection"))
+    except ConfigError:
+        return False

@@ -5,6 +5,7 @@ What lies in files is read here too: these functions wait for the disk on a thre
 
 import asyncio
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from heapq import merge
@@ -79,22 +80,33 @@ class AutomationView:
 
 async def retry(ledgers: Ledgers, queue: InvocationQueue, name: str, invocation_id: str) -> Invocation:
     """Let a run that failed for good run again."""
+    queued = await _changed(ledgers, name, invocation_id, invocations.retry)
+    await queue.recover(ledgers)
+    return queued
 
+
+async def dismiss(ledgers: Ledgers, name: str, invocation_id: str) -> Invocation:
+    """Give up on a run that failed for good: its input is deleted."""
+    return await _changed(ledgers, name, invocation_id, invocations.dismiss)
+
+
+async def _changed(
+    ledgers: Ledgers, name: str, invocation_id: str, change: Callable[[apsw.Connection, str], bool]
+) -> Invocation:
     def work(connection: apsw.Connection) -> Invocation | None:
         found = invocations.get(connection, invocation_id)
         of_name = {each.id for each in stored.versions(connection, name)}
-        if found is None or found.automation_id not in of_name:
+        if found is None or found.automation_id not in of_name or not change(connection, found.id):
             return None
-        return invocations.get(connection, invocation_id) if invocations.retry(connection, found.id) else None
+        return invocations.get(connection, invocation_id)
 
-    queued = await ledgers.runtime.write(work)
-    if queued is None:
+    changed = await ledgers.runtime.write(work)
+    if changed is None:
         raise MissingError(
             f"{name} has no failed async run {invocation_id}",
             hint="List them with `nexus automations retry`.",
         )
-    await queue.recover(ledgers)
-    return queued
+    return changed
 
 
 async def by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
@@ -215,8 +227,9 @@ def _whole(home: Home, standing: Automation, versions: tuple[Automation, ...]) -
 
 
 def _conditions(home: Home, found: list[Automation]) -> list[str]:
-    off = switched_off(config.load(home.config_file))
-    return [condition(home, each, off) for each in found]
+    settings = config.load(home.config_file)
+    off = switched_off(settings)
+    return [condition(home, each, off, settings.automations).text for each in found]
 
 
 def _files(folder: Folder) -> tuple[File, ...]:

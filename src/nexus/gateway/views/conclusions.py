@@ -102,7 +102,7 @@ async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
     wanted = next((each for each in told if each.id == id_), None)
     if wanted is None:
         what = kind.replace("_", " ")
-        raise MissingError(f"There is no {what} {id_}", hint="It may have been forgotten.")
+        raise MissingError(f"Unknown {what} {id_}", hint="It may have been deleted.")
     return ConclusionView(
         conclusion=wanted,
         sources=tuple(Source(kind=row[0], id=row[1], text=row[2], event_id=row[3]) for row in sources),

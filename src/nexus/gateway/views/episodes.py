@@ -71,7 +71,7 @@ async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
     """One episode, with the beginning of what was said in it."""
     found = await ledgers.memory.read(partial(_whole, episode_id=episode_id))
     if found is None:
-        raise MissingError(f"There is no episode {episode_id}", hint="It may have been forgotten.")
+        raise MissingError(f"Unknown episode {episode_id}", hint="It may have been deleted.")
     episode, newer, event_ids, mentions, learned = found
     known = await names.roots(ledgers, [row[0] for row in mentions])
     return EpisodeView(

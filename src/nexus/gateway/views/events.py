@@ -55,7 +55,7 @@ async def get(ledgers: Ledgers, event_id: str) -> EventView:
     """One event, whole."""
     found = await ledgers.events.read(partial(events.get, event_id=event_id))
     if found is None:
-        raise MissingError(f"There is no event {event_id}", hint="It may have been forgotten.")
+        raise MissingError(f"Unknown event {event_id}", hint="It may have been deleted.")
     title, before, after = await ledgers.events.read(partial(_around, event=found))
     asked = sql.queries("runtime")["requests_of_event"]
     requests = await ledgers.runtime.read(lambda c: all_rows(c, asked, (event_id,)))

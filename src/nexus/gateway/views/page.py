@@ -56,7 +56,7 @@ def position(text: str) -> int:
 
 
 def _nowhere(text: str) -> UsageError:
-    return UsageError(f"{text[:60]!r} is not the place of a page", hint="Begin again without it.")
+    return UsageError(f"{text[:60]!r} is not a valid cursor", hint="Start without a cursor.")
 
 
 def columns(kind: type[Any], before: str | None = None) -> tuple[str, ...]:

@@ -4,19 +4,22 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
 from nexus import clock
-from nexus.answer import Totals
+from nexus.errors import MissingError
 from nexus.gateway.views import names
 from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime import requests as stored
 from nexus.ledgers.runtime import trace as traces
+from nexus.ledgers.runtime.executions import Execution
 from nexus.ledgers.runtime.requests import StoredRequest
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Totals
 
 _ASKED_CHARACTERS = 300
 
@@ -58,6 +61,7 @@ class Trace:
     parent: str | None
 
 
+_RETRYABLE: Final = frozenset({"failed", "timeout", "cancelled"})
 _COLUMNS = columns(RequestLine, before="asked")
 
 
@@ -111,6 +115,24 @@ async def trace(ledgers: Ledgers, reference: str) -> Trace:
         principal=(await names.entities(ledgers, [principal])).get(principal or ""),
         parent=request.parent_request_id if request else None,
     )
+
+
+async def failed_run(ledgers: Ledgers, request_id: str) -> str:
+    """The last run of a request in its own session, which failed or was canceled."""
+
+    def last(connection: apsw.Connection) -> Execution | None:
+        request = stored.get(connection, request_id)
+        if request is None or request.session_label is None:
+            return None
+        found = executions.of_request(connection, request_id, request.session_label)
+        return found[-1] if found else None
+
+    run = await ledgers.runtime.read(last)
+    if run is None or run.status not in _RETRYABLE:
+        raise MissingError(
+            f"{request_id} has no failed run", hint="Only requests that failed can be retried or dismissed."
+        )
+    return run.id
 
 
 def duration_ms(start: str, end: str | None) -> float | None:

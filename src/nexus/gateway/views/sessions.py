@@ -83,12 +83,12 @@ _STORED = columns(Message, before="calls")
 async def listed(
     ledgers: Ledgers, *, role: str | None = None, cursor: str | None = None, limit: int = 50
 ) -> Page[SessionLine]:
-    """Sessions, the one that was last used first."""
+    """List sessions by last use."""
     at, id_ = begin(cursor, 2)
     values = {"role": role, "at": at, "id": id_, "limit": limit + 1}
     query = sql.queries("agents")["listed_sessions"]
     found = await ledgers.agents.read(lambda c: all_rows(c, query, values))
-    # A message that carries what somebody said is stored as the model was shown it.
+    # A message that carries what somebody said is stored as sent to the model.
     said = await names.messages(ledgers, [row[-1] for row in found], _LINE_CHARACTERS)
     lines = [loaded(SessionLine, (*row[:-2], said.get(row[-1] or "", row[-2]))) for row in found]
     return page(lines, limit, lambda line: (line.updated_at, line.id))
@@ -104,7 +104,7 @@ async def get(ledgers: Ledgers, label: str) -> Session:
     """The session of a label."""
     found = await ledgers.agents.read(partial(stored.get, label=label))
     if found is None:
-        raise MissingError(f"There is no session {label}", hint="The sessions page lists those there are.")
+        raise MissingError(f"Unknown session {label}", hint="See the sessions page.")
     return found
 
 
@@ -126,7 +126,7 @@ async def message(ledgers: Ledgers, message_id: str) -> Message:
     query = sql.queries("agents")["whole_message"]
     found = await ledgers.agents.read(lambda c: all_rows(c, query, (message_id,)))
     if not found:
-        raise MissingError(f"There is no message {message_id}")
+        raise MissingError(f"Unknown message {message_id}")
     return Message(**named(_STORED, found[0]))
 
 

@@ -33,7 +33,7 @@ class Section:
 
 
 def sections(config: Config) -> tuple[Section, ...]:
-    """Every setting. Of what may be a secret it is told whether it is set, and never what it is."""
+    """List all settings. Secrets are only reported as set or not set."""
     found: list[Section] = []
     for field in fields(config):
         value = getattr(config, field.name)

@@ -9,7 +9,6 @@ from typing import Final
 import apsw
 
 from nexus import clock
-from nexus.answer import Totals
 from nexus.broker import budgets
 from nexus.broker.agent import prices
 from nexus.broker.budgets import Standing
@@ -20,6 +19,7 @@ from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import budgets as recorded
 from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.budgets import Hit
+from nexus.runs import Totals
 
 _ASKED_CHARACTERS: Final = 200
 RANGES_DAYS: Final = (7, 30, 90, 365)
@@ -77,8 +77,10 @@ class Budget:
 class Report(Usage):
     """What was spent, what may be spent, and what was refused."""
 
+    until: str
+    """The last day of the report, UTC."""
     messages: tuple[Message, ...]
-    """The dearest first."""
+    """Most expensive first."""
     budgets: tuple[Budget, ...]
     """Of the day, the month, of everybody but the owner, and of each automation that ran today."""
     hits: tuple[Hit, ...]
@@ -89,16 +91,24 @@ class Report(Usage):
     """Calls whose answer broke off or was lost in a crash: the provider's count is not known."""
 
 
-async def report(ledgers: Ledgers, config: Config, *, days: int = 30, messages: int = 10) -> Report:
-    """Everything about the money of the last days, today among them."""
-    found = await spent(ledgers, days=days)
+async def report(
+    ledgers: Ledgers, config: Config, *, days: int = 30, messages: int = 10, now: clock.Clock = clock.now
+) -> Report:
+    """Everything about the money of the last days, today included.
+
+    If no model was called in them, the days end with the last one on which one was.
+    """
+    last = await ledgers.runtime.read(usage.last_day)
+    end = now if last is None or last >= _since(now(), days) else lambda: clock.parse(last)
+    found = await spent(ledgers, days=days, now=end)
     return Report(
         **{each.name: getattr(found, each.name) for each in fields(Usage)},
-        messages=await dearest(ledgers, days=days, limit=messages),
-        budgets=await standing(ledgers, config.budgets),
-        hits=await hits(ledgers, days=days),
+        until=clock.day(end()),
+        messages=await dearest(ledgers, days=days, limit=messages, now=end),
+        budgets=await standing(ledgers, config.budgets, now=now),
+        hits=await hits(ledgers, days=days, now=end),
         unlimited_models=tuple(prices.unpriced(config)),
-        estimated_calls=await ledgers.runtime.read(partial(usage.estimated, day=_since(clock.now(), days))),
+        estimated_calls=await ledgers.runtime.read(partial(usage.estimated, day=_since(end(), days))),
     )
 
 

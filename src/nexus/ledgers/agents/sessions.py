@@ -31,7 +31,7 @@ def get(connection: apsw.Connection, label: str) -> Session | None:
 
 
 def recent(connection: apsw.Connection, *, role: str | None = None, limit: int = 20) -> list[Session]:
-    """Sessions, the one that was last used first."""
+    """List sessions by last use."""
     rows = connection.execute(sql.queries("agents")["recent_sessions"], {"role": role, "limit": limit})
     return [_session(row) for row in rows]
 

@@ -100,7 +100,7 @@ def of_requests(
 
 
 def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | None = None) -> bool:
-    """Record how a turn ended, and that calls still under way did not. False: it had ended already."""
+    """Record how a turn ended, and that calls still under way did not. False: already finished."""
     queries = sql.queries("agents")
     connection.execute(
         queries["end_turn"],

@@ -45,8 +45,8 @@ def make(home: Home, destination: Path, progress: Progress = lambda done, total:
         files.sync_file(destination.parent)
     except (OSError, LedgerFullError) as error:
         raise CareError(
-            f"The backup to {destination} could not be made: {files.reason(error)}",
-            hint="Nothing of it was kept. Choose a folder that can be written, on a disk with enough space.",
+            f"Can't create the backup at {destination}: {files.reason(error)}",
+            hint="Nothing was kept. Choose a writable folder with enough disk space.",
         ) from error
     return manifest
 
@@ -54,16 +54,16 @@ def make(home: Home, destination: Path, progress: Progress = lambda done, total:
 def _refuse_unusable(home: Home, destination: Path) -> None:
     parent = destination if destination.is_dir() else destination.parent
     example = parent / clock.now().strftime("nexus-%Y-%m-%d")
-    hint = f"Name one that does not exist yet: `nexus backup {example}`."
+    hint = f"Use a new folder: `nexus backup {example}`."
     if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise CareError(f"{destination} exists and is not an empty folder", hint=hint)
+        raise CareError(f"{destination} is not an empty folder", hint=hint)
     if destination.is_mount():
-        raise CareError(f"{destination} is a disk of its own, and a backup needs a folder", hint=hint)
+        raise CareError(f"{destination} is the root of a disk; a backup needs a folder", hint=hint)
     for own in (home.data, home.state):
         if destination.is_relative_to(own.resolve()):
             raise CareError(
-                f"{destination} lies inside of what is copied",
-                hint="Name a folder outside of the home, best on another disk.",
+                f"{destination} is inside the home",
+                hint="Use a folder outside the home, preferably on another disk.",
             )
 
 

@@ -87,13 +87,11 @@ class Manifest:
             return cls._parsed(json.loads((folder / NAME).read_bytes()))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise CareError(
-                f"{folder} is not a finished backup: it has no {NAME}",
-                hint="One that was interrupted cannot be used; take another, or make a new one.",
+                f"{folder} is not a complete backup: {NAME} is missing",
+                hint="Use another backup, or create a new one.",
             ) from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CareError(
-                f"{folder / NAME} is damaged", hint="This backup cannot be trusted; take another one."
-            ) from error
+            raise CareError(f"{folder / NAME} is damaged", hint="Use another backup.") from error
 
     @classmethod
     def _parsed(cls, content: dict[str, Any]) -> Self:
@@ -101,7 +99,7 @@ class Manifest:
             raise ValueError("these are not the bytes that were written")
         if (content.pop("format"), content.pop("format_version")) != (FORMAT, FORMAT_VERSION):
             raise CareError(
-                "The backup was made by a newer Nexus, in a form that this program does not know",
+                "The backup was created by a newer Nexus",
                 hint="Install that version or a later one.",
             )
         tree = content.pop("tree")

@@ -42,7 +42,7 @@ def restore(
     """
     if staging.occupied(home) and not replace:
         raise CareError(
-            f"There is something at {home.root} already",
+            f"{home.root} already exists",
             hint="Add `--replace` to keep that beside and put the backup in its place, "
             "or restore to another place: `nexus --home PATH restore …`.",
         )
@@ -64,8 +64,8 @@ def _lay(source: Path, manifest: Manifest, place: Home, progress: Progress) -> N
         copied = files.copy(source / path, place.root / path)
         if copied != (part.size_bytes, part.sha256):
             raise CareError(
-                f"{source / path} changed while it was copied",
-                hint="Nothing was changed. See that nothing writes to the backup, then try again.",
+                f"{source / path} changed during the copy",
+                hint="Nothing changed. Make sure nothing writes to the backup, then try again.",
             )
         done += part.size_bytes
         progress(done, manifest.size_bytes)
@@ -88,8 +88,8 @@ def _check_again(place: Home, manifest: Manifest) -> None:
         problems += verification.engine_problems(place.engine_file)
     if problems:
         raise CareError(
-            f"The restored data is not sound: {'; '.join(problems)}",
-            hint="Nothing was changed. The disk may be failing: check it before you go on.",
+            f"The restored data is damaged: {'; '.join(problems)}",
+            hint="Nothing changed. The disk may be failing: check it first.",
         )
 
 

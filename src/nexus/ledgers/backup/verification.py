@@ -35,8 +35,8 @@ def verified(folder: Path) -> Manifest:
     manifest, problems = check(folder)
     if problems:
         raise CareError(
-            f"The backup at {folder} cannot be used: {'; '.join(problems)}",
-            hint="Nothing was changed. Take another backup; `nexus backup --verify` checks one.",
+            f"Backup {folder} is damaged: {'; '.join(problems)}",
+            hint="Nothing changed. Use another backup; check it with `nexus backup --verify`.",
         )
     return manifest
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 import apsw
 
 from nexus import clock, ids
+from nexus.attachments import Attachment
 from nexus.ledgers import sql
 from nexus.ledgers.text import storable
 
@@ -116,6 +117,23 @@ def append(
     return result
 
 
+def attach(connection: apsw.Connection, event_id: str, attachments: Iterable[Attachment]) -> None:
+    """Record the files that came with an event. It may be repeated."""
+    rows = [
+        (
+            ids.derived("att", event_id, f"{place}:{each.sha256}"),
+            event_id,
+            storable(each.name),
+            each.media_type,
+            each.size_bytes,
+            each.sha256,
+            each.path,
+        )
+        for place, each in enumerate(attachments)
+    ]
+    connection.executemany(sql.queries("events")["attach"], rows)
+
+
 def get(connection: apsw.Connection, event_id: str) -> Event | None:
     """One event, whole."""
     row = connection.execute(sql.queries("events")["get"], (event_id,)).fetchone()
@@ -129,6 +147,29 @@ def delivered(connection: apsw.Connection, *, channel: str, external_id: str) ->
     """The event that a channel delivered under an id of its own."""
     found = connection.execute(sql.queries("events")["recorded"], (channel, storable(external_id))).get
     return None if found is None else get(connection, cast("str", found))
+
+
+def thread_external_id(connection: apsw.Connection, thread_id: str) -> str | None:
+    """What the channel calls a thread."""
+    return cast(
+        "str | None", connection.execute(sql.queries("events")["thread_external_id"], (thread_id,)).get
+    )
+
+
+def last_seq(connection: apsw.Connection) -> int:
+    """The number of the event that was recorded last; 0 where there is none."""
+    return cast("int", connection.execute(sql.queries("events")["last_seq"]).get)
+
+
+def outgoing(connection: apsw.Connection, *, channel: str, after: int) -> tuple[list[tuple[str, str]], int]:
+    """What a home has to say on a channel, recorded after an event: ids with their threads, and up to where.
+
+    What was imported isn't among it: it was said elsewhere.
+    """
+    until = last_seq(connection)
+    values: dict[str, Any] = {"channel": channel, "after": after, "until": until}
+    rows = connection.execute(sql.queries("events")["outgoing_after"], values)
+    return cast("list[tuple[str, str]]", rows.fetchall()), until
 
 
 def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: int) -> list[str]:

@@ -24,6 +24,18 @@ SELECT seq, id, thread_id, channel, direction, kind, external_id, sender, conten
        reply_to_event_id, request_id, metadata_json, occurred_at, created_at
 FROM events WHERE id = ?
 
+-- name: thread_external_id
+SELECT external_id FROM threads WHERE id = ?
+
+-- name: last_seq
+SELECT coalesce(max(seq), 0) FROM events
+
+-- name: outgoing_after
+SELECT id, thread_id FROM events
+WHERE seq > :after AND seq <= :until AND channel = :channel AND direction = 'outbound'
+  AND request_id IS NOT NULL AND thread_id IS NOT NULL
+ORDER BY seq
+
 -- name: said_in_thread
 SELECT e.content FROM events AS e JOIN threads AS t ON t.id = e.thread_id
 WHERE t.channel = :channel AND t.external_id = :external_id AND e.direction = 'inbound'
@@ -121,3 +133,70 @@ SELECT EXISTS (SELECT 1 FROM events WHERE occurred_at < :since AND id <> :id)
 
 -- name: senders
 SELECT id, sender FROM events WHERE id IN (SELECT value FROM json_each(?)) AND sender IS NOT NULL
+
+-- name: begin_import
+INSERT INTO imports (id, source, location, fingerprint, options_json, created_at, updated_at)
+VALUES (:id, :source, :location, :fingerprint, :options, :now, :now)
+
+-- name: unfinished_import
+SELECT id FROM imports
+WHERE source = :source AND location = :location AND fingerprint = :fingerprint AND options_json = :options
+  AND status <> 'done'
+ORDER BY created_at DESC LIMIT 1
+
+-- name: imports
+SELECT id, source, location, status, cursor, threads, messages, known, set_aside_json, created_at, completed_at
+FROM imports WHERE :id IS NULL OR id = :id ORDER BY created_at, id
+
+-- name: advance_import
+UPDATE imports
+SET cursor = coalesce(:cursor, cursor), threads = threads + :threads, messages = messages + :messages,
+    known = known + :known, set_aside_json = :set_aside, updated_at = :now
+WHERE id = :id
+
+-- name: end_import
+UPDATE imports SET status = 'done', updated_at = :now, completed_at = :now WHERE id = :id
+
+-- name: last_import_range
+SELECT first_seq, last_seq FROM import_ranges WHERE import_id = ? ORDER BY first_seq DESC LIMIT 1
+
+-- name: extend_import_range
+UPDATE import_ranges SET last_seq = ? WHERE import_id = ? AND first_seq = ?
+
+-- name: add_import_range
+INSERT INTO import_ranges (import_id, first_seq, last_seq) VALUES (?, ?, ?)
+
+-- name: ensure_imported_thread
+INSERT INTO threads (
+  id, channel, external_id, kind, title, parent_thread_id, metadata_json, created_at, updated_at)
+VALUES (
+  :id, :channel, :external_id, :kind, :title,
+  (SELECT id FROM threads WHERE channel = :channel AND external_id = :parent), :metadata, :at, :at)
+ON CONFLICT DO NOTHING
+
+-- name: recorded_among
+SELECT external_id, id, EXISTS (
+         SELECT 1 FROM import_ranges WHERE import_id = :import AND events.seq BETWEEN first_seq AND last_seq)
+FROM events WHERE channel = :channel AND external_id IN (SELECT value FROM json_each(:external_ids))
+
+-- name: add_attachment
+INSERT INTO attachments (id, event_id, filename, media_type, size_bytes, sha256, path, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: seq_of
+SELECT seq FROM events WHERE id = ?
+
+-- name: messages_by_time
+SELECT e.seq, e.occurred_at, e.channel, coalesce(t.title, t.external_id, ''), e.kind, e.sender, e.content,
+       (SELECT group_concat(coalesce(filename, media_type), ', ') FROM attachments WHERE event_id = e.id)
+FROM events AS e LEFT JOIN threads AS t ON t.id = e.thread_id
+WHERE (e.occurred_at, e.seq) > (:at, :seq) ORDER BY e.occurred_at, e.seq LIMIT :limit
+
+-- name: presence_of
+SELECT count(DISTINCT event_id), min(occurred_at), max(occurred_at)
+FROM event_participants JOIN events ON events.id = event_id
+WHERE entity_id IN (SELECT value FROM json_each(?))
+
+-- name: attach
+INSERT OR IGNORE INTO attachments (id, event_id, filename, media_type, size_bytes, sha256, path)
+VALUES (?, ?, ?, ?, ?, ?, ?)

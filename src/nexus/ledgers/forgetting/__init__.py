@@ -1,9 +1,9 @@
-"""Removing an entity, a thread or a time range from every ledger, its indexes and its bytes."""
+"""Removing an entity, a thread, a time range or an import from every ledger, its indexes and its bytes."""
 
-from nexus.ledgers.forgetting.beside import Beside, Nothing
 from nexus.ledgers.forgetting.forget import Report, find, forget, preview, resume, unfinished
 from nexus.ledgers.forgetting.planning import Plan
-from nexus.ledgers.forgetting.targets import Target, entity, thread, time_range
+from nexus.ledgers.forgetting.record import Beside, Nothing
+from nexus.ledgers.forgetting.targets import Target, entity, import_, thread, time_range
 
 __all__ = [
     "Beside",
@@ -14,6 +14,7 @@ __all__ = [
     "entity",
     "find",
     "forget",
+    "import_",
     "preview",
     "resume",
     "thread",

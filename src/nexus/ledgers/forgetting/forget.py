@@ -19,10 +19,9 @@ import apsw
 from nexus import ids
 from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import Home
-from nexus.ledgers.forgetting import planning, record, removal, scrubbing, traces
-from nexus.ledgers.forgetting.beside import Beside, Nothing
+from nexus.ledgers.forgetting import planning, record, removal
 from nexus.ledgers.forgetting.planning import Plan
-from nexus.ledgers.forgetting.record import Counts, Entry
+from nexus.ledgers.forgetting.record import Beside, Counts, Entry, Nothing
 from nexus.ledgers.forgetting.sets import Sets, attached
 from nexus.ledgers.forgetting.targets import Target
 from nexus.ledgers.ledgers import Ledgers
@@ -79,16 +78,16 @@ async def forget(
 ) -> Report | None:
     """Remove a target from every ledger for good. None where there is nothing to remove."""
     began = time.perf_counter()
-    tell("Looking for everything that goes with it")
+    tell("Searching")
     async with _planned(ledgers, target) as (sets, plan):
         if plan.is_empty:
             return None
         entry = Entry(forget_id=ids.new("fgt"), target=target, counts=Counts().and_those_of(plan))
-        scrubbing.require_space(ledgers.home, _to_scrub(entry))
+        removal.require_space(ledgers.home, _to_scrub(entry))
         await ledgers.runtime.write(partial(entry.begin, sets=sets, actor=actor))
     planned = time.perf_counter()
     report = await _carry_out(ledgers, entry, tell, beside)
-    named_in = await asyncio.to_thread(traces.files, ledgers.home, target.names)
+    named_in = await asyncio.to_thread(removal.files, ledgers.home, target.names)
     seconds = {"plan": planned - began, **report.seconds}
     return replace(report, seconds=seconds, kept=plan.kept, named_in=named_in)
 
@@ -115,7 +114,7 @@ async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside)
         await ledgers.runtime.write(entry.complete)
     except (LedgerBusyError, LedgerFullError) as error:
         raise CareError(
-            f"The {entry.target.kind} {entry.target.value} is not forgotten completely: {error.message}",
+            f"The {entry.target.kind} {entry.target.value} was not deleted completely: {error.message}",
             hint=f"{error.hint} Then run `nexus forget resume`.",
         ) from error
     seconds = {"remove": removed - began, "scrub": time.perf_counter() - removed}
@@ -125,7 +124,7 @@ async def _carry_out(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside)
 async def _remove(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> Entry:
     await _follow_plan(ledgers, entry, tell, beside)
     for _ in range(_LATER_PASSES):
-        tell("Looking for what was written meanwhile")
+        tell("Checking for new data")
         async with _planned(ledgers, entry.target, entry.forget_id) as (sets, plan):
             if plan.is_empty:
                 break
@@ -137,7 +136,7 @@ async def _remove(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) ->
 
 async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> None:
     # First, because it stops runs that would go on to write.
-    tell("Stopping what works on it")
+    tell("Stopping affected runs")
     await beside.remove(await ledgers.runtime.read(entry.executions))
     kinds = await ledgers.runtime.read(entry.kinds)
     # Before seals are lifted: else a fact that was changed before would be sealed as it is without a word.
@@ -155,10 +154,10 @@ async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Besid
 async def _scrub(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> None:
     left = [await beside.scrub()]
     for ledger in _to_scrub(entry):
-        tell(f"Writing {ledger} anew")
+        tell(f"Rewriting {ledger}")
         if ledger == "runtime":
             await ledgers.runtime.write(entry.drop_items)
-        left.append(await scrubbing.scrub(ledgers[ledger]))
+        left.append(await removal.scrub(ledgers[ledger]))
     if any(left):
         raise CareError(
             f"Everything was removed, but its bytes may still stand in {', '.join(filter(None, left))}",

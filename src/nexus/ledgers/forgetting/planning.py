@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from nexus.ledgers import sql
-from nexus.ledgers.forgetting import mentions, rows
+from nexus.ledgers.forgetting import rows, targets
 from nexus.ledgers.forgetting.rules import Ref, Table, Then, Time
 from nexus.ledgers.forgetting.sets import FILES, Bindings, Sets
 from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 from nexus.ledgers.forgetting.targets import Target, bounds
 
-_SEEDED: Final = {"entity": "entities", "thread": "threads"}
+_SEEDED: Final = {"entity": "entities", "thread": "threads", "import": "imports"}
 # What nothing known is left about, once the rest is gone.
 _ORPHANS: Final = {
     "threads": "orphan_threads",
@@ -48,7 +48,7 @@ def make(sets: Sets, target: Target, forget_id: str | None = None) -> Plan:
     _seed(sets, target, limits)
     if forget_id is not None:
         _seed_again(sets, forget_id)
-    found = mentions.seed(sets, target.names)
+    found = targets.seed(sets, target.names)
     while sets.advance() or (_add_orphans(sets, limits) and sets.advance()):
         _follow_references(sets, target)
         _follow_meaning(sets)
@@ -108,6 +108,8 @@ def _follow_meaning(sets: Sets) -> None:
     queries = sql.queries("forgetting")
     if sets.new & {"entities", "contacts", "event_participants"}:
         sets.add("events", queries["said_by_it_or_to_it_alone"])
+    if "imports" in sets.new:
+        sets.add("events", queries["events_of_imports"])
     if "entities" in sets.new:
         sets.add("contacts", queries["contacts_without_an_entity"])
     if "agent_turns" in sets.new:
@@ -149,7 +151,7 @@ def _counted(sets: Sets, target: Target, found: dict[str, int]) -> Plan:
         target=target,
         removed={path: count for path, count in removed.items() if count},
         emptied={f"{TOUCHED[kind.partition('.')[0]].ledger}.{kind}": count for kind, count in _emptied(sets)},
-        kept=mentions.kept(sets, target.names),
+        kept=targets.kept(sets, target.names),
         files=sets.count(FILES),
         first_event=first,
         last_event=last,

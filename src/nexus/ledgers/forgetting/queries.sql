@@ -17,6 +17,11 @@ WHERE role = 'sender' OR NOT EXISTS (
     AND (other.event_id, other.role, other.identifier) NOT IN (SELECT event_id, role, identifier FROM its)
 )
 
+-- name: events_of_imports
+SELECT events.id FROM events.import_ranges AS range
+JOIN events.events ON events.seq BETWEEN range.first_seq AND range.last_seq
+WHERE range.import_id IN new_imports
+
 -- name: contacts_without_an_entity
 SELECT contact_id FROM identity.contact_identifiers
 WHERE normalized IN (SELECT normalized FROM identity.entity_aliases WHERE entity_id IN new_entities)

@@ -1,15 +1,16 @@
 """The record of a forget in the runtime ledger: the plan while it is under way, then counts for good."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Protocol, cast
 
 import apsw
 
 from nexus.ledgers import events, sql
 from nexus.ledgers.forgetting.planning import Plan
 from nexus.ledgers.forgetting.sets import Sets
-from nexus.ledgers.forgetting.targets import Target
+from nexus.ledgers.forgetting.targets import Kind, Target
 
 _QUERIES: Final = sql.queries("forgetting")
 
@@ -91,7 +92,7 @@ def unfinished(connection: apsw.Connection) -> list[Entry]:
     return [
         Entry(
             forget_id=str(forget_id),
-            target=Target(kind=cast("Literal['entity', 'thread', 'range']", kind), value=str(value)),
+            target=Target(kind=cast("Kind", kind), value=str(value)),
             counts=Counts(**cast("dict[str, Any]", json.loads(str(counts)))),
         )
         for forget_id, kind, value, counts in rows
@@ -100,3 +101,25 @@ def unfinished(connection: apsw.Connection) -> list[Entry]:
 
 def _sum(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
     return {key: one.get(key, 0) + other.get(key, 0) for key in dict.fromkeys((*one, *other))}
+
+
+class Beside(Protocol):
+    """Handed in by whoever knows the ledgers and the store."""
+
+    async def remove(self, execution_ids: Sequence[str], /) -> None:
+        """Remove all copies that belong to these runs. It may be repeated."""
+        ...
+
+    async def scrub(self) -> str:
+        """Take the removed bytes out of its files; returns what could not be done."""
+        ...
+
+
+class Nothing:
+    """Where the ledgers are all there is."""
+
+    async def remove(self, execution_ids: Sequence[str], /) -> None:
+        pass
+
+    async def scrub(self) -> str:
+        return ""

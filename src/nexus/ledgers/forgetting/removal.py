@@ -1,18 +1,25 @@
 """Carrying a plan out in one ledger. Every step may be repeated: what is gone already stays gone."""
 
+import os
+import re
+import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, cast
 
 import apsw
 
-from nexus.home import Home
+from nexus.errors import CareError, LedgerBusyError, LedgerFullError
+from nexus.home import LEDGERS, Home
 from nexus.ledgers import guards
 from nexus.ledgers.database import Database
 from nexus.ledgers.forgetting import rows, tables
 from nexus.ledgers.forgetting.rules import Table
 from nexus.ledgers.forgetting.sets import attach
+from nexus.ledgers.forgetting.targets import Names, fold
 from nexus.ledgers.memory import seals
+from nexus.ledgers.tables import full_text
 
 # Between batches other writers have their turn.
 _BATCH_KEYS: Final = 10_000
@@ -137,3 +144,115 @@ def _unguarded(connection: apsw.Connection, table: str) -> Generator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         connection.pragma("foreign_keys", True)
+
+
+# Where SQLite puts the copy from which it writes a file anew, in its order.
+_TEMPORARY: Final = ("SQLITE_TMPDIR", "TMPDIR")
+_TEMPORARY_DIRECTORIES: Final = ("/var/tmp", "/usr/tmp", "/tmp")  # noqa: S108  SQLite's own choice
+# Rows still come and go while the copy is made.
+_MARGIN_BYTES: Final = 16 * 1024 * 1024
+
+
+def require_space(home: Home, ledgers: list[str]) -> None:
+    """Refuse before anything is removed, where a ledger could not be written anew."""
+    largest = max((home.ledger(name).stat().st_size for name in ledgers), default=0) + _MARGIN_BYTES
+    temporary = _temporary_directory()
+    needed = {home.data: largest}
+    if temporary.stat().st_dev == home.data.stat().st_dev:
+        needed[home.data] += largest
+    else:
+        needed[temporary] = largest
+    for place, size_bytes in needed.items():
+        if shutil.disk_usage(place).free < size_bytes:
+            raise CareError(
+                f"Not enough disk space: deleting needs {size_bytes // 2**20} MiB free at {place}",
+                hint="Free disk space and try again. Nothing was deleted.",
+            )
+
+
+async def scrub(database: Database) -> str:
+    """Write a ledger anew without what was removed from it, and empty its WAL.
+
+    Returns what could not be done, and why; nothing where all was.
+    """
+    file = database.path.name
+    try:
+        await database.maintain(_rewrite)
+    except LedgerBusyError:
+        return f"the free pages of {file} (another process keeps writing to it)"
+    except LedgerFullError:
+        return f"the free pages of {file} (the disk is full)"
+    if not await database.maintain(_empty_wal):
+        return f"{file}-wal (another process keeps reading an old state)"
+    return ""
+
+
+def _rewrite(connection: apsw.Connection) -> None:
+    for index in full_text(connection):
+        connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608 - names are constants of the program, values are bound
+    if connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").get:
+        # The planner's statistics hold samples of what stood in the indexes.
+        connection.execute("ANALYZE")
+    # In memory, the copy of a large ledger would not fit.
+    connection.pragma("temp_store", "FILE")
+    try:
+        connection.execute("VACUUM")
+    finally:
+        connection.pragma("temp_store", "MEMORY")
+
+
+def _empty_wal(connection: apsw.Connection) -> bool:
+    busy, _, _ = cast(
+        "tuple[int, int, int]", connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    )
+    return not busy
+
+
+def _temporary_directory() -> Path:
+    wanted = [os.environ[name] for name in _TEMPORARY if os.environ.get(name)]
+    for place in (*wanted, *_TEMPORARY_DIRECTORIES):
+        if Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK):
+            return Path(place)
+    return Path.cwd()
+
+
+_CHUNK_BYTES: Final = 1024 * 1024
+# A name that lies across two chunks is found in the second one, which begins with the end of the first.
+_OVERLAP_BYTES: Final = 1024
+# Shorter names turn up in any bytes.
+_LEAST_IN_BYTES: Final = 4
+_BINARY: Final = re.compile(rb"\0")
+
+
+def files(home: Home, names: Names) -> list[Path]:
+    """The files below the home that hold one of the names, relative to it."""
+    if not names.all:
+        return []
+    return [path.relative_to(home.root) for path in _candidates(home) if _holds(path, names)]
+
+
+def _candidates(home: Home) -> Iterator[Path]:
+    ledgers = {f"{home.ledger(name)}{end}" for name in LEDGERS for end in ("", "-wal", "-shm")}
+    for path in sorted(home.root.rglob("*")):
+        if path.is_file() and not path.is_symlink() and str(path) not in ledgers:
+            yield path
+
+
+def _holds(path: Path, names: Names) -> bool:
+    long = [fold(name) for name in names.all if len(name) >= _LEAST_IN_BYTES]
+    try:
+        with path.open("rb") as stream:
+            before = b""
+            while chunk := stream.read(_CHUNK_BYTES):
+                text = (before + chunk).decode("utf-8", "replace")
+                # In binary files, such as databases, words stand without edges.
+                if _BINARY.search(chunk):
+                    if any(name in fold(text) for name in long):
+                        return True
+                elif names.found(text):
+                    return True
+                before = chunk[-_OVERLAP_BYTES:]
+    except OSError:
+        # What cannot be read cannot be cleared of suspicion.
+        return True
+    return False

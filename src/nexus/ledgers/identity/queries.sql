@@ -379,3 +379,17 @@ WHERE p.expires_at > :now ORDER BY p.created_at
 SELECT DISTINCT e.id, e.canonical_name FROM entities AS e LEFT JOIN entity_aliases AS a ON a.entity_id = e.id
 WHERE e.merged_into IS NULL AND (e.id = :text OR e.normalized_name = :normalized OR a.normalized = :normalized)
 ORDER BY e.id LIMIT 5
+
+-- name: root_by_alias
+-- The oldest entity that goes by an alias of that type, as it stands after merges.
+WITH RECURSIVE up (id, next) AS (
+  SELECT entities.id, merged_into FROM entity_aliases JOIN entities ON entities.id = entity_id
+  WHERE entity_aliases.type = ?1 AND normalized = ?2
+  UNION
+  SELECT entities.id, entities.merged_into FROM up JOIN entities ON entities.id = up.next
+)
+SELECT id FROM up WHERE next IS NULL ORDER BY id LIMIT 1
+
+-- name: root_entities
+SELECT id, type, canonical_name, summary FROM entities WHERE merged_into IS NULL
+ORDER BY canonical_name, coalesce(source_event_id, ''), id

@@ -91,6 +91,12 @@ def learned_by(connection: apsw.Connection, *, request_id: str, event_ids: Itera
     return cast("int", connection.execute(sql.queries("memory")["learned_by"], given).get)
 
 
+def is_known(connection: apsw.Connection, *, request_id: str, since: str, fact: str) -> bool:
+    """Whether a request has recorded a statement in these words since it began."""
+    given = {"request": request_id, "since": since, "fact": storable(fact)}
+    return connection.execute(sql.queries("memory")["is_known"], given).get is not None
+
+
 def _row(fact_id: str, fact: NewFact, recorded_at: str) -> tuple[str | float | None, ...]:
     return (
         fact_id,

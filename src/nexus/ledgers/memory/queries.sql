@@ -23,6 +23,9 @@ WHERE instr(:line, fact) > 0 ORDER BY length(fact) DESC, seq DESC LIMIT 1
 -- name: learned_by
 SELECT count(*) FROM facts WHERE source_event_id IN (SELECT value FROM json_each(:events)) AND source_request_id = :request
 
+-- name: is_known
+SELECT 1 FROM facts WHERE created_at >= :since AND source_request_id = :request AND fact = :fact LIMIT 1
+
 -- name: has_fact
 SELECT 1 FROM facts WHERE id = ?
 
@@ -390,3 +393,13 @@ INSERT INTO fact_reseals (id, reason, broken) VALUES (?, ?, ?) ON CONFLICT (id) 
 -- name: broken_before_reseal
 SELECT coalesce(sum(broken), 0) FROM fact_reseals
 WHERE reason = 'forget' AND created_at > coalesce((SELECT max(created_at) FROM fact_reseals WHERE reason = 'accepted'), '')
+
+-- name: standing_observations
+SELECT content, stale_at IS NOT NULL FROM analysis_runs AS latest
+WHERE type_id = 'observation' AND subject_entity_id IN (SELECT value FROM json_each(?))
+  AND NOT EXISTS (SELECT 1 FROM analysis_runs WHERE previous_version_id = latest.id)
+ORDER BY created_at, id
+
+-- name: standing_mental_models
+SELECT name, content, stale_at IS NOT NULL FROM mental_models AS latest
+WHERE NOT EXISTS (SELECT 1 FROM mental_models WHERE previous_version_id = latest.id) ORDER BY name, id

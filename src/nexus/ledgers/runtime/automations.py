@@ -115,6 +115,11 @@ def versions(connection: apsw.Connection, name: str) -> list[Automation]:
     return [_automation(row) for row in connection.execute(_selecting("automation_versions"), (name,))]
 
 
+def count_names(connection: apsw.Connection, prefix: str) -> int:
+    """How many names begin like this, also of those that were removed."""
+    return cast("int", connection.execute(sql.queries("runtime")["count_automation_names"], (prefix,)).get)
+
+
 def register(connection: apsw.Connection, new: NewAutomation) -> Automation:
     """Record a new version; the ones before it are superseded."""
     queries = sql.queries("runtime")

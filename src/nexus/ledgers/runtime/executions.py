@@ -33,7 +33,7 @@ class NewExecution:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Execution:
-    """A run, as it stands."""
+    """A run."""
 
     id: str
     request_id: str
@@ -53,7 +53,7 @@ class Execution:
     waiting_since: str | None
     """Since when no provider answers it."""
     waiting_for: str | None
-    """What the providers said last."""
+    "Last provider error."
 
 
 def enqueue(connection: apsw.Connection, execution: NewExecution) -> Execution:
@@ -143,7 +143,9 @@ def _end_requests(connection: apsw.Connection, execution_id: str, status: Status
         "status": "failed" if status == "timeout" else status,
         "error": error or (None if status == "done" else f"Its run ended as {status}."),
     }
-    connection.execute(sql.queries("runtime")["end_requests_of_run"], values)
+    queries = sql.queries("runtime")
+    connection.execute(queries["end_requests_of_run"], values)
+    connection.execute(queries["end_requests_heard_by_run"], values)
 
 
 def take(connection: apsw.Connection, taker: Execution, mode: Mode) -> list[Any]:

@@ -23,6 +23,12 @@ class Capabilities:
     """Its window: prompt and answer together."""
     tool_calls: ToolCalls | None = None
     structured_output: StructuredOutput | None = None
+    streams: bool | None = None
+    """False: its answers come whole."""
+    calls_tools: bool | None = None
+    """Whether it called a tool when it was tried."""
+    writes_json: bool | None = None
+    """Whether it answered with a valid JSON object when it was tried."""
     images: bool | None = None
     reasoning: bool | None = None
     slots: int | None = None
@@ -61,6 +67,12 @@ def every(connection: apsw.Connection) -> dict[str, Capabilities]:
         "list[tuple[str, str]]", connection.execute(sql.queries("runtime")["known_models"]).fetchall()
     )
     return {name: Capabilities.of(json.loads(known)) for name, known in rows}
+
+
+def replaced(connection: apsw.Connection, name: str, address: str, known: Capabilities) -> None:
+    """Keep what a trial found, in place of everything that was known before."""
+    connection.execute(sql.queries("runtime")["forget_model"], (name,))
+    learn(connection, name, address, known)
 
 
 def learn(connection: apsw.Connection, name: str, address: str, learned: Capabilities) -> None:

@@ -87,6 +87,24 @@ WHERE status = 'running'
                     AND e.session_label = requests.session_label AND e.status IN ('queued', 'running')
                     AND (e.taken_by IS NULL OR e.taken_by <> :run))
 
+-- name: end_requests_heard_by_run
+-- What workers of earlier requests of its session found was taken by a call of this run: no other run tells of it.
+UPDATE requests
+SET status = CASE WHEN EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id AND e.status = 'done'
+                                 AND e.session_label = requests.session_label)
+             THEN 'done' ELSE :status END,
+    error = CASE WHEN EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id AND e.status = 'done'
+                                AND e.session_label = requests.session_label)
+            THEN NULL ELSE :error END,
+    ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE status = 'running'
+  AND id IN (SELECT d.parent_request_id FROM dispatches AS d
+             WHERE d.parent_session_label = (SELECT session_label FROM executions WHERE id = :run)
+               AND d.delivered_to = :run)
+  AND NOT EXISTS (SELECT 1 FROM dispatches AS d WHERE d.parent_request_id = requests.id AND d.status = 'running')
+  AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = requests.id
+                    AND e.session_label = requests.session_label AND e.status IN ('queued', 'running'))
+
 -- name: end_dispatch_of_run
 UPDATE dispatches SET status = :status, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE worker_request_id = (SELECT request_id FROM executions WHERE id = :run) AND execution_id = :run
@@ -283,6 +301,10 @@ FROM usage_roots WHERE root_request_id IN (SELECT value FROM json_each(?))
 SELECT day, provider || '/' || model, sum(calls), sum(input_tokens), sum(cache_read_tokens),
        sum(cache_write_tokens), sum(output_tokens), sum(cost_microusd), sum(unpriced_calls)
 FROM usage_days WHERE day >= ? GROUP BY day, provider, model
+
+-- name: last_day_of_usage
+-- The last day on which a model was called.
+SELECT max(day) FROM usage_days
 
 -- name: usage_by_automation
 SELECT automation, sum(calls), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
@@ -577,6 +599,9 @@ SELECT {columns} FROM automations WHERE id = ?
 -- name: automation_versions
 SELECT {columns} FROM automations WHERE name = ? ORDER BY version DESC, id DESC
 
+-- name: count_automation_names
+SELECT count(DISTINCT name) FROM automations WHERE substr(name, 1, length(?1)) = ?1
+
 -- name: add_automation
 INSERT INTO automations (
   id, name, description, mode, status, script_path, script_hash, triggers_json, config_json, created_by_agent,
@@ -755,6 +780,9 @@ SELECT known_json FROM models WHERE name = ? AND address = ?
 -- name: known_models
 SELECT name, known_json FROM models ORDER BY name
 
+-- name: forget_model
+DELETE FROM models WHERE name = ?
+
 -- name: learn_model
 INSERT INTO models (name, address, known_json) VALUES (:name, :address, :known)
 ON CONFLICT (name) DO UPDATE
@@ -765,3 +793,99 @@ SET known_json = CASE address WHEN :address THEN json_patch(known_json, :known) 
 SELECT count(*) FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id
 WHERE i.root_request_id = :root_request_id AND a.name = :automation
   AND i.status IN ('queued', 'running') AND i.retry_at IS NULL
+
+-- name: channel
+SELECT name, paused, status, reason, restarts, last_message_at, updated_at FROM channels WHERE name = :name
+
+-- name: channels
+SELECT name, paused, status, reason, restarts, last_message_at, updated_at FROM channels ORDER BY name
+
+-- name: channel_cursor
+SELECT cursor_json FROM channels WHERE name = :name
+
+-- name: keep_channel_cursor
+INSERT INTO channels (name, cursor_json) VALUES (:name, :cursor)
+ON CONFLICT (name) DO UPDATE SET cursor_json = excluded.cursor_json
+
+-- name: channel_state
+INSERT INTO channels (name, status, reason) VALUES (:name, :status, :reason)
+ON CONFLICT (name) DO UPDATE
+SET status = excluded.status, reason = excluded.reason, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    restarts = CASE excluded.status WHEN 'connected' THEN 0 WHEN 'waiting' THEN restarts + 1 ELSE restarts END
+
+-- name: pause_channel
+INSERT INTO channels (name, paused, status) VALUES (:name, :paused, CASE :paused WHEN 1 THEN 'paused' ELSE 'stopped' END)
+ON CONFLICT (name) DO UPDATE
+SET paused = excluded.paused, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+
+-- name: channel_heard
+INSERT INTO channels (name, last_message_at) VALUES (:name, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+ON CONFLICT (name) DO UPDATE SET last_message_at = excluded.last_message_at
+
+-- name: queued_seq
+SELECT queued_seq FROM channels WHERE name = :name
+
+-- name: keep_queued_seq
+INSERT INTO channels (name, queued_seq) VALUES (:name, :seq)
+ON CONFLICT (name) DO UPDATE SET queued_seq = excluded.queued_seq
+
+-- name: queue_delivery
+INSERT INTO deliveries (event_id, channel, thread_id) VALUES (:event_id, :channel, :thread_id)
+ON CONFLICT (event_id) DO NOTHING
+
+-- name: due_deliveries
+SELECT d.event_id, d.channel, d.thread_id, d.status, d.attempts, d.next_at, d.external_id, d.error, d.created_at
+FROM deliveries AS d
+WHERE d.channel = :channel AND d.status = 'waiting' AND d.next_at <= :now
+  AND NOT EXISTS (
+    SELECT 1 FROM deliveries AS earlier
+    WHERE earlier.channel = d.channel AND earlier.thread_id = d.thread_id AND earlier.status = 'waiting'
+      AND earlier.rowid < d.rowid
+  )
+ORDER BY d.rowid LIMIT :limit
+
+-- name: deliveries_listed
+SELECT event_id, channel, thread_id, status, attempts, next_at, external_id, error, created_at
+FROM deliveries WHERE (:channel IS NULL OR channel = :channel) AND status = :status ORDER BY rowid DESC LIMIT :limit
+
+-- name: next_delivery_at
+SELECT min(next_at) FROM deliveries WHERE channel = :channel AND status = 'waiting'
+
+-- name: delivery_sent
+UPDATE deliveries
+SET status = 'sent', attempts = attempts + 1, external_id = :external_id, error = NULL,
+    updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE event_id = :event_id
+
+-- name: delivery_failed
+UPDATE deliveries
+SET status = CASE WHEN :next_at IS NULL THEN 'failed' ELSE 'waiting' END, attempts = attempts + 1,
+    next_at = coalesce(:next_at, next_at), error = :error, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE event_id = :event_id
+
+-- name: retry_deliveries
+UPDATE deliveries
+SET status = 'waiting', attempts = 0, next_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+    updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE status = 'failed' AND channel = :channel
+
+-- name: set_aside
+INSERT INTO set_aside (id, channel, external_id, sender, body_json, reason)
+VALUES (:id, :channel, :external_id, :sender, :body, :reason)
+ON CONFLICT (channel, external_id) DO UPDATE SET reason = excluded.reason
+
+-- name: is_set_aside
+SELECT 1 FROM set_aside WHERE channel = :channel AND external_id = :external_id
+
+-- name: set_aside_listed
+SELECT id, channel, external_id, sender, body_json, reason, created_at
+FROM set_aside WHERE :channel IS NULL OR channel = :channel ORDER BY rowid LIMIT :limit
+
+-- name: take_set_aside
+DELETE FROM set_aside WHERE id = :id
+
+-- name: channel_counts
+SELECT
+  (SELECT count(*) FROM deliveries WHERE channel = :name AND status = 'waiting'),
+  (SELECT count(*) FROM deliveries WHERE channel = :name AND status = 'failed'),
+  (SELECT count(*) FROM set_aside WHERE channel = :name)

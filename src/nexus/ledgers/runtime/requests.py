@@ -242,6 +242,7 @@ def access_json(access: Access) -> str:
             "network": access.network,
             "memory": access.memory,
             "sessions": access.sessions,
+            **({"memory_socket": access.memory_socket} if access.memory_socket else {}),
         }
     )
 
@@ -259,4 +260,5 @@ def access_from(text: str) -> Access:
         network=stored.get("network", False),
         memory=stored.get("memory", "none"),
         sessions=tuple(stored.get("sessions", ())),
+        memory_socket=stored.get("memory_socket", ""),
     )

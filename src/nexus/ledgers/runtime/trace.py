@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 import apsw
 
 from nexus import clock
-from nexus.answer import Totals
 from nexus.errors import MissingError, UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.runtime import dispatches, injections, requests
+from nexus.runs import Totals
 
 NodeKind = Literal["request", "execution", "automation", "span", "memory"]
 
@@ -51,10 +51,10 @@ def find(connection: apsw.Connection, text: str) -> str:
     rows = connection.execute(sql.queries("runtime")["request_named"], {"text": wanted}).fetchall()
     found = [cast("str", row[0]) for row in rows]
     if not found:
-        raise MissingError(f"Nothing is known as {text}", hint="`nexus trace` lists the latest requests.")
+        raise MissingError(f"Nothing found for {text}", hint="List the latest requests with `nexus trace`.")
     if len(found) > 1 and wanted not in found and not wanted.startswith("evt_"):
         some = ", ".join(found[:5])
-        raise UsageError(f"{text} may mean several requests: {some}", hint="Write more of the one you mean.")
+        raise UsageError(f"{text} matches several requests: {some}", hint="Use more of the id.")
     return wanted if wanted in found else found[0]
 
 

@@ -11,8 +11,8 @@ from typing import cast
 
 import apsw
 
-from nexus.answer import Totals
 from nexus.ledgers import sql
+from nexus.runs import Totals
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +51,11 @@ def estimated(connection: apsw.Connection, day: str) -> int:
     return cast("int", connection.execute(sql.queries("runtime")["estimated_usage"], (day,)).get)
 
 
+def last_day(connection: apsw.Connection) -> str | None:
+    """The last day on which a model was called; None if none ever was."""
+    return cast("str | None", connection.execute(sql.queries("runtime")["last_day_of_usage"]).get)
+
+
 def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:
     """What a request and everything below it cost so far."""
     return _totals(connection, "usage_of_root", root_request_id)
@@ -72,7 +77,7 @@ def of_roles(connection: apsw.Connection, roles: Sequence[str], day: str) -> Tot
 
 
 def of_session(connection: apsw.Connection, session_label: str) -> Totals:
-    """What the messages of a session cost so far, with everything that they led to."""
+    """Show the total cost of a session."""
     return _totals(connection, "usage_of_session", session_label)
 
 

@@ -3,6 +3,6 @@
 from nexus.ledgers.transfer.export import Exported, write
 from nexus.ledgers.transfer.format import Tally
 from nexus.ledgers.transfer.intake import Imported, read
-from nexus.ledgers.transfer.streams import reading, writing
+from nexus.ledgers.transfer.streams import is_export, reading, writing
 
-__all__ = ["Exported", "Imported", "Tally", "read", "reading", "write", "writing"]
+__all__ = ["Exported", "Imported", "Tally", "is_export", "read", "reading", "write", "writing"]

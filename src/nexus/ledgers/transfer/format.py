@@ -51,7 +51,7 @@ class Header:
         """Raises KeyError, TypeError, ValueError or AttributeError for what is no header at all."""
         if record["nexus_export"] != FORMAT_VERSION:
             raise CareError(
-                "The file was written by a newer Nexus, in a form that this program does not know",
+                "The file was written by a newer Nexus",
                 hint="Install that version or a later one.",
             )
         header = cls(
@@ -126,8 +126,8 @@ def blocks(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
 def bad_line(number: int, reason: str) -> CareError:
     """The error for a line that cannot be taken."""
     return CareError(
-        f"Line {number} of the file cannot be imported: {reason}",
-        hint="Nothing was changed. The file is damaged, was edited, or was not written by `nexus export`.",
+        f"Line {number} can't be imported: {reason}",
+        hint="Nothing changed. The file is damaged, edited, or not from `nexus export`.",
     )
 
 

@@ -43,7 +43,7 @@ def read(
     """
     if staging.occupied(home):
         raise CareError(
-            f"There is something at {home.root} already",
+            f"{home.root} already exists",
             hint="An import makes a new home: name a place with `nexus --home PATH import …`, "
             "or move that one away first.",
         )
@@ -99,7 +99,7 @@ def _take(record: Any, number: int, size_bytes: int, rows: Rows, tree: Tree, tal
     except OSError as error:
         raise CareError(
             f"A file of the home could not be written: {files.reason(error)}",
-            hint="Nothing was changed. Check that the place can be written and has space.",
+            hint="Nothing changed. Check that the place can be written and has space.",
         ) from error
 
 
@@ -108,7 +108,7 @@ def _header(lines: Iterator[bytes]) -> Header:
         return Header.parsed(values.parsed(next(lines, b"")))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CareError(
-            "This is not a file that `nexus export` wrote",
+            "Not a file from `nexus export`",
             hint="Its first line must begin with `nexus_export`. For a folder, use `nexus restore`.",
         ) from error
 
@@ -129,21 +129,21 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
         raise _cut_short() from error
     except (OSError, zlib.error) as error:
         raise CareError(
-            f"The file cannot be read: {error}",
-            hint="Nothing was changed. Copy it again from where it was written, or export again.",
+            f"Can't read the file: {error}",
+            hint="Nothing changed. Copy the file again, or export again.",
         ) from error
 
 
 def _cut_short() -> CareError:
     return CareError(
-        "The file is cut short: its last line is missing",
-        hint="Nothing was changed. Copy it again from where it was written, or export again.",
+        "The file is truncated: its last line is missing",
+        hint="Nothing changed. Copy the file again, or export again.",
     )
 
 
 def _check_end(record: Any, tally: Tally, lines: Iterator[bytes]) -> None:
     if record != {"end": tally.end()} or next(lines, None) is not None:
         raise CareError(
-            "The file is not what was exported: its last line does not fit what came before",
-            hint="Nothing was changed. Copy the file again from where it was written, or export again.",
+            "The file is damaged: its checksum does not match",
+            hint="Nothing changed. Copy the file again, or export again.",
         )

@@ -133,7 +133,7 @@ def _indexed_afterwards(connection: apsw.Connection, ledger: str) -> Generator[N
         except apsw.ConstraintError as error:
             raise CareError(
                 f"The file's rows for the {ledger} ledger contradict each other: {error}",
-                hint="Nothing was changed. The file was not written by `nexus export`, or was edited since.",
+                hint="Nothing changed. The file was not written by `nexus export`, or was edited since.",
             ) from error
 
 

@@ -3,6 +3,7 @@
 import gzip
 import io
 import sys
+import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from nexus.errors import CareError
 from nexus.ledgers import files
 
 PIPE: Final = "-"
+_HEADER = b'{"nexus_export":'
 _GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER_BYTES = 1024 * 1024
 
@@ -26,7 +28,7 @@ def writing(name: str) -> Generator[BinaryIO]:
         return
     path = Path(name).expanduser()
     if path.exists():
-        raise CareError(f"{path} exists already", hint="Name another file, or remove that one first.")
+        raise CareError(f"{path} exists already", hint="Use another name, or delete the file first.")
     building = path.with_name(f".{path.name}.unfinished-{ids.new('exp')}")
     try:
         with files.new(building) as raw:
@@ -60,9 +62,22 @@ def reading(name: str) -> Generator[BinaryIO]:
         stream = path.open("rb", buffering=_BUFFER_BYTES)
     except OSError as error:
         hint = "For a backup folder, use `nexus restore`." if path.is_dir() else "Check its name."
-        raise CareError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+        raise CareError(f"Can't read {path}: {error.strerror}", hint=hint) from error
     with stream:
         yield _unpacked(stream)
+
+
+def is_export(name: str) -> bool:
+    """Whether a file is, or once was, one that `nexus export` wrote, by how it begins."""
+    if name == PIPE:
+        return True
+    if not Path(name).expanduser().is_file():
+        return False
+    with reading(name) as stream:
+        try:
+            return stream.read(len(_HEADER)) == _HEADER
+        except (OSError, EOFError, zlib.error):
+            return False
 
 
 def _unpacked(stream: Any) -> BinaryIO:

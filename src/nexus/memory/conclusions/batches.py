@@ -31,6 +31,14 @@ _EVIDENCE_EACH: Final = 5
 _LABEL_CHARACTERS: Final = 4
 
 
+def labels_of(fact_ids: Sequence[str]) -> dict[str, str]:
+    """Short names of some facts, from the end of their ids."""
+    length = _LABEL_CHARACTERS
+    while len({id_[-length:] for id_ in fact_ids}) < len(set(fact_ids)):
+        length += 1
+    return {id_: f"F{id_[-length:]}" for id_ in fact_ids}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
     """How large a batch may be."""
@@ -63,10 +71,7 @@ class Batch:
     @property
     def labels(self) -> dict[str, str]:
         """Short names of the facts that are shown, which stay the same in whatever batch: `F7Q2K`."""
-        length = _LABEL_CHARACTERS
-        while len({id_[-length:] for id_ in self.shown_ids}) < len(set(self.shown_ids)):
-            length += 1
-        return {id_: f"F{id_[-length:]}" for id_ in self.shown_ids}
+        return labels_of(self.shown_ids)
 
     @property
     def shown(self) -> list[tuple[Kind, str]]:

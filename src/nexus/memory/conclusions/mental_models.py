@@ -101,7 +101,7 @@ async def newest(ledgers: Ledgers, reference: str) -> MentalModel:
 
     found = await ledgers.memory.read(work)
     if found is None:
-        raise UsageError(f"There is no mental model {reference!r}", hint="`nexus reflect --list` lists them.")
+        raise UsageError(f"Unknown mental model {reference!r}", hint="List them with `nexus reflect --list`.")
     return found
 
 

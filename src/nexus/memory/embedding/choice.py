@@ -20,9 +20,7 @@ def chosen(settings: MemoryConfig) -> Model:
     model = MODELS.get(settings.embedding_model)
     if model is None or model.role != "embedder":
         known = ", ".join(name for name, each in MODELS.items() if each.role == "embedder")
-        raise ConfigError(
-            f"There is no embedding model `{settings.embedding_model}`", hint=f"Known: {known}."
-        )
+        raise ConfigError(f"Unknown embedding model `{settings.embedding_model}`", hint=f"Known: {known}.")
     return model
 
 

@@ -41,9 +41,7 @@ def find(model: Model, *, path: Path | None = None, pulled: Path | None = None) 
     """
     found = locate(model, path=path, pulled=pulled)
     if found is None:
-        raise ModelFileError(
-            f"The files of the model {model.name} are not on this machine", hint=_how_to_get(model)
-        )
+        raise ModelFileError(f"The model {model.name} is not installed", hint=_how_to_get(model))
     check(found.weights, found.build.weights)
     if found.tokenizer is not None and found.build.tokenizer is not None:
         check(found.tokenizer, found.build.tokenizer)

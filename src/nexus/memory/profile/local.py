@@ -8,7 +8,7 @@ where they live and work, what they prefer, and what they are working on.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import apsw
@@ -40,6 +40,7 @@ _NO_NAME: Final = frozenset({"", "owner", "me", "nexus"})
 _READ: Final = 600
 _MOST_RESTRICTIONS, _MOST_PEOPLE, _MOST_OF_EACH, _MOST_PREFERENCES, _MOST_PROJECTS = 8, 8, 2, 6, 3
 _LONGEST: Final = 200
+_MOST_MATERIAL: Final = 60
 # How sure a fact must be to stand in every prompt.
 _SURE: Final = 0.7
 
@@ -61,18 +62,42 @@ async def built(
 
     With `after`, only what was learned since: the owner has said how the rest should read.
     """
+    return fitting((await material(ledgers, now=now, after=after)).lines, written)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Material:
+    """What a profile can be made of."""
+
+    lines: tuple[Line, ...] = ()
+    """By rule, the most important first, whether they fit or not."""
+    facts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What is known of the owner and those close to them: first what the lines say, then the newest."""
+    restrictions: frozenset[str] = frozenset()
+    """Facts that no profile leaves out: what the owner and those close to them can't eat, take or do."""
+
+
+async def material(ledgers: Ledgers, *, now: str, after: str | None = None) -> Material:
+    """What is known for a profile; with `after`, what was learned since."""
     owner = await ledgers.identity.read(_owner)
     if not owner:
-        return ()
+        return Material()
     mine = await _facts(ledgers, owner, now)
     close = await _close(ledgers, mine, frozenset(owner))
     theirs = await _facts(ledgers, [entity for entity, _ in close], now) if close else []
     projects = await _projects(ledgers, mine, frozenset(owner), now)
     lines = list(_chosen(owner, mine, close, theirs, projects))
+    known = {fact.id: fact for fact in (*mine, *theirs, *projects)}
     if after is not None:
-        learned = {fact.id: fact.created_at for fact in (*mine, *theirs, *projects)}
-        lines = [line for line in lines if any(learned.get(id_, "") >= after for id_ in line.fact_ids)]
-    return fitting(lines, written)
+        known = {id_: fact for id_, fact in known.items() if fact.created_at >= after}
+        lines = [line for line in lines if any(id_ in known for id_ in line.fact_ids)]
+    chosen = [id_ for line in lines for id_ in line.fact_ids if id_ in known]
+    facts = {id_: _one_line(known[id_].text) for id_ in dict.fromkeys((*chosen, *known))}
+    return Material(
+        lines=tuple(lines),
+        facts=dict(list(facts.items())[:_MOST_MATERIAL]),
+        restrictions=frozenset(id_ for id_ in chosen if cues.restricts(known[id_].text)),
+    )
 
 
 def _chosen(

@@ -75,6 +75,11 @@ async def newest(ledgers: Ledgers) -> Version | None:
     return None if row is None else _version(row)
 
 
+async def exists(ledgers: Ledgers, profile_id: str) -> bool:
+    """Whether a version of this id was recorded."""
+    return await ledgers.memory.read(lambda c: c.execute(SQL["has"], (profile_id,)).get) is not None
+
+
 async def listed(ledgers: Ledgers, limit: int = 20) -> list[Version]:
     """The versions, the newest first."""
     found = await ledgers.memory.read(lambda c: c.execute(SQL["versions"], (limit,)).fetchall())

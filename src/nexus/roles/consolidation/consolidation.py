@@ -5,6 +5,7 @@ that is killed after the model has answered finds the answer again, and one that
 recorded records nothing twice.
 """
 
+import asyncio
 import logging
 from collections import deque
 from dataclasses import asdict, dataclass, field
@@ -21,7 +22,7 @@ from nexus.memory.conclusions.batches import Batch, Limits
 from nexus.request import Agent, Event, Request
 from nexus.roles import runs, spending
 from nexus.roles.consolidation import answer, prompt
-from nexus.roles.texts import role_text
+from nexus.roles.texts import role_of
 
 if TYPE_CHECKING:
     from nexus.config import Config
@@ -164,7 +165,7 @@ class Consolidating:
         assembled.tools = ()
         assembled.situation = ""
         assembled.knows_owner = False
-        assembled.role_context = role_text(__package__ or "")
+        assembled.role_context = await asyncio.to_thread(role_of, self.parts.home, ROLE)
         assembled.max_turns = _TURNS
         assembled.timeout_ms = _TIMEOUT_MS
         return assembled

@@ -2,10 +2,11 @@
 
 from typing import Final
 
-from nexus.automations.context import AutomationContext, Handler
+from nexus.automations.context import Context, Handler
 from nexus.automations.loading import Plugin
 from nexus.errors import AutomationError
 from nexus.roles.parts import Parts
+from nexus.roles.texts import role_text
 
 NAME: Final = "memory-injection"
 CHAT: Final = "memory-injection-chat"
@@ -15,6 +16,7 @@ TIMEOUT_MS: Final = 3_000
 def plugins(parts: Parts | None) -> tuple[Plugin, ...]:
     """Those that inject, for workers and for conversations, and the one that records what came of it."""
     inject, notice = _handlers(parts)
+    role = role_text(__package__ or "")
     return (
         Plugin(
             name=NAME,
@@ -22,6 +24,8 @@ def plugins(parts: Parts | None) -> tuple[Plugin, ...]:
             run=inject,
             description="Adds the few memories that a worker's task needs, or none.",
             timeout_ms=TIMEOUT_MS,
+            workspace=True,
+            role=role,
         ),
         Plugin(
             name=CHAT,
@@ -29,6 +33,8 @@ def plugins(parts: Parts | None) -> tuple[Plugin, ...]:
             run=inject,
             description="Adds the few memories that a message needs, or none.",
             timeout_ms=TIMEOUT_MS,
+            workspace=True,
+            role=role,
         ),
         Plugin(
             name="memory-use",
@@ -51,5 +57,5 @@ def _handlers(parts: Parts | None) -> tuple[Handler, Handler]:
     return Injection(parts), Use(parts.ledgers)
 
 
-def _closed(context: AutomationContext) -> None:
+def _closed(context: Context) -> None:
     raise AutomationError("The home is not open here", hint="It runs where the home is served.")

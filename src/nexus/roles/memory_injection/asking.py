@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from nexus.automations.context import AutomationContext, Run
+from nexus.automations.context import Context, Run
 from nexus.context.wrapping import wrapped
 from nexus.errors import NexusError
 from nexus.memory.recall import Deadline
@@ -39,7 +39,7 @@ class Reply:
     failure: str = ""
 
 
-async def ask(context: AutomationContext, task: str, lines: Sequence[str], deadline: Deadline) -> Reply:
+async def ask(context: Context, task: str, lines: Sequence[str], deadline: Deadline) -> Reply:
     """Ask through the broker, on the request's account; whatever goes wrong is told, not raised."""
     try:
         async with asyncio.timeout(deadline.left_s):
@@ -78,17 +78,22 @@ def parse(answer: str, offered: int) -> Choice | None:
     )
 
 
-async def _started(context: AutomationContext, task: str, lines: Sequence[str], deadline: Deadline) -> Run:
+async def _started(context: Context, task: str, lines: Sequence[str], deadline: Deadline) -> Run:
     label = f"meeseeks:{context.automation.name}:{context.request.request_id}"
     shown = "\n".join(f"{number}. {line.removeprefix('- ')}" for number, line in enumerate(lines, start=1))
     asked = f"{wrapped('task', task)}\n\n{wrapped('memory_context', shown)}\n\nWhich of these, if any?"
     assembled = await context.assemble_context(session_label=label, task=asked)
     assembled.role = "fast"
-    assembled.role_context = role_text(__package__ or "")
+    assembled.role_context = await asyncio.to_thread(_role, context)
     assembled.tools = tuple(name for name in assembled.tools if name == "recall")
     assembled.max_turns = _TURNS
     assembled.timeout_ms = max(1, round(deadline.left_ms))
     return await context.start_execution(assembled)
+
+
+def _role(context: Context) -> str:
+    """The role as the workspace has it, which a person may have edited."""
+    return context.workspace.role if context.workspace else role_text(__package__ or "")
 
 
 async def _stop(run: Run) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from nexus import ids
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import Context
 from nexus.ledgers.runtime import injections
 from nexus.memory.conclusions import speakers
 from nexus.memory.languages import cues
@@ -17,7 +17,7 @@ from nexus.roles.memory_injection import asking, offer, triage, visible, wording
 from nexus.roles.memory_injection.asking import Choice, Reply
 from nexus.roles.memory_injection.offer import Asked
 from nexus.roles.memory_injection.triage import Verdict
-from nexus.roles.memory_injection.visible import NOTHING_KNOWN, Context
+from nexus.roles.memory_injection.visible import NOTHING_KNOWN, Known
 from nexus.roles.parts import Parts
 
 # How many a model is shown.
@@ -49,7 +49,7 @@ class Injection:
         self._parts = parts
         self._recording: set[asyncio.Task[None]] = set()
 
-    async def __call__(self, context: AutomationContext) -> dict[str, Any] | None:
+    async def __call__(self, context: Context) -> dict[str, Any] | None:
         deadline = Deadline((context.automation.timeout_ms or _TIMEOUT_MS) - _MARGIN_MS)
         try:
             async with asyncio.timeout(deadline.left_s):
@@ -70,7 +70,7 @@ class Injection:
         before = str(context.request.enrichment.get("memories") or "")
         return {"enrich": {"memories": "\n".join(filter(None, (before, told)))}}
 
-    async def _known_already(self, context: AutomationContext) -> Context:
+    async def _known_already(self, context: Context) -> Known:
         """What the conversation holds, and what an automation before this one told."""
         request = context.request
         known = await visible.in_session(self._parts.ledgers, request, request.agent.session_label)
@@ -78,7 +78,7 @@ class Injection:
         return replace(known, item_ids=known.item_ids | told.keys())
 
     async def _decided(
-        self, context: AutomationContext, about: Asked, answer: Answer, known: Context, deadline: Deadline
+        self, context: Context, about: Asked, answer: Answer, known: Known, deadline: Deadline
     ) -> Decision:
         verdicts = triage.judge(answer, task=about.task, known=known)
         chosen = [verdict.result.item for verdict in verdicts if verdict.chosen]
@@ -96,9 +96,9 @@ class Injection:
 
     async def _chosen(
         self,
-        context: AutomationContext,
+        context: Context,
         about: Asked,
-        known: Context,
+        known: Known,
         local: Decision,
         reply: Reply,
         choice: Choice,
@@ -134,7 +134,7 @@ class Injection:
         items = triage.fitting([*items, *allowed], max(len(items), triage.LIMITS.most))
         return Decision(items=items, verdicts=verdicts, decided_by="model", execution_id=reply.execution_id)
 
-    async def _known(self, context: AutomationContext, ids_: list[str]) -> list[Item]:
+    async def _known(self, context: Context, ids_: list[str]) -> list[Item]:
         request = context.request
         seen = request.access.visibility(request.event.thread_id)
         return await (await self._parts.recall(seen)).known(ids_) if ids_ and not seen.nothing else []
@@ -143,7 +143,7 @@ class Injection:
         said = await speakers.behind(self._parts.ledgers, [item.id for item in items])
         return wording.block(items, said)
 
-    async def _note(self, context: AutomationContext, decision: Decision, deadline: Deadline) -> None:
+    async def _note(self, context: Context, decision: Decision, deadline: Deadline) -> None:
         """Record it; where the ledger is busy, the task does not wait for that."""
         recording = asyncio.create_task(self._record(context, decision))
         self._recording.add(recording)
@@ -155,7 +155,7 @@ class Injection:
         if not recording.cancelled() and (error := recording.exception()):
             _LOG.warning("what was injected is not on record: %s", error)
 
-    async def _record(self, context: AutomationContext, decision: Decision) -> None:
+    async def _record(self, context: Context, decision: Decision) -> None:
         rows = [
             _row(context, decision, rank, verdict.result.item, verdict)
             for rank, verdict in enumerate(decision.verdicts, start=1)
@@ -169,7 +169,7 @@ class Injection:
         await self._parts.ledgers.runtime.write(partial(injections.add, injections=rows))
 
 
-def _kinds(context: AutomationContext) -> frozenset[Kind]:
+def _kinds(context: Context) -> frozenset[Kind]:
     """A registration may narrow what is told, as with `{"scope": "facts,observations"}`."""
     return kinds(context.config.get("scope"))
 
@@ -193,7 +193,7 @@ def _at(verdicts: list[Verdict], numbers: tuple[int, ...]) -> list[Verdict]:
 
 
 def _row(
-    context: AutomationContext, decision: Decision, rank: int, item: Item, verdict: Verdict | None
+    context: Context, decision: Decision, rank: int, item: Item, verdict: Verdict | None
 ) -> injections.Injection:
     request = context.request
     return injections.Injection(

@@ -17,7 +17,7 @@ from nexus.memory.languages import cues, detect
 from nexus.memory.recall import Answer, Item, Kind, Result, ranker
 from nexus.memory.recall.selection import token_count
 from nexus.memory.recall.words import counted
-from nexus.roles.memory_injection.visible import NOTHING_KNOWN, Context
+from nexus.roles.memory_injection.visible import NOTHING_KNOWN, Known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +54,7 @@ class Verdict:
 
 
 def judge(
-    answer: Answer, limits: Limits = LIMITS, *, task: str = "", known: Context = NOTHING_KNOWN
+    answer: Answer, limits: Limits = LIMITS, *, task: str = "", known: Known = NOTHING_KNOWN
 ) -> list[Verdict]:
     """Every result in recall's order, with the verdict about it.
 
@@ -93,7 +93,7 @@ def _for_task(answer: Answer, rest: Sequence[Result], limits: Limits) -> list[Ve
     return [_verdict(each, named, limits, enough) for each in rest]
 
 
-def _passed_over(result: Result, task: str, known: Context) -> Verdict | None:
+def _passed_over(result: Result, task: str, known: Known) -> Verdict | None:
     """The verdict about what is never told, whatever the task; None for anything else."""
     item = result.item
     why = ""

@@ -7,7 +7,7 @@ words counts; an answer that says a memory in entirely other words is not notice
 from functools import partial
 from typing import Final
 
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import Context
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import injections
 from nexus.ledgers.runtime.injections import Sign
@@ -26,7 +26,7 @@ class Use:
     def __init__(self, ledgers: Ledgers) -> None:
         self._ledgers = ledgers
 
-    async def __call__(self, context: AutomationContext) -> None:
+    async def __call__(self, context: Context) -> None:
         told = wording.told(str(context.request.enrichment.get("memories", "")))
         if context.result is None or not told:
             return

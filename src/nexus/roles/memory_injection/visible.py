@@ -13,7 +13,7 @@ _ID: Final = re.compile(r"\b[a-z]{3,}_[0-9A-HJKMNP-TV-Z]{26}\b")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
+class Known:
     """Messages and memories that are in the conversation."""
 
     event_ids: frozenset[str] = frozenset()
@@ -26,14 +26,14 @@ class Context:
         )
 
 
-NOTHING_KNOWN: Final = Context()
+NOTHING_KNOWN: Final = Known()
 
 
-async def in_session(ledgers: Ledgers, request: Request, session_label: str) -> Context:
+async def in_session(ledgers: Ledgers, request: Request, session_label: str) -> Known:
     """What the history of a session holds for a request, as its agent is going to see it."""
     past = await history.load(ledgers, request, session_label)
     texts = [message.content for message in past.messages]
-    return Context(
+    return Known(
         event_ids=frozenset(message.event_id for message in past.messages if message.event_id),
         item_ids=frozenset(found for text in texts for found in _ID.findall(text)),
     )

@@ -6,7 +6,7 @@ from nexus.automations.loading import Plugin
 from nexus.roles.texts import role_text
 
 if TYPE_CHECKING:
-    from nexus.automations.context import AutomationContext
+    from nexus.automations.context import Context
     from nexus.roles.parts import Parts
 
 NAME = "memory-reader"
@@ -19,7 +19,7 @@ _PRIORITY = 120
 def plugin(parts: "Parts | None") -> Plugin:
     """The automation. Without the parts of an open home it can be listed, not run."""
 
-    async def run(ctx: "AutomationContext") -> dict[str, Any] | None:
+    async def run(ctx: "Context") -> dict[str, Any] | None:
         # Imported when it first runs: listing automations needs neither the engine nor recall.
         from nexus.roles.memory_reader.reader import Reader
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import Context
 from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
 from nexus.memory.provenance import Provenance
@@ -37,7 +37,7 @@ class Reader:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def __call__(self, ctx: AutomationContext) -> dict[str, Any] | None:
+    async def __call__(self, ctx: Context) -> dict[str, Any] | None:
         request = ctx.request
         visible = request.access.visibility(request.event.thread_id)
         if visible.nothing:
@@ -45,7 +45,10 @@ class Reader:
         found = await self._known(request, visible)
         provenance = Provenance(actor=NAME, request_id=request.request_id)
         name = f"{NAME}/{ctx.invocation_id}"
-        async with desk.desk(self._parts, name, provenance, visible=visible, writes=False) as place:
+        is_owners = request.access.level == "owner"
+        async with desk.desk(
+            self._parts, name, provenance, visible=visible, writes=False, in_workspace=is_owners
+        ) as place:
             try:
                 told = await self._run(ctx, place, found, visible)
             except EndedError as error:
@@ -62,7 +65,7 @@ class Reader:
         named = await asyncio.to_thread(names.found, request.event.content)
         return await self._parts.ledgers.identity.read(partial(known.entities, names=named))
 
-    async def _run(self, ctx: AutomationContext, place: Path, found: list[str], visible: Visibility) -> str:
+    async def _run(self, ctx: Context, place: Path, found: list[str], visible: Visibility) -> str:
         request, workspace = ctx.request, ctx.workspace
         assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         is_owners = request.access.level == "owner"

@@ -7,20 +7,20 @@ from nexus.roles.memory_writer.frequency import DEFAULTS
 from nexus.roles.texts import role_text
 
 if TYPE_CHECKING:
-    from nexus.automations.context import AutomationContext
+    from nexus.automations.context import Context
     from nexus.config import Config
     from nexus.roles.parts import Parts
 
 NAME = "memory-writer"
 PEER = "memory-reader"
 TIMEOUT_MS = 300_000
-"""A model on a laptop takes minutes for what a hosted one does in seconds, and nobody waits for it."""
+"""Where the speed of the model is not known. Nobody waits for it."""
 
 
 def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:
     """The automation. Without the parts of an open home it can be listed, not run."""
 
-    async def run(ctx: "AutomationContext") -> dict[str, Any] | None:
+    async def run(ctx: "Context") -> dict[str, Any] | None:
         # Imported when it first runs: listing automations needs neither the engine nor recall.
         from nexus.roles.memory_writer.writer import Writer
 
@@ -46,4 +46,4 @@ def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:
 def _off(config: "Config | None") -> str | None:
     if config is None or config.models.writer:
         return None
-    return "no model is set for it: write `writer = …` below [models] in config.toml"
+    return "no model set: add `writer = …` to [models] in config.toml"

@@ -170,11 +170,14 @@ def of(statement: str, spoken: Sequence[str] = ()) -> Anchors:
 
 
 def opening(statement: str) -> list[str]:
-    """The name that a statement begins with."""
+    """The name that a statement begins with, without a title."""
     found: list[str] = []
     end = 0
     for match in _WORD.finditer(statement):
         word = _POSSESSIVE.sub("", match[0])
+        if _plain(word) in _TITLES and not found:
+            end = match.end() + statement[match.end() :].startswith(".")
+            continue
         if (
             not word[:1].isupper()
             or _plain(re.split(r"['\u2019]", word)[0]) in _COMMON

@@ -71,6 +71,7 @@ _KIN: Final = re.compile(
 )
 _PRONOUN: Final = re.compile(r"(?i)^(?:he|she|they|it|er|sie|él|ella|il|elle|ele|ela|lui|lei)\b(?!')\s*")
 _POSSESSIVE: Final = re.compile(r"(?i)^(?:his|her|their|its|ihr|seine?|su|sa|son)\s+")
+_THE: Final = re.compile(r"The (?P<thing>[^\W\d_]+(?:[ -][^\W\d_]+){0,2})")
 _USER: Final = re.compile(r"(?i)\b(?:the (?:user|owner|speaker)|user)\b")
 # Whom a sentence is about, and whom it names as their relative.
 _HOLDERS: Final = 2
@@ -141,6 +142,7 @@ class Drafting:
         called_ = self._introduced.get(speaker or "") or ("" if heard.is_unnamed else heard.name)
         about = self._about(draft, heard)
         text = _whole(draft, about == speaker or not draft.about, called_ or _NAMELESS)
+        text = _owned(text, heard, called_ or _NAMELESS)
         text = moments.absolute(_of_whom_it_is_said(text, heard, called_ or _NAMELESS), heard.said_on)
         if text.strip() == called_:
             return
@@ -353,6 +355,18 @@ def _whole(draft: Draft, is_speaker: bool, name: str) -> str:
         return f"{subject} {text}"
     # A sentence about a thing of the speaker's stands by itself: "The flight is on 17 December".
     return text if is_speaker else f"{subject}: {text}"
+
+
+def _owned(text: str, heard: Heard, name: str) -> str:
+    """ "The boss is Ingrid" with whose boss that is, where the message says "my boss". English alone."""
+    said = speech.folded(heard.text)
+    match = _THE.match(text)
+    things = match["thing"].split() if match else []
+    for length in range(len(things), 0, -1):
+        thing = " ".join(things[:length])
+        if re.search(rf"\b(?:my|our) {re.escape(speech.folded(thing))}\b", said):
+            return f"{name}'s {text[len('The ') :]}"
+    return text
 
 
 def _of_whom_it_is_said(text: str, heard: Heard, name: str) -> str:

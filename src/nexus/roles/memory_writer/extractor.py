@@ -8,16 +8,17 @@ from typing import Any, Final
 
 import apsw
 
-from nexus.automations.context import AutomationContext, Result
+from nexus.automations.context import Context, Result
 from nexus.context import AssembledContext
 from nexus.errors import UnusableAnswerError, UsageError
+from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.operations import BATCH
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall.deadline import Deadline, LateError
 from nexus.memory.recall.referents import Referents
 from nexus.request import Access
 from nexus.roles import instructions
-from nexus.roles.memory_writer import extraction, known, transcript
+from nexus.roles.memory_writer import extraction, known, time_limit, transcript
 from nexus.roles.memory_writer.drafting import Drafting
 from nexus.roles.memory_writer.evidence import Heard
 from nexus.roles.memory_writer.extraction import Extraction
@@ -43,10 +44,12 @@ class Extractor:
     """One run of the writer in structured mode."""
 
     parts: Parts
-    ctx: AutomationContext
+    ctx: Context
     result: Result
     gate: Gate
     provenance: Provenance
+    model: Capabilities
+    """What is known of the writer's."""
     _said: list[str] = field(default_factory=list[str])
 
     async def run(self, names: Sequence[str]) -> str:
@@ -57,6 +60,7 @@ class Extractor:
         first = next((n for n, each in enumerate(self.gate.evidence.heard) if each is due[0]), 0)
         before = [each for each in self.gate.evidence.heard[:first] if each.message is not None]
         chunks, left = await asyncio.to_thread(transcript.chunks, due, before)
+        time_limit.apply(self.ctx, self.model, len(chunks))
         meant = await self._meant(due)
         self.gate.meant = frozenset(meant.values())
         shown = await self._known(names, meant)
@@ -123,7 +127,7 @@ class Extractor:
             assembled.role_context = learned[:_LEARNED]
         assembled.output_schema = extraction.SCHEMA
         assembled.max_turns = _TURNS
-        assembled.timeout_ms = self.ctx.automation.timeout_ms
+        assembled.timeout_ms = round(self.ctx.timeout_ms) or None
         return assembled
 
     async def _meant(self, due: Iterable[Heard]) -> dict[str, str]:

@@ -113,6 +113,8 @@ async def remembered(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[st
         partial(tool_calls.results, request_ids=list(enriched), limit=_MOST_RESULTS)
     )
     injected = [str(added["memories"]) for added in enriched.values() if added.get("memories")]
+    contexts: list[dict[str, str]] = [added.get("context") or {} for added in enriched.values()]
+    injected += [text for texts in contexts for text in texts.values()]
     recalled = [each.result for each in given if _is_memory(each)]
     # What workers say is made of what they were given, memories among it.
     others = [each for each in given if not _is_memory(each) and each.tool != "agent_send"]

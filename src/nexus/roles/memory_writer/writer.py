@@ -10,18 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
-from nexus.automations.context import AutomationContext, Result
+from nexus.automations.context import Context, Result
+from nexus.config import WriterSetting
 from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
 from nexus.ledgers import memory
 from nexus.ledgers.runtime import usage
+from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.profile import newest
 from nexus.memory.provenance import Provenance
 from nexus.request import Request
 from nexus.roles import desk, instructions
-from nexus.roles.memory_writer import known, names, turns
+from nexus.roles.memory_writer import known, names, time_limit, turns
 from nexus.roles.memory_writer.attribution import speakers
 from nexus.roles.memory_writer.evidence import Evidence, Heard
 from nexus.roles.memory_writer.extractor import Extractor
@@ -77,7 +79,7 @@ class Writer:
 
     parts: Parts
 
-    async def __call__(self, ctx: AutomationContext) -> dict[str, Any] | None:
+    async def __call__(self, ctx: Context) -> dict[str, Any] | None:
         frequency = Frequency.of(ctx.config)
         if ctx.result is None or ctx.request.agent.role not in frequency.roles:
             return None
@@ -86,7 +88,7 @@ class Writer:
         due = await turns.due(self.parts.ledgers, history, limit=frequency.most_turns)
         waiting = await self._waiting(frequency, ctx.result, len(due))
         if not due or waiting is not None:
-            return {"enrich": {"waits": waiting or "no turn is due"}}
+            return {"log": {"waits": waiting or "no turn is due"}}
         try:
             return await self._write(ctx, ctx.result, await _work(ctx.request, due, history))
         except BaseException as error:
@@ -107,8 +109,9 @@ class Writer:
         budget_tokens = await self.parts.broker.budget_tokens(_ASKED)
         return frequency.waits_for(due, used_tokens=used or 0, budget_tokens=budget_tokens)
 
-    async def _write(self, ctx: AutomationContext, result: Result, work: _Work) -> dict[str, Any]:
-        is_structured = self.parts.config.memory.writer == "structured"
+    async def _write(self, ctx: Context, result: Result, work: _Work) -> dict[str, Any]:
+        model = await self.parts.broker.capabilities(ROLE)
+        is_structured = mode(self.parts.config.memory.writer, model) == "structured"
         gate = Gate(
             ledgers=self.parts.ledgers,
             messages=work.messages,
@@ -122,12 +125,15 @@ class Writer:
         last = work.messages[-1].event.id if work.messages else None
         provenance = Provenance(actor=NAME, kind="writer", request_id=ctx.request.request_id, event_id=last)
         if is_structured:
-            extractor = Extractor(self.parts, ctx, result, gate, provenance)
+            extractor = Extractor(self.parts, ctx, result, gate, provenance, model)
             return await self._settled(ctx, work, gate, await extractor.run(work.names))
         request = ctx.request
         visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
         name = f"{NAME}/{ctx.invocation_id}"
-        async with desk.desk(self.parts, name, provenance, rules=gate, visible=visible) as place:
+        time_limit.apply(ctx, model, _MAX_TURNS)
+        async with desk.desk(
+            self.parts, name, provenance, rules=gate, visible=visible, in_workspace=work.is_owners
+        ) as place:
             answer = await self._run(ctx, result, work, place)
         return await self._settled(ctx, work, gate, answer)
 
@@ -157,7 +163,7 @@ class Writer:
         await asyncio.to_thread(gather)
         return evidence
 
-    async def _run(self, ctx: AutomationContext, result: Result, work: _Work, place: Any) -> str:
+    async def _run(self, ctx: Context, result: Result, work: _Work, place: Any) -> str:
         workspace = ctx.workspace
         assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
@@ -175,7 +181,7 @@ class Writer:
             instructions.role_context, workspace, NAME, is_owners=work.is_owners, further=code_text()
         )
         assembled.max_turns = _MAX_TURNS
-        assembled.timeout_ms = ctx.automation.timeout_ms
+        assembled.timeout_ms = round(ctx.timeout_ms) or None
         assembled.tool_timeout_ms = longest_read_ms(self.parts.config.ledgers)
         run = await ctx.services.start_execution(ctx.request, assembled, access=access)
         return (await run.result()).response.content
@@ -192,19 +198,19 @@ class Writer:
         shown = wrapped("known_entities", "\n".join(found)) + "\n\n" if found and work.is_owners else ""
         return _TASK.format(turns=which, messages=wrapped("messages", "\n".join(lines)) + "\n\n", known=shown)
 
-    async def _settled(self, ctx: AutomationContext, work: _Work, gate: Gate, answer: str) -> dict[str, Any]:
+    async def _settled(self, ctx: Context, work: _Work, gate: Gate, answer: str) -> dict[str, Any]:
         told = {
             "turns": len(work.turns),
-            "mode": self.parts.config.memory.writer,
+            "mode": "code" if gate.concludes else "structured",
             "written": dict(gate.counts),
             "refused": gate.refusals,
             "said": answer[:_SHOWN_CHARACTERS],
         }
         flag = None if await self._taught(ctx, work, gate) else _flag(work, gate)
         await self._mark(ctx, work.turns, "flagged" if flag else "done", flag)
-        return {"enrich": told, **({"flag": flag} if flag else {})}
+        return {"log": told, **({"flag": flag} if flag else {})}
 
-    async def _taught(self, ctx: AutomationContext, work: _Work, gate: Gate) -> bool:
+    async def _taught(self, ctx: Context, work: _Work, gate: Gate) -> bool:
         """Whether anything was written: also by an earlier attempt, which this one goes on from."""
         if gate.counts.total():
             return True
@@ -214,9 +220,7 @@ class Writer:
         ledgers = self.parts.ledgers
         return bool(await ledgers.memory.read(learned) or await ledgers.identity.read(met))
 
-    async def _mark(
-        self, ctx: AutomationContext, due: Sequence[Turn], status: Any, detail: str | None
-    ) -> None:
+    async def _mark(self, ctx: Context, due: Sequence[Turn], status: Any, detail: str | None) -> None:
         await turns.mark(self.parts.ledgers, due, status, detail=detail, request_id=ctx.request.request_id)
 
 
@@ -229,6 +233,13 @@ async def _work(request: Request, due: Sequence[Turn], history: Sequence[Turn]) 
         and all(turn.is_owners for turn in history),
         names=await asyncio.to_thread(names.found, said),
     )
+
+
+def mode(setting: WriterSetting, model: Capabilities) -> Literal["structured", "code"]:
+    """How the writer works with its model: `auto` is code mode only where JSON failed and tools worked."""
+    if setting != "auto":
+        return setting
+    return "code" if model.writes_json is False and model.calls_tools else "structured"
 
 
 def _heard(history: Sequence[Turn], told: Mapping[str, str], called: Mapping[str, str]) -> Iterator[Heard]:

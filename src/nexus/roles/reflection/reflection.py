@@ -1,11 +1,11 @@
 """Answering one question from the memory: it must search first, and cites only what it found."""
 
+import asyncio
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock, ids
-from nexus.answer import Totals
 from nexus.context.wrapping import wrapped
 from nexus.errors import AgentError, ModelError, UnusableAnswerError
 from nexus.ledgers.agents import tool_calls
@@ -15,7 +15,8 @@ from nexus.memory.conclusions.mental_models import MentalModel, NewModel
 from nexus.request import Access, Agent, Event, Request
 from nexus.roles import runs
 from nexus.roles.reflection import citations, tools
-from nexus.roles.texts import role_text
+from nexus.roles.texts import role_of
+from nexus.runs import Totals
 
 if TYPE_CHECKING:
     from nexus.context import AssembledContext
@@ -124,7 +125,7 @@ class _Asked:
             results = await self._searched()
             if not results:
                 raise UnusableAnswerError(
-                    "The model answered twice without searching the memory",
+                    "The model answered twice without searching",
                     hint="Ask again, or set another model as `reflection` in [models] of config.toml.",
                 )
             return await self._told(text, results)
@@ -160,7 +161,9 @@ class _Asked:
             self._request, session_label=self._label, task=task, role=ROLE
         )
         assembled.tools = tools.NAMES
-        assembled.role_context = role_text(__package__ or "") if task != _SENT_BACK else ""
+        assembled.role_context = ""
+        if task != _SENT_BACK:
+            assembled.role_context = await asyncio.to_thread(role_of, self._parts.home, ROLE)
         assembled.model = self._asking.model
         assembled.max_turns = _TURNS
         assembled.timeout_ms = _TIMEOUT_MS

@@ -128,6 +128,6 @@ _FACTS: Final = parameters(
     query=_text("What to find, as a question or in its own words."),
     entity=_text("Only what is about this person or thing: its id, or any of its names."),
     time_after=_text("Only what is from then on, such as 2026-05-01."),
-    time_before=_text("Only what is from before then."),
+    time_before=_text("Only before this time."),
     observation=_text("Instead of searching: the facts that support the observation with this id."),
 )

@@ -11,6 +11,8 @@ while IFS= read -r line; do
     nexus=*) program=${line#nexus=} ;;
   esac
 done <"$here/DB_PATHS"
+# A run of an agent has a socket of its own, which knows on whose behalf it is used.
+socket=${NEXUS_MEMORY_SOCKET:-$socket}
 
 newline='
 '

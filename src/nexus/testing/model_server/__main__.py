@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from nexus.errors import NexusError
+from nexus.testing.model_server.record import Price
 from nexus.testing.model_server.script import echo
 from nexus.testing.model_server.server import ModelServer
-from nexus.testing.model_server.usage import Price
 
 
 def main(arguments: list[str] | None = None) -> int:

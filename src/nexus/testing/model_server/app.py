@@ -11,18 +11,19 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope
 from starlette.types import Send as SendMessage
 
-from nexus.testing.model_server import anthropic_prompt, control
+from nexus.testing.model_server import anthropic, control
 from nexus.testing.model_server.answering import admit, decide, draft, parsed, shape_checked
 from nexus.testing.model_server.anthropic import AnthropicWire
+from nexus.testing.model_server.bedrock import BedrockWire
+from nexus.testing.model_server.control import State
 from nexus.testing.model_server.failures import HttpError
 from nexus.testing.model_server.google import GoogleWire
 from nexus.testing.model_server.openai import GroqWire, MistralWire, OpenAIWire
 from nexus.testing.model_server.plan import Plan, Send
+from nexus.testing.model_server.prompt import canonical
 from nexus.testing.model_server.record import Exchange
 from nexus.testing.model_server.reply import CloseConnection, Draft, Reply
 from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest
-from nexus.testing.model_server.state import State
-from nexus.testing.model_server.tokens import canonical
 from nexus.testing.model_server.wire import RejectedError, Wire
 
 Handler: TypeAlias = Callable[[ModelRequest, Wire, State], tuple[Exchange, Draft]]
@@ -60,6 +61,7 @@ def build(state: State, close: CloseConnection) -> Starlette:
             route("/groq/openai/v1/chat/completions", decide, GroqWire(), ["POST"]),
             route("/v1beta/models/{call:path}", decide, google, ["POST"]),
             route("/v1/models/{call:path}", decide, google, ["POST"]),
+            route("/model/{call:path}", decide, BedrockWire(), ["POST"]),
             route("/v1/models", informing(_models), None, ["GET"]),
             route("/v1/models/{model:path}", informing(_model), None, ["GET"]),
             route("/props", informing(_props), openai, ["GET"]),
@@ -100,7 +102,7 @@ async def _received(request: Request, wire: Wire, state: State) -> ModelRequest:
 def _count(request: ModelRequest, wire: Wire, state: State) -> Json:
     body = parsed(request.body)
     with shape_checked():
-        anthropic_prompt.check_prompt(body)
+        anthropic.check_prompt(body)
         return {"input_tokens": wire.prompt(body).tokens}
 
 

@@ -1,17 +1,88 @@
 """The control interface below `/_nexus`, for tests that run in another process than the server."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from nexus.clock import Clock, now
 from nexus.errors import UsageError
-from nexus.testing.model_server.record import as_json, total, totals_json
-from nexus.testing.model_server.script_file import load
-from nexus.testing.model_server.state import State
+from nexus.testing.model_server.caching import (
+    DEFAULT_CACHING,
+    Accounting,
+    Caching,
+    PrefixStore,
+    account_automatically,
+    account_by_points,
+)
+from nexus.testing.model_server.failures import Gates
+from nexus.testing.model_server.plan import Profile
+from nexus.testing.model_server.record import Exchange, Price, Records, as_json, total, totals_json
+from nexus.testing.model_server.request import ModelRequest
+from nexus.testing.model_server.script import Script, load
+
+TURN_PATHS = (
+    "/v1/messages",
+    "/chat/completions",
+    ":generateContent",
+    ":streamGenerateContent",
+    "/converse",
+    "/converse-stream",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a model server is made with."""
+
+    keys: Collection[str] = ()
+    """The keys that are accepted; empty accepts every request."""
+    models: Collection[str] = ()
+    """The models that exist; empty accepts every name."""
+    caching: Caching = DEFAULT_CACHING
+    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    clock: Clock = now
+    profile: Profile = field(default_factory=Profile)
+
+
+@dataclass
+class State:
+    """The server's whole state; script, records and gates may be used from any thread."""
+
+    settings: Settings
+    script: Script = field(default_factory=Script)
+    records: Records = field(default_factory=Records)
+    gates: Gates = field(default_factory=Gates)
+    prefixes: PrefixStore = field(default_factory=PrefixStore)
+    slots: asyncio.Semaphore | None = None
+    """How many answers are given at a time, where the profile says so. The server's own loop uses it."""
+
+    def __post_init__(self) -> None:
+        if self.settings.profile.slots is not None:
+            self.slots = asyncio.Semaphore(self.settings.profile.slots)
+
+    def account(self, request: ModelRequest) -> Accounting:
+        """What of this request's prompt is cached, by the rules of its wire format."""
+        rules = account_by_points if request.wire == "anthropic" else account_automatically
+        return rules(
+            self.prefixes, request.model, request.prompt, self.settings.caching, self.settings.clock()
+        )
+
+    def turns(self) -> list[Exchange]:
+        """The exchanges that asked for a turn of the model, without token counts and lists of models."""
+        return [exchange for exchange in self.records.all() if exchange.request.path.endswith(TURN_PATHS)]
+
+    def reset(self) -> None:
+        """Forget script, records, gates and cached prefixes."""
+        self.script.clear()
+        self.records.clear()
+        self.gates.clear()
+        self.prefixes.clear()
 
 
 def routes(state: State) -> list[Route]:

@@ -6,6 +6,8 @@ A step that replaces the answer: `HttpError` (also by the short names `rate_limi
 `after_deltas` says how many pieces of content are sent first.
 """
 
+import asyncio
+import threading
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
@@ -13,6 +15,58 @@ from email.utils import format_datetime
 from typing import Literal
 
 from nexus.clock import Clock
+
+POLL_S = 0.002
+
+
+class Gate:
+    """One gate. It stays open once it was opened."""
+
+    def __init__(self) -> None:
+        self._opened = threading.Event()
+        self.waiting = 0
+        """How many answers wait here now."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened.is_set()
+
+    def open(self) -> None:
+        """Let every answer pass, now and later."""
+        self._opened.set()
+
+    async def passed(self) -> None:
+        """Wait here; called in the server's loop, while `open` may be called in any thread."""
+        self.waiting += 1
+        try:
+            while not self._opened.is_set():  # noqa: ASYNC110 - it is opened by another thread
+                await asyncio.sleep(POLL_S)
+        finally:
+            self.waiting -= 1
+
+
+class Gates:
+    """Gates by name, made when they are first named."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._gates: dict[str, Gate] = {}
+
+    def named(self, name: str) -> Gate:
+        with self._lock:
+            return self._gates.setdefault(name, Gate())
+
+    def all(self) -> dict[str, Gate]:
+        with self._lock:
+            return dict(self._gates)
+
+    def clear(self) -> None:
+        """Open and forget all gates."""
+        for gate in self.all().values():
+            gate.open()
+        with self._lock:
+            self._gates.clear()
+
 
 Kind = Literal[
     "invalid_request",

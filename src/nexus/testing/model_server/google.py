@@ -4,11 +4,10 @@ import json
 from collections.abc import Iterator, Mapping
 
 from nexus.testing.model_server.failures import Kind
-from nexus.testing.model_server.prompt import Prompt, Segment
+from nexus.testing.model_server.prompt import Prompt, Segment, canonical
+from nexus.testing.model_server.record import Usage
 from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, View, WireName, objects
-from nexus.testing.model_server.tokens import canonical
 from nexus.testing.model_server.turn import StopReason, Turn
-from nexus.testing.model_server.usage import Usage
 from nexus.testing.model_server.wire import ErrorForm, Event, require
 
 ROLES = ("user", "model", None)

@@ -1,9 +1,8 @@
 """A request's prompt as the bytes that a provider would read, in the order in which it caches them."""
 
+import json
 from dataclasses import dataclass
 from typing import Literal
-
-from nexus.testing.model_server.tokens import BYTES_PER_TOKEN, tokens_in
 
 Level = Literal["tools", "system", "messages"]
 Lifetime = Literal["5m", "1h"]
@@ -42,3 +41,17 @@ def shared_prefix_tokens(earlier: Prompt, later: Prompt) -> int:
     shorter = min(len(earlier.data), len(later.data))
     shared_bytes = next((index for index, (a, b) in enumerate(pairs) if a != b), shorter)
     return later.tokens if shared_bytes == len(later.data) else shared_bytes // BYTES_PER_TOKEN
+
+
+BYTES_PER_TOKEN = 4
+
+
+def tokens_in(length_bytes: int) -> int:
+    """How many tokens a text of that many bytes has; a started token counts as one."""
+    return -(-length_bytes // BYTES_PER_TOKEN)
+
+
+def canonical(value: object) -> bytes:
+    """The bytes that are counted and compared: compact JSON in UTF-8, keys in the order they were sent."""
+    # A lone surrogate is legal in JSON text, so it must not stop the count.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

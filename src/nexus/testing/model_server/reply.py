@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from starlette.types import Receive, Scope, Send
 
 from nexus.testing.model_server import plan
-from nexus.testing.model_server.gate import Gates
-from nexus.testing.model_server.record import Answer
-from nexus.testing.model_server.tokens import tokens_in
-from nexus.testing.model_server.usage import NO_USAGE, Usage
+from nexus.testing.model_server.failures import Gates
+from nexus.testing.model_server.prompt import tokens_in
+from nexus.testing.model_server.record import NO_USAGE, Answer, Usage
 
 CloseConnection = Callable[[Scope], None]
 

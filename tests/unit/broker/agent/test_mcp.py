@@ -108,7 +108,7 @@ async def test_what_was_offered_is_known_without_starting_the_server(servers: Se
     offered = await servers.tools()
     async with Servers({"shelf": _config(state)}, state, {}) as locked:
         assert _definitions(await locked.tools()) == _definitions(offered)
-        with pytest.raises(ToolError, match="no secret at env:MCP_TOKEN"):
+        with pytest.raises(ToolError, match="No secret found at env:MCP_TOKEN"):
             await _called(locked, "look")
 
 
@@ -151,7 +151,7 @@ def _definitions(tools: list[Tool]) -> list[Any]:
         ({"args": (PROGRAM, "stuck"), "start_timeout_ms": 1_000}, "did not start within 1000 ms"),
         ({"url": "http://127.0.0.1:9/mcp", "command": ""}, "could not be started"),
         ({"url": "http://127.0.0.1:9/mcp"}, "either a `command` or a `url`"),
-        ({"env": {"TOKEN": "env:NOT_SET"}}, "no secret at env:NOT_SET"),
+        ({"env": {"TOKEN": "env:NOT_SET"}}, "No secret found at env:NOT_SET"),
     ],
     ids=["no program", "fails at once", "stuck", "nobody listens", "both", "no secret"],
 )

@@ -42,7 +42,7 @@ def test_a_role_without_models_of_its_own_uses_anothers(
 @pytest.mark.parametrize("role", ["writer", "consolidation"])
 def test_what_works_unasked_uses_no_model_that_was_set_for_something_else(role: str) -> None:
     models = Models(Config(models=ModelsConfig(manager=("a/m",), worker=("a/w",))))
-    with pytest.raises(ConfigError, match="memory's own work") as caught:
+    with pytest.raises(ConfigError, match="No model is set for the memory") as caught:
         models.names(role)
     assert "writer = " in caught.value.hint
 

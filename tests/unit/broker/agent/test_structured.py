@@ -59,3 +59,18 @@ async def test_a_server_that_refuses_schemas_is_asked_without_one_and_never_with
     assert outcome.text == '{"city": "Bern"}'
     assert ("response_format" in first.json, "response_format" in second.json) == (True, False)
     assert [attempt.error is None for attempt in run.journal.attempts] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("wire", "provider", "expected"),
+    [("openai", {}, 0.2), ("openai", {"temperature": 0.7}, 0.7), ("anthropic", {}, None)],
+)
+async def test_a_local_server_is_told_to_keep_to_the_point(
+    server: ModelServer, tmp_path: Path, wire: str, provider: dict[str, float], expected: float | None
+) -> None:
+    server.script("Sunny.")
+
+    await Run(server, tmp_path, wire, provider=provider)()
+
+    (request,) = server.requests
+    assert request.json.get("temperature") == expected

@@ -115,3 +115,27 @@ def test_the_name_of_an_operation_means_its_tool() -> None:
         "agent_send",
         {"op": "dispatch", "text": "Look"},
     )
+
+
+_SEND = {
+    "type": "object",
+    "properties": {"op": {"type": "string", "enum": ["dispatch", "wait"]}, "text": {"type": "string"}},
+    "required": ["op"],
+    "additionalProperties": False,
+}
+_DISPATCH = '```json\n{\n  "op": "dispatch",\n  "text": "Say ready"\n}\n```'
+
+
+def test_arguments_with_an_operation_name_their_tool() -> None:
+    """As Qwen2.5-Coder writes them."""
+    tools = {**TOOLS, "agent_send": _SEND}
+    found = find(_DISPATCH, tools)
+    assert found is not None
+    assert [(call.tool, call.arguments) for call in found.calls] == [
+        ("agent_send", {"op": "dispatch", "text": "Say ready"})
+    ]
+    assert find(f"Such as this:\n{_DISPATCH}", tools) is None, "an example"
+    assert find('{"op": "jump", "text": "x"}', tools) is None
+    assert find('{"query": "tea"}', tools) is None, "that may be the answer itself"
+    holdback = Holdback(["op"])
+    assert "".join(holdback.add(_DISPATCH[at : at + 3]) for at in range(0, len(_DISPATCH), 3)) == ""

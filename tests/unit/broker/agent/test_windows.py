@@ -162,6 +162,24 @@ async def test_an_answer_that_repeats_itself_is_cut_off_and_marked(
     assert text.endswith("[Cut off: the model began to repeat itself.]")
     assert len(text) < 200
     assert run.journal.attempts[0].estimated
+    deltas = await run.deltas()
+    withdrawn = next(n for n, delta in enumerate(deltas) if delta.kind == "restart")
+    assert deltas[withdrawn].text == "the model began to repeat itself"
+    assert any(delta.kind == "text" for delta in deltas[:withdrawn]), "it was streamed until then"
+    assert "".join(delta.text for delta in deltas[withdrawn + 1 :] if delta.kind == "text") == text
+
+
+async def test_repeated_thinking_takes_nothing_from_the_answer(
+    made: Callable[..., Run], server: ModelServer
+) -> None:
+    server.script(Turn("Here it is.", thinking="Let me see. " * 1_000))
+    run = made()
+    assert (await run()).text.strip() == "[Cut off: the model began to repeat itself.]"
+    deltas = await run.deltas()
+    withdrawn = next(n for n, delta in enumerate(deltas) if delta.kind == "restart")
+    thought = "".join(delta.text for delta in deltas[withdrawn:] if delta.kind == "thinking")
+    assert thought.startswith("Let me see.")
+    assert len(thought) < 100
 
 
 async def test_a_server_that_loads_its_model_is_waited_for(

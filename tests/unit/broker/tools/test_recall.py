@@ -73,7 +73,8 @@ async def test_entity_scope_and_times_narrow_the_answer(opened: Ledgers, context
     text = await call(opened, context, query="green tea", entity="Annie", scope="facts")
     assert fact_id in text
     assert "Bob" not in text
-    assert "No matches" in await call(opened, context, query="green tea", time_before="2001-01-01")
+    before = await call(opened, context, query="green tea", time_before="2001-01-01")
+    assert before.startswith("Nothing was found with time_before.")
 
 
 async def test_the_agent_sees_no_more_than_its_principal(opened: Ledgers, context: Context) -> None:
@@ -117,5 +118,19 @@ async def test_null_for_an_argument_that_may_be_left_out_means_that_it_is(
     await say(opened, "t", ("Ann", "I cannot eat any dairy."))
     nothing = dict.fromkeys(("entity", "scope", "time_after", "time_before", "channel", "max_results"))
     assert "dairy" in await call(opened, context, query="What can Ann not eat, dairy?", **nothing)
+    empty = dict.fromkeys(("entity", "scope", "time_after", "time_before", "channel"), "")
+    assert "dairy" in await call(opened, context, query="What can Ann not eat, dairy?", **empty)
     with pytest.raises(ToolError, match="of type string"):
         await tool(opened).call({"query": None}, context)
+
+
+async def test_limits_that_leave_nothing_are_dropped_and_that_is_said(
+    opened: Ledgers, context: Context
+) -> None:
+    await say(opened, "t", ("Ann", "I cannot eat any dairy."))
+    made_up = {"channel": "pigeon", "time_after": "2199-01-01"}
+    text = await call(opened, context, query="What can Ann not eat, dairy?", **made_up)
+    assert text.startswith("Nothing was found with channel, time_after. What was found without:")
+    assert "dairy" in text
+    kept = await call(opened, context, query="What can Ann not eat, dairy?", time_after="2000-01-01")
+    assert kept.startswith("<memory>")

@@ -36,13 +36,15 @@ async def test_a_conversation_and_the_memory_can_be_looked_into(
 ) -> None:
     caplog.set_level(logging.INFO, "nexus")
     async with Client(str(http.base_url), home.token()) as client:
-        heard = await client.hear(f"Where is the tea? {SECRET_WORDS}", session_label="tea/time")
-        assert [delta.text for delta in [d async for d in heard.answer.deltas()] if delta.kind == "text"]
-        result = await heard.answer.result()
+        heard = await client.submit(f"Where is the tea? {SECRET_WORDS}", session_label="tea/time")
+        assert [delta.text for delta in [d async for d in heard.run.deltas()] if delta.kind == "text"]
+        result = await heard.run.result()
         assert result.response.content == "It is in the blue tin."
         assert (await client.cost("tea/time")).calls == 1
-        assert await client.said("tea/time", channel="api", limit=5) == [f"Where is the tea? {SECRET_WORDS}"]
-        assert await client.unasked("tea/time", channel="api") == []
+        assert await client.sent_messages("tea/time", channel="api", limit=5) == [
+            f"Where is the tea? {SECRET_WORDS}"
+        ]
+        assert await client.scheduled_messages("tea/time", channel="api") == []
         assert (await client.runs_after("tea/time"))[0].id == heard.execution_id
         assert [line["label"] for line in (await client.sessions())["items"]] == ["tea/time"]
         roles = [message["role"] for message in (await client.transcript("tea/time"))["items"]]
@@ -67,12 +69,12 @@ async def test_a_conversation_and_the_memory_can_be_looked_into(
             await client.execution("exe_none")
         with pytest.raises(MissingError):
             await client.request("req_none")
-        waiting = await client.say("Wait", session_label="tea/time")
-        assert [run.id for run in await client.under_way("tea/time")] == [waiting.id]
+        waiting = await client.send("Wait", session_label="tea/time")
+        assert [run.id for run in await client.active_runs("tea/time")] == [waiting.id]
         assert await waiting.cancel()
         with pytest.raises(StoppedError):
             await waiting.result()
-        await client.leave("tea/time")
+        await client.new_session("tea/time")
 
     for path in ("/api/automations", "/api/memory/facts", "/api/memory/episodes", "/api/memory/candidates"):
         await got(http, path)
@@ -99,10 +101,10 @@ async def test_a_client_says_what_is_wrong_with_the_way_in(home: Home, http: htt
         with pytest.raises(AccessError, match="token"):
             await client.sessions()
     async with Client("http://127.0.0.1:9", home.token()) as client:
-        with pytest.raises(GatewayError, match="Nobody answers"):
+        with pytest.raises(GatewayError, match="No response"):
             await client.login_url()
     with pytest.raises(GatewayError, match="not served"):
-        Client.of(home)
+        Client.connect(home)
 
 
 @pytest.mark.parametrize(

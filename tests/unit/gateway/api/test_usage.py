@@ -27,11 +27,11 @@ async def test_budgets_and_what_they_refused_are_told(home: Home) -> None:
             gateway_on(app) as http,
             Client(str(http.base_url), home.token()) as client,
         ):
-            asked = await client.hear("Is it day?")
-            await asked.answer.result()
-            refused = await client.hear("Still?", session_label="another")
-            with pytest.raises(NexusError, match="for a day is used up"):
-                await refused.answer.result()
+            asked = await client.submit("Is it day?")
+            await asked.run.result()
+            refused = await client.submit("Still?", session_label="another")
+            with pytest.raises(NexusError, match="per day is used up"):
+                await refused.run.result()
             told = await client.usage(days=2, messages=1)
     day, month = told["budgets"]
     assert (day["setting"], day["unit"], day["most"], day["is_used_up"]) == ("day_tokens", "tokens", 10, True)

@@ -8,7 +8,7 @@ import pytest
 
 from nexus.app import App
 from nexus.config import Config
-from nexus.gateway.keys import Keys
+from nexus.gateway.browsers import Keys
 from nexus.gateway.server import build
 from nexus.home import Home
 from unit.gateway.scene import Scene

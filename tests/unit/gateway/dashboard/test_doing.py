@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 
 from nexus.app import App
-from nexus.gateway.keys import Keys
+from nexus.gateway.browsers import Keys
 from nexus.gateway.views import automations, entities
 from unit.gateway.scene import SCRIPT, Scene
 
@@ -17,7 +17,7 @@ async def test_two_entities_become_one_and_are_taken_apart_again(
     await scene.remember("entity", id="one", name="Sarah Chen", type="Person")
     await scene.remember("entity", id="two", name="Sara Chen", type="Person")
     page = (await client.get("/memory/merges")).text
-    assert "They are one" in page
+    assert "Merge" in page
     done = await client.post("/memory/merges/accept", data={"source": "two", "target": "one"})
     assert done.status_code == 303
     assert done.headers["location"] == "/memory/entities/one"
@@ -83,7 +83,7 @@ async def test_a_form_that_cannot_be_used_is_shown_again_with_what_was_typed(
     said = {"name": "bad name", "role": "A long text", "hook_point": "finalize", "blocking": "yes"}
     answer = await client.post("/automations/new", data=said)
     assert answer.status_code == 409
-    assert "cannot be an automation" in answer.text
+    assert "Invalid automation name" in answer.text
     assert "A long text" in answer.text
     assert re.search(r'value="finalize" required checked', answer.text)
 
@@ -92,16 +92,16 @@ async def test_a_browser_logs_out_and_all_others_too(client: httpx.AsyncClient, 
     mine, other = keys.browsers.add(), keys.browsers.add()
     assert "2 browsers" in (await client.get("/settings")).text
     done = await client.post("/logout", headers={"cookie": f"{keys.cookie}={mine}"})
-    assert "You are logged out" in done.text
+    assert "Logged out" in done.text
     assert f'{keys.cookie}=""' in done.headers["set-cookie"]
     assert (keys.browsers.knows(mine), keys.browsers.knows(other)) == (False, True)
     done = await client.post("/logout", data={"everywhere": "yes"})
-    assert "All browsers are logged out" in done.text
+    assert "All browsers logged out" in done.text
     assert not keys.browsers.knows(other)
 
 
 async def test_the_owners_profile_is_edited_and_built_again(client: httpx.AsyncClient, scene: Scene) -> None:
-    assert "Nothing is known about you yet" in (await client.get("/memory/profile")).text
+    assert "Your profile is empty" in (await client.get("/memory/profile")).text
     done = await client.post("/memory/profile", data={"content": "I am Mona.\r\nI eat no meat."})
     assert (done.status_code, done.headers["location"]) == (303, "/memory/profile")
     page = (await client.get("/memory/profile")).text

@@ -104,7 +104,7 @@ async def test_what_is_shipped_of_others_is_what_they_published(client: httpx.As
 async def test_what_is_not_there_is_told_on_a_page(client: httpx.AsyncClient) -> None:
     answer = await client.get("/events/evt_none")
     assert answer.status_code == 404
-    assert "There is no event evt_none" in answer.text
+    assert "Unknown event evt_none" in answer.text
     part = await client.get("/automations/none", headers={"hx-request": "true"})
     assert part.status_code == 404
     assert "<html" not in part.text
@@ -202,7 +202,7 @@ async def test_a_browser_is_told_on_a_page_that_there_is_none(client: httpx.Asyn
         assert told.status_code == 404
         assert told.headers["content-type"].startswith("text/html")
         assert told.headers["content-security-policy"] == POLICY
-        assert "There is no page at this address" in told.text
+        assert "Page not found" in told.text
     for path, headers in (("/nowhere", {}), ("/api/nowhere", browser)):
         told = await client.get(path, headers=headers)
         assert (told.status_code, told.headers["content-type"]) == (404, "application/json")

@@ -3,13 +3,13 @@
 import apsw
 import pytest
 
-from nexus.answer import Totals
 from nexus.gateway.dashboard import graph, plots, waterfall
 from nexus.gateway.views.entities import Neighbour
 from nexus.gateway.views.usage import Spent, Usage
 from nexus.ledgers import sql
 from nexus.ledgers.runtime import trace
 from nexus.ledgers.runtime.trace import Node
+from nexus.runs import Totals
 from unit.ledgers.runtime.lineage import ROOT, Lineage
 
 

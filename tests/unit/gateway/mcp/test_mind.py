@@ -1,6 +1,5 @@
 """The memory as programs elsewhere use it."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,12 @@ async def test_recall_answers_in_its_time_while_much_waits_to_be_embedded(home: 
     )
     async with app:
         await app.memory.run("fact", {"fact": "Bo Larsen repairs lighthouse lenses"})
-        began = time.monotonic()
         query = Query(text="who repairs lighthouse lenses?", budget="high", deadline_ms=12_000)
         found = await Mind(app, serves=False).recall(query)
-        took_s = time.monotonic() - began
+        # A recall that waited for the embedder would find it done.
+        assert stuck.embedded == []
         assert (await app.embedding.backlog()).depth == 1
         stuck.gate.set()
-    # Whoever waits for the embedder waits for 30 seconds.
-    assert took_s < 25
     assert [memory.text for memory in found.memories] == ["Bo Larsen repairs lighthouse lenses"]
     assert "semantic" in found.left_out
 

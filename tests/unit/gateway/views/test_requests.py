@@ -42,7 +42,7 @@ async def test_a_filter_leaves_only_what_was_asked_for(scene: Scene) -> None:
 
 
 async def test_a_place_that_no_page_gave_is_refused(scene: Scene) -> None:
-    with pytest.raises(UsageError, match="not the place of a page"):
+    with pytest.raises(UsageError, match="not a valid cursor"):
         await requests.listed(scene.ledgers, cursor="nonsense")
 
 

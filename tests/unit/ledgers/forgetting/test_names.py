@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from nexus.ledgers.forgetting.names import Names
+from nexus.ledgers.forgetting.targets import Names
 
 
 @pytest.mark.parametrize(

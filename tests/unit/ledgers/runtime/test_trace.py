@@ -73,7 +73,7 @@ def test_a_request_is_found_by_what_belongs_to_it(connection: apsw.Connection, t
 
 
 def test_what_is_unknown_or_means_several_is_refused(connection: apsw.Connection) -> None:
-    with pytest.raises(MissingError, match="Nothing is known as req_9"):
+    with pytest.raises(MissingError, match="Nothing found for req_9"):
         trace.find(connection, "req_9")
     with pytest.raises(UsageError, match=f"several requests: {ROOT}, {WORKER}"):
         trace.find(connection, "req_")

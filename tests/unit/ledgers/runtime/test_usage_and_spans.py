@@ -5,11 +5,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from nexus.answer import Totals
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import spans, usage
 from nexus.ledgers.runtime.spans import Span
 from nexus.ledgers.runtime.usage import UsageRow
+from nexus.runs import Totals
 
 _ROW = UsageRow(
     id="use_1",

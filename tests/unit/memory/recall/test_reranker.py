@@ -136,5 +136,5 @@ async def test_everybody_who_asks_has_the_same_reranker(home: Home) -> None:
     async with Ledgers(home, Config().ledgers) as ledgers:
         script = await Alone(ledgers, Config().memory)()
     async with App(home, Config(), serve=False) as app:
-        tool = await app.recall()
+        tool = await app.open_recall()
     assert script.reranker is tool.reranker is installed_reranker()

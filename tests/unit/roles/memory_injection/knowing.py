@@ -30,7 +30,7 @@ async def said(app: App, text: str, *, sender: str = "owner", thread: str = "bef
 
 async def know(app: App, name: str, *facts: str, **more: Any) -> list[str]:
     """Somebody's name and what is known about them, each from a message of its own; the facts' ids."""
-    await app.recall()  # what is found must not depend on how fast this machine loads a model
+    await app.open_recall()  # what is found must not depend on how fast this machine loads a model
     await app.memory.run("entity", {"name": name, "type": "Person"})
     made: list[str] = []
     for fact in facts:
@@ -44,7 +44,7 @@ async def done(app: App, server: ModelServer, *, task: str = TASK, worker: Step 
     """A person asks, the manager hands the task to a worker; the root request's id."""
     server.when(lambda request: is_for(request, task)).script(worker)
     server.script(*dispatching(task, then="All planned"))
-    result = await (await app.say("Please see to it.")).result()
+    result = await (await app.send("Please see to it.")).result()
     assert result.response.content == "All planned"
     return result.request_id
 

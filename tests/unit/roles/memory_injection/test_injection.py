@@ -13,7 +13,7 @@ import pytest
 from apps import app_on, dispatching, settings
 from nexus.app import App
 from nexus.automations import registry
-from nexus.automations.context import AutomationContext
+from nexus.automations.context import Context
 from nexus.config import ModelsConfig
 from nexus.home import Home
 from nexus.ledgers.runtime import automations, trace, usage
@@ -99,7 +99,7 @@ async def test_a_message_is_no_memory_of_itself(home: Home, server: ModelServer)
             "Done."
         )
         server.when(lambda request: True).script(*dispatching(TASK, then="All planned"))
-        result = await (await app.say(TASK)).result()
+        result = await (await app.send(TASK)).result()
         rows = await offered(app, result.request_id)
         own = await app.ledgers.events.read(
             lambda c: c.execute("SELECT id FROM events WHERE content = ?", (TASK,)).get
@@ -142,6 +142,18 @@ async def test_the_fast_model_chooses_and_its_cost_is_the_roots(home: Home, serv
     assert list(asked.tool_names) == ["recall"]
     assert total.calls == len(server.requests) == 5
     assert any(str(label[0]).startswith("meeseeks:memory-injection:req_") for label in labels)
+
+
+async def test_the_fast_model_is_told_the_role_as_the_workspace_has_it(
+    home: Home, server: ModelServer
+) -> None:
+    server.when(model="small").script("none")
+    async with _with_fast(home, server) as app:
+        (home.meeseeks / "memory-injection" / "ROLE.md").write_text("Choose nothing, ever.")
+        await know(app, "Tyler", BIRTHDAY, FOOD)
+        await done(app, server)
+    (asked,) = [each for each in server.requests if each.model == "small"]
+    assert "Choose nothing, ever." in asked.last_user
 
 
 async def test_the_fast_model_may_look_for_more_and_choose_it_by_id(home: Home, server: ModelServer) -> None:
@@ -200,7 +212,7 @@ async def test_a_busy_ledger_delays_the_record_and_not_the_task(home: Home, serv
         await know(app, "Tyler", BIRTHDAY)
         registered = await app.ledgers.runtime.read(partial(automations.get, name="memory-injection"))
         assert registered is not None
-        context = AutomationContext(
+        context = Context(
             request=Request(event=Event(content=TASK), access=Access(memory="all")),
             automation=registered,
             hook_point="worker:pre_execution",
@@ -272,7 +284,7 @@ async def test_a_conversation_is_told_what_is_known(home: Home, server: ModelSer
     async with app_on(home, server) as app:
         await know(app, "Tyler", BIRTHDAY)
         server.script("On March 12.")
-        result = await (await app.say("When is Tyler's birthday?")).result()
+        result = await (await app.send("When is Tyler's birthday?")).result()
         rows = await offered(app, result.request_id)
     (request,) = server.requests
     assert f"- {BIRTHDAY} (" in request.last_user
@@ -285,7 +297,7 @@ async def test_small_talk_is_told_nothing_and_asks_no_model(home: Home, server: 
     async with _with_fast(home, server) as app:
         await know(app, "Tyler", BIRTHDAY, FOOD)
         server.script("Good morning!")
-        await (await app.say("Good morning, how nice to see you.")).result()
+        await (await app.send("Good morning, how nice to see you.")).result()
     (request,) = server.requests
     assert "memory_context>" not in request.last_user
 
@@ -295,7 +307,7 @@ async def test_what_was_shown_in_the_session_is_not_repeated(home: Home, server:
         await know(app, "Tyler", BIRTHDAY)
         server.script("On March 12.", "On March 12.", "On March 12.")
         for session in ("main", "main", "other"):
-            await (await app.say("When is Tyler's birthday?", session_label=session)).result()
+            await (await app.send("When is Tyler's birthday?", session_label=session)).result()
     first, second, third = server.requests
     assert BIRTHDAY in first.last_user
     assert BIRTHDAY not in second.last_user
@@ -305,16 +317,16 @@ async def test_what_was_shown_in_the_session_is_not_repeated(home: Home, server:
 
 async def test_what_was_said_in_the_session_is_no_memory_in_it(home: Home, server: ModelServer) -> None:
     async with app_on(home, server) as app:
-        await app.recall()
+        await app.open_recall()
         server.script("Noted.", "On March 12.", "On March 12.")
-        await (await app.say(BIRTHDAY)).result()
+        await (await app.send(BIRTHDAY)).result()
         event = await app.ledgers.events.read(
             lambda c: c.execute("SELECT id FROM events WHERE content = ?", (BIRTHDAY,)).get
         )
         await app.memory.run("entity", {"name": "Tyler", "type": "Person"})
         await app.memory.run("fact", {"about": "Tyler", "fact": BIRTHDAY, "event": event})
         for session in ("main", "other"):
-            await (await app.say("When is Tyler's birthday?", session_label=session)).result()
+            await (await app.send("When is Tyler's birthday?", session_label=session)).result()
     here, elsewhere = server.requests[-2:]
     assert "<memory_context>" not in here.last_user
     assert f"- {BIRTHDAY} (" in elsewhere.last_user
@@ -323,12 +335,12 @@ async def test_what_was_said_in_the_session_is_no_memory_in_it(home: Home, serve
 async def test_questions_requests_and_answers_are_no_memories(home: Home, server: ModelServer) -> None:
     asked = ["When is Tyler's birthday?", "Plan Tyler's birthday dinner", "Tell me about Tyler's birthday"]
     async with app_on(home, server) as app:
-        await app.recall()
+        await app.open_recall()
         await app.memory.run("entity", {"name": "Tyler", "type": "Person"})
         server.script(*["I do not know anything about Tyler's birthday."] * 4)
         for text in asked:
-            await (await app.say(text, session_label="first")).result()
-        await (await app.say("What about Tyler's birthday?", session_label="second")).result()
+            await (await app.send(text, session_label="first")).result()
+        await (await app.send("What about Tyler's birthday?", session_label="second")).result()
     assert "<memory_context>" not in server.requests[-1].last_user
 
 
@@ -340,7 +352,7 @@ async def test_a_guest_is_not_told_the_owners_memories(
         await know(app, "Tyler", BIRTHDAY)
         registered = await app.ledgers.runtime.read(partial(automations.get, name="memory-injection-chat"))
         assert registered is not None
-        context = AutomationContext(
+        context = Context(
             request=Request(
                 event=Event(content="When is Tyler's birthday?", thread_id="thr_guest"),
                 access=Access(level="known", memory=memory),
@@ -366,5 +378,5 @@ async def test_a_second_registration_repeats_nothing(home: Home, server: ModelSe
         await app.ledgers.runtime.write(partial(automations.register, new=new))
         registry.touch(home)
         server.script("On March 12.")
-        await (await app.say("When is Tyler's birthday?")).result()
+        await (await app.send("When is Tyler's birthday?")).result()
     assert server.requests[0].last_user.count(f"- {BIRTHDAY} (") == 1

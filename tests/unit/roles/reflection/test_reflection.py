@@ -188,7 +188,7 @@ async def test_errors_say_what_to_do(home: Home, server: ModelServer) -> None:
         with pytest.raises(ModelError):
             await app.reflect(QUESTION)
     async with App(home, Config()) as app:
-        with pytest.raises((ConfigError, ModelError), match="No model is set"):
+        with pytest.raises((ConfigError, ModelError), match="No model configured"):
             await app.reflect(QUESTION)
 
 

@@ -21,8 +21,7 @@ from nexus.testing import (
     echo,
     failures,
 )
-from nexus.testing.model_server.script import Script
-from nexus.testing.model_server.script_file import load, step
+from nexus.testing.model_server.script import Script, load, step
 
 
 async def _ask(client: AsyncOpenAI, text: str = "Hi", *, model: str = "m", **more: Any) -> str:

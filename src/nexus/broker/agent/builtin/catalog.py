@@ -62,24 +62,22 @@ def weights(name: str, folder: Path | None = None) -> Path:
     """
     if not is_installed():
         raise ConfigError(
-            "The package that runs models on this machine is not installed",
-            hint=f"Run `pip install 'nexus-agent[{EXTRA}]'`.",
+            "The package for built-in models is not installed",
+            hint=f"Run `pip install 'nexus-runtime[{EXTRA}]'`.",
         )
     if name.endswith(_SUFFIX):
         file = Path(name).expanduser()
         if not file.is_file():
-            raise ConfigError(f"There is no model at {file}", hint="Correct its path below [models].")
+            raise ConfigError(f"No model at {file}", hint="Fix its path in [models].")
         return file
     known = BUILTIN.get(name)
     if known is None:
         raise ConfigError(
-            f"There is no builtin model `{name}`",
+            f"Unknown built-in model `{name}`",
             hint=f"Known: {', '.join(BUILTIN)}. The path of a GGUF file works too.",
         )
     file = (folder or pulled_folder()) / known.name / known.build.weights.name
     if not file.is_file():
-        raise ModelFileError(
-            f"The model {name} is not on this machine", hint=f"Run `nexus models pull {name}`."
-        )
+        raise ModelFileError(f"The model {name} is not installed", hint=f"Run `nexus models pull {name}`.")
     check(file, known.build.weights)
     return file

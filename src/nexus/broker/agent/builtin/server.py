@@ -72,7 +72,7 @@ class ModelProcess:
         if not line:
             code = await process.wait()
             raise ModelError(
-                f"The model {self.name} can't be loaded: its server ended with code {code}",
-                hint="Check that this machine has enough memory free, and the file with `nexus doctor`.",
+                f"The model {self.name} can't be loaded: its server exited with code {code}",
+                hint="Check free memory, and the file with `nexus doctor`.",
             )
         self._address = line.decode().strip()

@@ -21,6 +21,13 @@ def connect(opening: Opening) -> Client:
     else:
         provider = BedrockProvider(base_url=opening.base_url)
     client = cast("Any", provider.client)
+
+    def add_headers(request: Any, **_: Any) -> None:
+        for name, value in opening.headers.items():
+            request.headers[name] = value
+
+    # Before it is signed, so that the signature covers them.
+    client.meta.events.register("before-sign.bedrock-runtime", add_headers)
     return Client(
         model=lambda name: BedrockConverseModel(name, provider=provider),
         settings=ModelSettings(),

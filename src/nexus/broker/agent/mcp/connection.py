@@ -67,9 +67,9 @@ class Connection:
             ) from None
         except Exception as error:  # whatever the transport raises when the server dies
             await self.close()
-            raise ToolError(f"The MCP server `{self._name}` broke off: {_told(error)}") from None
+            raise ToolError(f"The MCP server `{self._name}` disconnected: {_told(error)}") from None
         if result.is_error:
-            raise ToolError(_text(result) or "The tool failed without a word")
+            raise ToolError(_text(result) or "The tool failed without a message")
         return _text(result)
 
     async def close(self) -> None:

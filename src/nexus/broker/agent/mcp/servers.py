@@ -130,7 +130,7 @@ class _Server:
     async def _made(self) -> "Connection":
         if bool(self._config.command) == bool(self._config.url):
             raise ConfigError(
-                f"[mcp.{self._name}] must have either a `command` or a `url`", hint="Correct config.toml."
+                f"[mcp.{self._name}] must have either a `command` or a `url`", hint="Fix config.toml."
             )
         env = {name: await self._value(value) for name, value in self._config.env.items()}
         headers = {name: await self._value(value) for name, value in self._config.headers.items()}

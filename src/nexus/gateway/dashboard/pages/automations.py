@@ -19,6 +19,13 @@ from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
 
 _SCRIPT = 8_000
+_RESULTS = (
+    ("", "before the agent where one waits, a message on a schedule, NOTES.md elsewhere"),
+    ("context", "before the agent that answers; the request must wait for it"),
+    ("reply", "a message where the request came from"),
+    ("remember", "a memory for each line"),
+    ("file", "NOTES.md in its workspace"),
+)
 
 
 async def listed(request: Request, app: App) -> Response:
@@ -100,6 +107,13 @@ async def retry(request: Request, app: App) -> Response:
     return back(f"/automations/{segment(name)}")
 
 
+async def dismiss(request: Request, app: App) -> Response:
+    """Give up on a run that failed for good."""
+    name, run = request.path_params["name"], request.path_params["run"]
+    await automations.dismiss(app.ledgers, name, run)
+    return back(f"/automations/{segment(name)}")
+
+
 async def new(request: Request, app: App) -> Response:
     """The form of a new automation."""
     return await _form(request, app, None, None)
@@ -115,6 +129,7 @@ async def create(request: Request, app: App) -> Response:
         blocking=given.text("blocking") == "yes",
         peers=tuple(given.all("peer")),
         description=given.text("description") or None,
+        result=given.text("result"),
     )
     try:
         write = registration.writer(app.ledgers)
@@ -132,6 +147,7 @@ async def _form(request: Request, app: App, wish: Wish | None, error: NexusError
         status_of(error) if error else 200,
         active="automations",
         points=hook_points.HOOK_POINTS,
+        results=_RESULTS,
         others=[each.name for each in found if each.workspace_dir],
         wish=wish,
         error=error,
@@ -177,4 +193,5 @@ ROUTES = (
     post("/automations/{name}/disable", disable),
     post("/automations/{name}/rollback", roll_back),
     post("/automations/{name}/runs/{run}/retry", retry),
+    post("/automations/{name}/runs/{run}/dismiss", dismiss),
 )

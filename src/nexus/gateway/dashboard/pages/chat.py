@@ -8,7 +8,6 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from nexus.answer import Answer, Answered, Totals
 from nexus.app import App
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError
@@ -18,6 +17,7 @@ from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import injections, sessions
 from nexus.gateway.views.page import Page
 from nexus.ledgers.runtime import executions
+from nexus.runs import FinishedRun, Run, Totals
 
 MAIN: Final = "main"
 _CHANNEL: Final = "web"
@@ -39,7 +39,7 @@ async def shown(request: Request, app: App) -> Response:
     """A session as a conversation, with a place to go on."""
     label = request.path_params.get("label", MAIN)
     cursor = request.query_params.get("cursor")
-    under_way = [run.id for run in await app.under_way(label)]
+    under_way = [run.id for run in await app.active_runs(label)]
     found: Page[sessions.Message] = Page(items=())
     with suppress(MissingError):
         session = await sessions.get(app.ledgers, label)
@@ -63,10 +63,10 @@ async def say(request: Request, app: App) -> Response:
     text = given.raw("text").strip()
     if not text:
         return back(f"/chat/{segment(label)}")
-    answer = await app.say(text, session_label=label, channel=_CHANNEL)
+    answer = await app.send(text, session_label=label, channel=_CHANNEL)
     if not is_part(request):
         return back(f"/chat/{segment(label)}")
-    told = await _told(answer) if isinstance(answer, Answered) else None
+    told = await _told(answer) if isinstance(answer, FinishedRun) else None
     return await page(
         request, "part_said.html", text=text, run_id=answer.id, label=label, told=told, offered=()
     )
@@ -93,11 +93,11 @@ async def begin(request: Request, app: App) -> Response:
     given = await form(request)
     label = given.text("label") or MAIN
     if (left := given.text("left")) and left != label:
-        await app.leave(left, channel=_CHANNEL)
+        await app.new_session(left, channel=_CHANNEL)
     return back(f"/chat/{segment(label)}")
 
 
-async def _told(answer: Answer) -> Told:
+async def _told(answer: Run) -> Told:
     try:
         result = await answer.result()
     except EndedError as error:

@@ -14,7 +14,7 @@ _ACTOR = Provenance(actor="person:dashboard", kind="owner")
 
 
 async def listed(request: Request, app: App) -> Response:
-    """Entities, those that changed last first."""
+    """List entities by last change."""
     query = request.query_params
     found = await entities.listed(
         app.ledgers,

@@ -15,11 +15,11 @@ async def leave(request: Request, app: App) -> Response:
     keys = keys_of(request)
     if (await form(request)).text("everywhere"):
         await asyncio.to_thread(keys.browsers.end_all)
-        message = "All browsers are logged out"
+        message = "All browsers logged out"
     else:
         await asyncio.to_thread(keys.browsers.end, request.cookies.get(keys.cookie, ""))
-        message = "You are logged out"
-    answer = told(200, message, "`nexus login` prints a link that opens the dashboard again.")
+        message = "Logged out"
+    answer = told(200, message, "Run `nexus login` to log in again.")
     answer.delete_cookie(keys.cookie)
     return answer
 

@@ -33,7 +33,7 @@ async def recall(request: Request, app: App) -> Response:
             max_results=_RESULTS,
             deadline_ms=_DEADLINE_MS,
         )
-        answer = await (await app.recall()).find(asked)
+        answer = await (await app.open_recall()).find(asked)
     template = "part_recall.html" if is_part(request) else "recall.html"
     return await page(
         request,

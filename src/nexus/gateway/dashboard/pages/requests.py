@@ -8,8 +8,8 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.gateway.dashboard import parts, waterfall
-from nexus.gateway.dashboard.endpoint import get
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.endpoint import back, get, post
+from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import injections, requests
 
 STATUSES: Final = ("running", "done", "failed", "denied", "cancelled")
@@ -59,4 +59,15 @@ async def shown(request: Request, app: App) -> Response:
     )
 
 
-ROUTES = (get("/requests", listed), get("/requests/{id}", shown))
+async def retry(request: Request, app: App) -> Response:
+    """Ask a failed request again, at the end of its session's queue."""
+    id_ = request.path_params["id"]
+    await app.queue.retry(await requests.failed_run(app.ledgers, id_))
+    return back(f"/requests/{segment(id_)}")
+
+
+ROUTES = (
+    get("/requests", listed),
+    get("/requests/{id}", shown),
+    post("/requests/{id}/retry", retry),
+)

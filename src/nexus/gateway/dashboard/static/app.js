@@ -52,7 +52,7 @@ function listen(article) {
   const working = article.querySelector(".working");
   const shown = {
     begin: () => { live.textContent = ""; },
-    restart: () => { live.textContent = ""; working.textContent = "asking again"; },
+    restart: () => { live.textContent = ""; working.textContent = "retrying"; },
     thinking: () => { working.textContent = "thinking"; },
     text: (piece) => { live.textContent += piece.text || ""; working.textContent = "writing"; },
     tool_call: (piece) => { working.textContent = `using ${piece.tool || "a tool"}`; },

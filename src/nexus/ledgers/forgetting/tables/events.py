@@ -54,6 +54,18 @@ TABLES = (
     ),
     Table(
         "events",
+        "imports",
+        texts=(
+            Text("location", Then.CLEAR, blank=""),
+            Text("fingerprint", Then.CLEAR, blank=""),
+            Text("options_json", Then.CLEAR, blank="{}"),
+            Text("set_aside_json", Then.CLEAR, blank="{}"),
+            Text("cursor", Then.CLEAR),
+        ),
+    ),
+    Table("events", "import_ranges", key=("import_id", "first_seq"), refs=(Ref("import_id", "imports"),)),
+    Table(
+        "events",
         "document_heads",
         refs=(Ref("head_event_id", "events"),),
         texts=(Text("name", Then.OWNER),),

@@ -126,6 +126,26 @@ TABLES = (
     Table("runtime", "models", kept="what models can do: no content"),
     Table(
         "runtime",
+        "channels",
+        key=("name",),
+        texts=(Text("reason", Then.CLEAR), Text("cursor_json", Then.TELL)),
+    ),
+    Table(
+        "runtime",
+        "deliveries",
+        key=("event_id",),
+        refs=(Ref("event_id", "events"), Ref("thread_id", "threads")),
+        texts=(Text("external_id", Then.CLEAR), Text("error", Then.CLEAR)),
+    ),
+    # Nothing of it was taken in, so nothing but its own words says whom it is about.
+    Table(
+        "runtime",
+        "set_aside",
+        texts=(Text("external_id"), Text("sender"), Text("body_json"), Text("reason", Then.CLEAR, blank="")),
+        time=Time("created_at"),
+    ),
+    Table(
+        "runtime",
         "spans",
         refs=(
             Ref("request_id", "requests"),

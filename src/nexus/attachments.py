@@ -1,0 +1,127 @@
+"""Files that come with a message, kept by the hash of their bytes below the home.
+
+The events ledger says which event brought which file, so that forgetting an event takes its files along.
+The same bytes are kept once, whoever sends them.
+"""
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from nexus.errors import UsageError
+from nexus.home import PRIVATE_DIRECTORY, Home
+
+_SIGNATURES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+)
+_NAME_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file as somebody hands it over."""
+
+    name: str
+    data: bytes
+
+    @classmethod
+    def read(cls, path: Path, most_bytes: int) -> Self:
+        """A file of this machine. Of one that is too large no more is read than shows it."""
+        try:
+            with path.open("rb") as file:
+                return cls(name=path.name, data=file.read(most_bytes + 1))
+        except OSError as error:
+            raise UsageError(f"{path} can't be read: {error.strerror}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """A file that is kept."""
+
+    name: str
+    media_type: str
+    """What its bytes are, whatever its name says."""
+    size_bytes: int
+    sha256: str
+
+    @property
+    def path(self) -> str:
+        """Where it is, below the home."""
+        return f"state/attachments/{self.sha256[:2]}/{self.sha256}"
+
+    @property
+    def is_image(self) -> bool:
+        return self.media_type.startswith("image/")
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        return cls(**value)
+
+
+def checked(file: File, most_bytes: int) -> Attachment:
+    """What a file is. One of a kind that nobody could read, or that is too large, is refused."""
+    name = " ".join(file.name.split())[:_NAME_CHARACTERS] or "file"
+    if len(file.data) > most_bytes:
+        raise UsageError(
+            f"{name} is too large: {len(file.data):,} bytes or more, at most {most_bytes:,} are taken",
+            hint="Send a smaller file, or raise `max_bytes` below [attachments] in config.toml.",
+        )
+    media_type = type_of(file.data)
+    if media_type is None:
+        raise UsageError(
+            f"{name} is neither an image, a PDF nor text",
+            hint="PNG, JPEG, GIF and WebP images, PDF files and text in UTF-8 can be attached.",
+        )
+    return Attachment(
+        name=name,
+        media_type=media_type,
+        size_bytes=len(file.data),
+        sha256=hashlib.sha256(file.data).hexdigest(),
+    )
+
+
+def keep(home: Home, attachment: Attachment, data: bytes) -> None:
+    """Keep a file, whole or not at all: what has a hash as its name has that hash."""
+    path = home.root / attachment.path
+    if path.exists():
+        return
+    path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(home: Home, attachment: Attachment) -> bytes | None:
+    """The bytes of a file; None where it was forgotten."""
+    try:
+        return (home.root / attachment.path).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def type_of(data: bytes) -> str | None:
+    """What a file is, by its bytes; None where it is nothing that can be attached."""
+    for signature, media_type in _SIGNATURES:
+        if data.startswith(signature):
+            return media_type
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else "text/plain"

@@ -1,0 +1,246 @@
+"""Reminders: automations that people and agents make with words, and that run by the clock.
+
+A reminder says its text at its time, or asks the agent to answer it, where it was made. It is a row of the
+one table like every automation, so it is listed, paused and deleted like one.
+
+The functions wait for the disk: in a program with an event loop they belong on a thread.
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+import apsw
+
+from nexus import clock
+from nexus.automations import registration, registry, when
+from nexus.automations.hook_points import SCHEDULE
+from nexus.automations.registration import Write
+from nexus.automations.repetition import TimeError
+from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
+from nexus.automations.when import When
+from nexus.config import AutomationsConfig
+from nexus.errors import AutomationError
+from nexus.home import Home
+from nexus.ledgers import Ledgers
+from nexus.ledgers.agents import sessions
+from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import Automation, NewAutomation
+
+SCRIPT: Final = f"{IN_PROCESS}reminder"
+"""The script path of every reminder: the code comes with Nexus, the row says what and when."""
+MOST: Final = 200
+"""How many may be active: an agent that makes them in a loop is stopped."""
+_MOST_CHARACTERS: Final = 4_000
+_RETRIES: Final = 3
+_NAME: Final = "reminder"
+# What leads over from the time to the text, and what tells a task for the agent from a text to be said.
+_LEADS: Final = re.compile(r"^(?:me\s+)?(?:(?:to|that|about)\s+|[^\w\s\"'(]\s*)?", re.IGNORECASE)
+_SAID: Final = re.compile(r"^(?:me\s+)?(?:to|that|about)\s", re.IGNORECASE)
+_ASKS: Final = re.compile(
+    r"^(?:please\s+)?(?:(?:tell|show|send|give|read|write|list|find|get|bring)\s+me\b|summari[sz]e\b"
+    r"|look up\b|find out\b|report\b|what\b|what's\b|which\b|who\b|how\b|where\b)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a reminder was asked for, and by whom: it arrives there, with the rights that person has then."""
+
+    channel: str
+    thread: str
+    """What the channel calls the conversation."""
+    session: str
+    sender: str
+    is_owner: bool
+    thread_id: str | None = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """A reminder that is not saved yet."""
+
+    text: str
+    when: When
+    asks: bool
+    """Whether the agent is asked to answer the text; otherwise the text itself is said."""
+
+    def described(self, now: datetime) -> tuple[str, ...]:
+        """What a person approves: the time with its zone, and what happens then."""
+        triggers = self.when.triggers
+        said = when.described(triggers)
+        first = said[:1].upper() + said[1:]
+        following = "" if self.when.at else f" Next: {when.upcoming(triggers, now)}."
+        return (f"{first}.{following}", f"{'The agent answers' if self.asks else 'Nexus says'}: {self.text}")
+
+
+def draft(words: str, now: datetime, zone: str, *, asks: bool | None = None) -> Draft:
+    """The reminder that words ask for, such as `in two hours call Anna`."""
+    found = when.find(re.sub(r"^me\s+", "", words.strip(), flags=re.IGNORECASE), now, zone)
+    return of(found.rest, found.when, asks=asks)
+
+
+def of(text: str, at: When, *, asks: bool | None = None) -> Draft:
+    """A reminder of a text at a time."""
+    is_said = _SAID.match(text.strip()) is not None
+    text = _LEADS.sub("", text.strip()).strip()
+    if not text:
+        raise TimeError("A reminder needs a text", hint="Such as `in two hours call Anna`.")
+    if len(text) > _MOST_CHARACTERS:
+        raise AutomationError(f"A reminder has at most {_MOST_CHARACTERS:,} characters, not {len(text):,}")
+    return Draft(
+        text=text, when=at, asks=asks if asks is not None else not is_said and bool(_ASKS.match(text))
+    )
+
+
+def save(
+    home: Home, write: Write, new: Draft, place: Place, *, agent: str | None = None, key: str | None = None
+) -> Automation:
+    """Register a reminder. What is saved again under the same key is the same."""
+    made: Automation = write(partial(_save, new=new, place=place, agent=agent, key=key))
+    registry.touch(home)
+    return made
+
+
+def listed(connection: apsw.Connection) -> list[Automation]:
+    """Every reminder that was not deleted, in the order in which they were made."""
+    found = [each for each in automations.listed(connection) if each.script_path == SCRIPT]
+    return sorted(found, key=lambda each: each.id)
+
+
+def change(home: Home, write: Write, name: str, to: str) -> Automation:
+    """Pause, resume or delete a reminder."""
+    made: Automation = write(partial(_change, name=name, to=to))
+    registry.touch(home)
+    return made
+
+
+def line(reminder: Automation, now: datetime) -> str:
+    """A reminder on one line: its name, when it comes, what it says."""
+    state = "" if reminder.status == "active" else f" ({state_of(reminder)})"
+    due = when.described(reminder.triggers)
+    return f"{reminder.name}  {due}{state}  {reminder.config.get('text', '')}"
+
+
+def state_of(reminder: Automation) -> str:
+    """`active`, `paused` or `done`."""
+    if reminder.status == "active":
+        return "active"
+    return "done" if reminder.mode == "once" and reminder.trigger_count else "paused"
+
+
+class Reminders:
+    """The reminders of an open home."""
+
+    def __init__(self, ledgers: Ledgers, settings: AutomationsConfig, now: clock.Clock = clock.now) -> None:
+        self._ledgers = ledgers
+        self._settings = settings
+        self.now = now
+
+    async def zone(self) -> str:
+        """The time zone in which words are read."""
+        return await asyncio.to_thread(zone_of, self._settings)
+
+    async def draft(self, words: str) -> Draft:
+        return await asyncio.to_thread(draft, words, self.now(), await self.zone())
+
+    async def read(self, at: str, text: str, *, asks: bool) -> Draft:
+        """A reminder whose time and text are given apart."""
+        zone = await self.zone()
+        return of(text, await asyncio.to_thread(when.read, at, self.now(), zone), asks=asks)
+
+    async def save(
+        self, new: Draft, place: Place, *, agent: str | None = None, key: str | None = None
+    ) -> Automation:
+        session = await self._ledgers.agents.read(partial(sessions.get, label=place.session))
+        known = Place(
+            channel=place.channel,
+            thread=place.thread,
+            session=place.session,
+            sender=place.sender,
+            is_owner=place.is_owner,
+            thread_id=place.thread_id,
+            session_id=session and session.id,
+        )
+        write = registration.writer(self._ledgers)
+        return await asyncio.to_thread(save, self._ledgers.home, write, new, known, agent=agent, key=key)
+
+    async def listed(self) -> list[Automation]:
+        return await self._ledgers.runtime.read(listed)
+
+    async def change(self, name: str, to: str) -> Automation:
+        write = registration.writer(self._ledgers)
+        return await asyncio.to_thread(change, self._ledgers.home, write, name, to)
+
+
+def zone_of(settings: AutomationsConfig) -> str:
+    """The time zone of the settings, or that of this machine."""
+    return when.check_zone(settings.zone) if settings.zone else when.local_zone()
+
+
+def _save(
+    connection: apsw.Connection, new: Draft, place: Place, agent: str | None, key: str | None
+) -> Automation:
+    standing = listed(connection)
+    if key is not None and (same := next((e for e in standing if e.config.get("key") == key), None)):
+        return same
+    if sum(each.status == "active" for each in standing) >= MOST:
+        raise AutomationError(
+            f"There are {MOST} reminders already",
+            hint="Delete some: `nexus remind list`, `nexus remind delete`.",
+        )
+    config: dict[str, Any] = {
+        "text": new.text,
+        "asks": new.asks,
+        "channel": place.channel,
+        "thread": place.thread,
+        "session": place.session,
+        "sender": place.sender,
+        "is_owner": place.is_owner,
+        SANDBOX: False,  # an agent may have made it, and its code is ours
+        **({} if key is None else {"key": key}),
+    }
+    registered = NewAutomation(
+        name=_free_name(connection),
+        script_path=SCRIPT,
+        script_hash=None,
+        hook_point=SCHEDULE,
+        description=new.text,
+        mode="once" if new.when.at else "persistent",
+        triggers=new.when.triggers,
+        config=config,
+        blocking=False,
+        retries=_RETRIES,
+        created_by_agent=agent,
+        created_by_session=place.session_id,
+        created_by_thread=place.thread_id,
+    )
+    registration.check(registered)
+    return automations.register(connection, registered)
+
+
+def _free_name(connection: apsw.Connection) -> str:
+    """Numbered: a name outlives what is forgotten, so it says nothing of the text."""
+    number = automations.count_names(connection, f"{_NAME}-") + 1
+    while automations.versions(connection, f"{_NAME}-{number}"):
+        number += 1
+    return f"{_NAME}-{number}"
+
+
+def _change(connection: apsw.Connection, name: str, to: str) -> Automation:
+    found = automations.get(connection, name)
+    if found is None or found.script_path != SCRIPT:
+        raise AutomationError(f"There is no reminder `{name}`", hint="List them with `nexus remind list`.")
+    match to:
+        case "pause":
+            automations.disable(connection, found.id, "paused")
+        case "resume":
+            automations.enable(connection, found.id)
+        case _:
+            automations.remove(connection, found.name)
+    return found

@@ -1,0 +1,137 @@
+"""What an adapter is, and what passes between it and the home.
+
+Nothing is lost on the way in if an adapter confirms a message to its service only after `Inbox.receive` has
+returned: from then on the message is on record. A message that the service sends again has the same id and is
+answered once. Nothing is lost on the way out either: a delivery is tried until `deliver` returns. After a
+crash it may be asked for again under the same key, so whoever can send a key along should.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Literal, Protocol, Self
+
+from nexus.errors import NexusError, UsageError
+
+MAX_TEXT_BYTES: Final = 1_000_000
+MAX_ID_BYTES: Final = 1_000
+Capability = Literal["attachments", "edits", "markdown", "reactions", "threads", "typing"]
+
+
+class DeliveryError(NexusError):
+    """A message could not be sent. With `final`, trying again is of no use."""
+
+    def __init__(self, message: str, *, hint: str = "", final: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.final = final
+
+
+class MessageError(UsageError):
+    """What an adapter handed over is no message."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A file that comes with a message or leaves with one."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """Something that somebody wrote, as the channel tells it."""
+
+    id: str
+    """The channel's own id of it. One that comes again is the same message."""
+    thread: str
+    """The channel's own id of the conversation: a chat, a room, a mail thread."""
+    sender: str
+    """How the channel names who wrote it: an address, a number, a handle that nobody can choose freely."""
+    text: str
+    sender_name: str | None = None
+    """What they call themselves. It is shown, and gives no rights."""
+    is_group: bool = False
+    """Whether others than the sender and the agent read along."""
+    is_addressed: bool = True
+    """Whether the agent is meant. In a group, what isn't addressed to it is recorded and not answered."""
+    is_verified: bool = True
+    """Whether the channel vouches for the sender. Who isn't vouched for has no rights."""
+    sent_at: str | None = None
+    files: tuple[File, ...] = ()
+
+    def checked(self) -> Self:
+        """Itself, or an error that says what is wrong with it."""
+        for name in ("id", "thread", "sender"):
+            value = getattr(self, name)
+            if not value.strip():
+                raise MessageError(f"A message needs `{name}`")
+            if len(value.encode(errors="replace")) > MAX_ID_BYTES:
+                raise MessageError(f"`{name}` of a message is longer than {MAX_ID_BYTES:,} bytes")
+        if len(self.text.encode(errors="replace")) > MAX_TEXT_BYTES:
+            raise MessageError(f"The message is longer than {MAX_TEXT_BYTES:,} bytes")
+        if not self.text.strip() and not self.files:
+            raise MessageError("The message is empty")
+        return self
+
+    def body(self) -> dict[str, Any]:
+        """As JSON can hold it, without files: those are too large to set aside."""
+        return {**asdict(replace(self, files=())), "files": [file.name for file in self.files]}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delivery:
+    """A message for an adapter to send."""
+
+    key: str
+    """The same for every attempt."""
+    thread: str
+    """The channel's own id of the conversation."""
+    text: str
+    reply_to: str | None = None
+    """The channel's own id of the message that this one answers."""
+    files: tuple[File, ...] = ()
+
+
+class Inbox(Protocol):
+    """Where an adapter hands over what came in."""
+
+    async def receive(self, message: Message) -> None:
+        """Take a message in. It is on record when this returns, also if it was refused or set aside.
+
+        While the home can't record anything (a full disk, a database out of reach) this waits.
+        """
+        ...
+
+    async def set_aside(self, body: Mapping[str, Any], reason: str) -> None:
+        """Keep what is no message as it should be, for somebody to look at."""
+        ...
+
+    async def connected(self) -> None:
+        """Say that the service is reached. Until then the channel counts as starting."""
+        ...
+
+    async def cursor(self) -> Any:
+        """What `keep_cursor` was last given; None at first."""
+        ...
+
+    async def keep_cursor(self, cursor: Any) -> None:
+        """Remember how far the service was read, as JSON, after what was read is on record."""
+        ...
+
+
+class Adapter(Protocol):
+    """Connects one channel."""
+
+    capabilities: frozenset[Capability]
+
+    async def run(self, inbox: Inbox) -> None:
+        """Hand over what comes in until this is cancelled. If it raises or returns, it is started again."""
+        ...
+
+    async def deliver(self, delivery: Delivery) -> str | None:
+        """Send a message; return what the service calls it, if that is known. Raises `DeliveryError`.
+
+        It is called while `run` runs and has connected, for one message of a thread at a time.
+        """
+        ...

@@ -1,0 +1,335 @@
+"""Keeps channels running: starts adapters, watches them, starts them again, and sends what waits for them.
+
+One process of a home does this. How each channel is doing is written to the runtime ledger, where the other
+commands and the dashboard read it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+import apsw
+
+from nexus import clock, ids
+from nexus.channels.adapter import MAX_ID_BYTES, Adapter, Delivery, DeliveryError, Message, MessageError
+from nexus.errors import AccessError, LedgerBusyError, LedgerFullError, NexusError
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.runtime import channels as ledger
+from nexus.ledgers.runtime.channels import Status
+
+Receive = Callable[[str, Message], Awaitable[None]]
+"""Takes a message of a channel in. Raises what the home raises."""
+
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 300.0
+_LOOK_S: Final = 2.0
+"""How often somebody else's doing (a pause, a retry) is looked for."""
+_SEEN_EVENTS: Final = 1_000
+"""After how many events that are none of a channel's own it is remembered that they were looked at."""
+_DELIVERY_TIMEOUT_S: Final = 60.0
+_DELIVERY_ATTEMPTS: Final = 12
+"""Two hours and a half, with the pauses between them."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(kw_only=True)
+class _Channel:
+    name: str
+    adapter: Adapter
+    is_connected: asyncio.Event = field(default_factory=asyncio.Event)
+    has_more: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+
+
+class Channels:
+    """The channels of a home. `start` them when the home is served."""
+
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        adapters: Mapping[str, Adapter],
+        receive: Receive,
+        *,
+        retryable: tuple[type[NexusError], ...] = (),
+        now: clock.Clock = clock.now,
+        pause_s: float = _FIRST_PAUSE_S,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        self._ledgers = ledgers
+        self._receive = receive
+        self._retryable = (LedgerBusyError, LedgerFullError, *retryable)
+        self._now = now
+        self._pause_s = pause_s
+        self._redact = redact
+        self._channels = {name: _Channel(name=name, adapter=each) for name, each in adapters.items()}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._channels
+
+    async def start(self) -> None:
+        """Run every channel that isn't paused, from now on."""
+        for channel in self._channels.values():
+            channel.task = asyncio.create_task(self._keep(channel), name=f"channel {channel.name}")
+
+    async def stop(self) -> None:
+        """End every adapter. What waits is sent when the home is served again."""
+        tasks = [channel.task for channel in self._channels.values() if channel.task is not None]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        for channel in self._channels.values():
+            with suppress(NexusError):
+                await self._note(channel, "stopped")
+
+    def wake(self, name: str) -> None:
+        """Something was recorded that is to be sent."""
+        if name in self._channels:
+            self._channels[name].has_more.set()
+
+    async def receive(self, name: str, message: Message) -> None:
+        """Take a message in, set it aside, or wait until the home can do one of them."""
+        pause_s = self._pause_s
+        while True:
+            try:
+                await self._take_in(name, message)
+            except self._retryable as error:
+                _log.warning("a message waits to be taken in: %s", error, extra={"channel": name})
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            else:
+                return
+
+    async def retry(self, id_: str) -> bool:
+        """Take in a message that was set aside. It is set aside again if that fails."""
+        found = await self._ledgers.runtime.read(partial(ledger.those_set_aside, limit=10_000))
+        kept = next((each for each in found if each.id == id_), None)
+        if kept is None:
+            return False
+        body: dict[str, Any] = {**kept.body, "files": ()}
+        await self._receive(kept.channel, Message(**body).checked())
+        return await self._ledgers.runtime.write(partial(ledger.take, id_=id_))
+
+    async def set_aside(self, name: str, body: Mapping[str, Any], reason: str) -> None:
+        """Keep what is no message, for somebody to look at."""
+        put = partial(
+            ledger.set_aside,
+            channel=name,
+            external_id=str(body.get("id") or ids.new("msg"))[:MAX_ID_BYTES],
+            sender=str(body.get("sender") or "")[:MAX_ID_BYTES],
+            body=_cut(dict(body)),
+            reason=reason,
+        )
+        await self._ledgers.runtime.write(put)
+
+    async def _take_in(self, name: str, message: Message) -> None:
+        try:
+            await self._receive(name, message.checked())
+        except AccessError:
+            pass  # It is on record as denied, and whoever sent it was told.
+        except self._retryable:
+            raise
+        except Exception as error:
+            _log.warning("a message was set aside: %s", error, exc_info=not isinstance(error, NexusError))
+            await self._ledgers.runtime.write(
+                partial(
+                    _set_aside,
+                    name=name,
+                    message=message,
+                    reason=self._redact(_told(error)),
+                    is_whole=not isinstance(error, MessageError),
+                )
+            )
+        await self._ledgers.runtime.write(partial(ledger.note_message, name=name))
+
+    async def _keep(self, channel: _Channel) -> None:
+        """Run an adapter for as long as the home is served, with longer and longer pauses when it fails."""
+        pause_s = self._pause_s
+        while True:
+            if await self._is_paused(channel):
+                await self._note(channel, "paused")
+                await self._until_resumed(channel)
+            await self._note(channel, "starting")
+            reason = await self._run(channel)
+            if reason is None:
+                continue
+            if channel.is_connected.is_set():
+                pause_s = self._pause_s
+                channel.is_connected.clear()
+            _log.warning("a channel is started again soon: %s", reason, extra={"channel": channel.name})
+            await self._note(channel, "waiting", self._redact(reason))
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _run(self, channel: _Channel) -> str | None:
+        """Run an adapter until it ends or is paused; why it ended, unless it was paused."""
+        inbox = _Inbox(self, channel)
+        tasks = [
+            asyncio.create_task(channel.adapter.run(inbox), name=f"adapter {channel.name}"),
+            asyncio.create_task(self._send(channel), name=f"deliveries {channel.name}"),
+            asyncio.create_task(self._until_paused(channel), name=f"pause {channel.name}"),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks[2] in done and tasks[2].exception() is None:
+            channel.is_connected.clear()
+            return None
+        for task in done:
+            if (error := task.exception()) is not None:
+                return _told(error)
+        return "its adapter ended"
+
+    async def _send(self, channel: _Channel) -> None:
+        """Send what waits, of each thread in order, while the adapter is connected."""
+        await channel.is_connected.wait()
+        while True:
+            channel.has_more.clear()
+            await self._queue(channel.name)
+            due = await self._ledgers.runtime.read(partial(ledger.due, channel=channel.name, now=self._now()))
+            await asyncio.gather(*(self._deliver(channel, each) for each in due))
+            if not due:
+                await self._wait_for_more(channel)
+
+    async def _queue(self, name: str) -> None:
+        """Put what was recorded since the last time into the queue: it follows the events."""
+        after = await self._ledgers.runtime.read(partial(ledger.queued_seq, name=name))
+        if after is None:
+            after = await self._ledgers.events.read(events.last_seq)
+            await self._ledgers.runtime.write(partial(ledger.queue, name=name, outgoing=(), seq=after))
+        outgoing, until = await self._ledgers.events.read(partial(events.outgoing, channel=name, after=after))
+        if outgoing or until - after > _SEEN_EVENTS:
+            await self._ledgers.runtime.write(partial(ledger.queue, name=name, outgoing=outgoing, seq=until))
+
+    async def _wait_for_more(self, channel: _Channel) -> None:
+        next_at = await self._ledgers.runtime.read(partial(ledger.next_at, channel=channel.name))
+        wait_s = _LOOK_S
+        if next_at is not None:
+            wait_s = min(wait_s, max(0.01, (next_at - self._now()).total_seconds()))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(channel.has_more.wait(), wait_s)
+
+    async def _deliver(self, channel: _Channel, waiting: ledger.Delivery) -> None:
+        delivery = await self._ledgers.events.read(partial(_delivery, event_id=waiting.event_id))
+        if delivery is None:
+            end = partial(ledger.failed, error="the message was forgotten", next_at=None)
+            await self._ledgers.runtime.write(partial(end, event_id=waiting.event_id))
+            return
+        try:
+            async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
+                external_id = await channel.adapter.deliver(delivery)
+        except Exception as error:
+            _log.warning("a message was not sent: %s", _told(error), extra={"channel": channel.name})
+            final = isinstance(error, DeliveryError) and error.final
+            await self._try_again(waiting, self._redact(_told(error)), final=final)
+        else:
+            await self._ledgers.runtime.write(
+                partial(ledger.sent, event_id=waiting.event_id, external_id=external_id)
+            )
+
+    async def _try_again(self, waiting: ledger.Delivery, error: str, *, final: bool) -> None:
+        pause_s = min(self._pause_s * 2.0 ** (waiting.attempts + 1), _LONGEST_PAUSE_S * 4)
+        is_last = final or waiting.attempts + 1 >= _DELIVERY_ATTEMPTS
+        at = None if is_last else self._now() + timedelta(seconds=pause_s)
+        failed = partial(ledger.failed, event_id=waiting.event_id, error=error, next_at=at)
+        await self._ledgers.runtime.write(failed)
+
+    async def _is_paused(self, channel: _Channel) -> bool:
+        return (await self._ledgers.runtime.read(partial(ledger.state, name=channel.name))).paused
+
+    async def _until_paused(self, channel: _Channel) -> None:
+        while not await self._is_paused(channel):  # noqa: ASYNC110 - another process decides
+            await asyncio.sleep(_LOOK_S)
+
+    async def _until_resumed(self, channel: _Channel) -> None:
+        while await self._is_paused(channel):  # noqa: ASYNC110 - another process decides
+            await asyncio.sleep(_LOOK_S)
+
+    async def _note(self, channel: _Channel, status: Status, reason: str | None = None) -> None:
+        note = partial(ledger.note_status, name=channel.name, status=status, reason=reason)
+        await self._ledgers.runtime.write(note)
+
+    async def note_connected(self, channel: _Channel) -> None:
+        """An adapter reached its service."""
+        if not channel.is_connected.is_set():
+            await self._note(channel, "connected")
+            channel.is_connected.set()
+
+    async def cursor(self, name: str) -> Any:
+        """How far a channel was read."""
+        return await self._ledgers.runtime.read(partial(ledger.cursor, name=name))
+
+    async def keep_cursor(self, name: str, cursor: Any) -> None:
+        """Remember how far a channel was read."""
+        await self._ledgers.runtime.write(partial(ledger.keep_cursor, name=name, cursor=cursor))
+
+
+class _Inbox:
+    """One channel's way in."""
+
+    def __init__(self, channels: Channels, channel: _Channel) -> None:
+        self._channels = channels
+        self._channel = channel
+
+    async def receive(self, message: Message) -> None:
+        await self._channels.receive(self._channel.name, message)
+
+    async def set_aside(self, body: Mapping[str, Any], reason: str) -> None:
+        await self._channels.set_aside(self._channel.name, body, reason)
+
+    async def connected(self) -> None:
+        await self._channels.note_connected(self._channel)
+
+    async def cursor(self) -> Any:
+        return await self._channels.cursor(self._channel.name)
+
+    async def keep_cursor(self, cursor: Any) -> None:
+        await self._channels.keep_cursor(self._channel.name, cursor)
+
+
+def _set_aside(
+    connection: apsw.Connection, name: str, message: Message, reason: str, *, is_whole: bool
+) -> None:
+    body = message.body()
+    ledger.set_aside(
+        connection,
+        channel=name,
+        external_id=message.id[:MAX_ID_BYTES],
+        sender=message.sender[:MAX_ID_BYTES],
+        body=body if is_whole else _cut(body),
+        reason=reason,
+    )
+
+
+def _cut(body: dict[str, Any]) -> dict[str, Any]:
+    """What is too large to be a message is not kept whole either."""
+    return {name: value[:4_000] if isinstance(value, str) else value for name, value in body.items()}
+
+
+def _delivery(connection: apsw.Connection, event_id: str) -> Delivery | None:
+    event = events.get(connection, event_id)
+    if event is None or event.thread_id is None:
+        return None
+    thread = events.thread_external_id(connection, event.thread_id)
+    asked = None if event.reply_to_event_id is None else events.get(connection, event.reply_to_event_id)
+    return Delivery(
+        key=event_id,
+        thread=thread or "",
+        text=event.content,
+        reply_to=None if asked is None else asked.external_id,
+    )
+
+
+def _told(error: BaseException) -> str:
+    """An error in one line: a service's own words may be long."""
+    text = str(error) or type(error).__name__
+    return " ".join(text.split())[:500]

@@ -1,0 +1,126 @@
+"""`nexus channels`: how each channel is doing, what it has to send, and what it could not take in."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any, TypeVar
+
+import apsw
+import click
+
+from nexus.cli.place import counted, opened_home
+from nexus.config import Config
+from nexus.errors import UsageError
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime import channels as ledger
+
+T = TypeVar("T")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def channels() -> None:
+    """See and steer the channels. They are set up in config.toml, in sections such as [channels.alerts]."""
+
+
+@channels.command("list")
+@_json
+@click.pass_context
+def list_(ctx: click.Context, as_json: bool) -> None:
+    """List the channels, and how each is doing."""
+    _, config = opened_home(ctx)
+    found = _with(ctx, lambda c: [_picture(c, name, config) for name in config.channels])
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    if not found:
+        click.echo("No channels yet. Add one to config.toml: docs/how-to/connect-a-channel.")
+    for each in found:
+        click.echo(f"{each['name']}  {each['kind']}, {each['status']}{_details(each)}")
+
+
+@channels.command()
+@click.argument("name")
+@click.pass_context
+def pause(ctx: click.Context, name: str) -> None:
+    """Disconnect the channel NAME. What it has to send waits."""
+    _known(ctx, name)
+    _with(ctx, partial(ledger.pause, name=name, paused=True))
+    click.echo(f"{name} is paused. `nexus channels resume {name}` connects it again.")
+
+
+@channels.command()
+@click.argument("name")
+@click.pass_context
+def resume(ctx: click.Context, name: str) -> None:
+    """Connect the channel NAME again."""
+    _known(ctx, name)
+    _with(ctx, partial(ledger.pause, name=name, paused=False))
+    click.echo(f"{name} connects within a few seconds if the home is running.")
+
+
+@channels.command("set-aside")
+@_json
+@click.pass_context
+def set_aside(ctx: click.Context, as_json: bool) -> None:
+    """List messages that could not be taken in."""
+    found = _with(ctx, partial(ledger.those_set_aside, channel=None))
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in found], indent=2))
+        return
+    for each in found:
+        click.echo(f"{each.id}  {each.channel}, from {each.sender or 'nobody'}: {each.reason}")
+    if not found:
+        click.echo("Nothing was set aside.")
+
+
+@channels.command()
+@click.argument("name")
+@click.pass_context
+def retry(ctx: click.Context, name: str) -> None:
+    """Send what failed on the channel NAME again."""
+    _known(ctx, name)
+    sent = _with(ctx, partial(ledger.retry, channel=name))
+    click.echo(f"{counted(sent, 'message')} will be sent again.")
+
+
+@channels.command()
+@click.argument("id_", metavar="ID")
+@click.pass_context
+def dismiss(ctx: click.Context, id_: str) -> None:
+    """Remove a message that was set aside."""
+    if not _with(ctx, partial(ledger.take, id_=id_)):
+        raise UsageError(f"No message {id_} was set aside", hint="`nexus channels set-aside` lists them.")
+    click.echo("Removed.")
+
+
+def _picture(connection: apsw.Connection, name: str, config: Config) -> dict[str, Any]:
+    state, counts = ledger.state(connection, name), ledger.counts(connection, name)
+    return {**asdict(state), "kind": config.channels[name].kind, **asdict(counts)}
+
+
+def _details(picture: dict[str, Any]) -> str:
+    parts = [f": {picture['reason']}"] if picture["reason"] else []
+    waits = [f"{picture['waiting']} to send"] if picture["waiting"] else []
+    waits += [f"{picture['failed']} not sent"] if picture["failed"] else []
+    waits += [f"{picture['set_aside']} set aside"] if picture["set_aside"] else []
+    return "".join(parts) + (f" ({', '.join(waits)})" if waits else "")
+
+
+def _known(ctx: click.Context, name: str) -> None:
+    _, config = opened_home(ctx)
+    if name not in config.channels:
+        names = ", ".join(config.channels) or "none"
+        raise UsageError(f"There is no channel {name}", hint=f"config.toml has: {names}.")
+
+
+def _with(ctx: click.Context, work: Callable[[apsw.Connection], T]) -> T:
+    home, settings = opened_home(ctx)
+
+    async def run() -> T:
+        async with Ledgers(home, settings.ledgers) as ledgers:
+            return await ledgers.runtime.write(work)
+
+    return asyncio.run(run())

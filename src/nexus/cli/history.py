@@ -1,0 +1,196 @@
+"""Histories: what would come, the import with its progress, the list of imports, and the way out."""
+
+import asyncio
+import json
+import sys
+import tomllib
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import click
+
+from nexus import history
+from nexus.cli.place import counted, opened_home, size
+from nexus.cli.progress import steps_shown
+from nexus.cli.terminal import printable
+from nexus.config import Config
+from nexus.errors import UsageError
+from nexus.history import markdown
+from nexus.history.files import total_bytes
+from nexus.ledgers import Ledgers
+from nexus.ledgers.events import imports
+from nexus.memory.operations import Memory
+
+T = TypeVar("T")
+_EXAMPLES = 5
+
+
+def bring(
+    ctx: click.Context,
+    path: str,
+    *,
+    format_: str | None,
+    owner: tuple[str, ...],
+    timezone: str | None,
+    mapping: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Import a history into the home, or say what would come."""
+    options = history.Options(owner=owner, timezone=_zone(timezone), mapping=_mapping(mapping))
+    source = history.opened(Path(path), options, format_)
+    if dry_run:
+        seen = _run(ctx, lambda ledgers, _: _preview(ledgers, source))
+        _show_preview(seen, as_json=as_json)
+        return
+    done = _run(ctx, lambda ledgers, settings: _import(ledgers, settings, source))
+    _show_import(done, as_json=as_json)
+
+
+def show_list(ctx: click.Context, *, as_json: bool) -> None:
+    """Print all imports."""
+    found = _run(ctx, lambda ledgers, _: ledgers.events.read(imports.listed))
+    if as_json:
+        click.echo(json.dumps([_record(each) for each in found], indent=2))
+        return
+    if not found:
+        click.echo("No imports yet.")
+    for each in found:
+        state = (
+            "interrupted: run the same import again to resume" if each.status == "running" else each.status
+        )
+        click.echo(
+            f"{each.id}  {each.created_at[:16].replace('T', ' ')}  {each.source:<12} "
+            f"{counted(each.messages, 'message'):>18}  {printable(each.location)}  ({state})"
+        )
+
+
+def export_markdown(ctx: click.Context, folder: str, *, as_json: bool) -> None:
+    """Write the home to a folder of Markdown."""
+    written = _run(ctx, lambda ledgers, _: _write(ledgers, Path(folder)))
+    if as_json:
+        click.echo(json.dumps({"folder": folder, **asdict(written)}, indent=2))
+        return
+    people = "1 person" if written.people == 1 else f"{written.people:,} people"
+    click.echo(
+        f"Exported {people}, {counted(written.topics, 'topic')} and {counted(written.messages, 'message')} "
+        f"on {counted(written.days, 'day')} to {folder}."
+    )
+    click.echo("Open the folder as a vault in Obsidian, or read it with any editor.")
+
+
+async def _write(ledgers: Ledgers, folder: Path) -> markdown.Written:
+    with steps_shown("Exporting messages") as progress:
+        return await markdown.write(ledgers, folder, lambda messages: progress(messages, 0))
+
+
+async def _preview(ledgers: Ledgers, source: history.Source) -> history.Preview:
+    total = await asyncio.to_thread(total_bytes, source.files)
+    with steps_shown("Reading bytes") as progress:
+        return await history.preview(ledgers, source, lambda _, read: progress(read, total))
+
+
+async def _import(ledgers: Ledgers, settings: Config, source: history.Source) -> imports.Import:
+    region = settings.memory.phone_region
+    memory = Memory(ledgers, phone_region=region)
+    total = await asyncio.to_thread(total_bytes, source.files)
+    with steps_shown(f"Importing {source.title}: bytes") as progress:
+        importer = history.Importer(
+            ledgers, memory, source, phone_region=region, progress=lambda _, read: progress(read, total)
+        )
+        return await importer.run()
+
+
+def _show_preview(seen: history.Preview, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(seen.record(), indent=2))
+        return
+    click.echo(f"{seen.title}, {size(seen.size_bytes)}:")
+    click.echo(f"  {counted(seen.messages, 'message')} in {counted(seen.threads, 'thread')}")
+    if seen.known:
+        click.echo(f"  {counted(seen.known, 'message')} of these already imported")
+    click.echo(f"  {'1 person' if seen.people == 1 else f'{seen.people:,} people'}")
+    if seen.attachments:
+        click.echo(f"  {counted(seen.attachments, 'attachment')}")
+    if seen.first and seen.last:
+        click.echo(f"  from {seen.first[:10]} to {seen.last[:10]}")
+    if seen.undated:
+        click.echo(f"  {counted(seen.undated, 'message')} without a time")
+    _show_set_aside(seen.set_aside)
+    click.echo("Nothing imported. Run the command without --dry-run to import.")
+
+
+def _show_import(done: imports.Import, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_record(done), indent=2))
+        return
+    click.echo(
+        f"Imported {counted(done.messages, 'message')} in {counted(done.threads, 'new thread')} as {done.id}."
+    )
+    if done.known:
+        click.echo(f"  {counted(done.known, 'message')} skipped: already imported")
+    _show_set_aside(done.set_aside)
+    click.echo("They can be searched by words now, and by meaning once embedded (`nexus memory embeddings`).")
+    click.echo(f"Undo: `nexus forget import {done.id}`.")
+
+
+def _show_set_aside(found: imports.SetAsides) -> None:
+    for reason, count in found.counts.most_common():
+        click.echo(f"  {count:,} set aside: {printable(reason)}")
+        places = [place for why, place in found.examples if why == reason][:_EXAMPLES]
+        for place in places:
+            click.echo(f"    {printable(place)}")
+
+
+def _record(done: imports.Import) -> dict[str, Any]:
+    return {
+        "id": done.id,
+        "format": done.source,
+        "location": done.location,
+        "status": done.status,
+        "threads": done.threads,
+        "messages": done.messages,
+        "already_imported": done.known,
+        "set_aside": dict(done.set_aside.counts),
+        "examples": done.set_aside.examples,
+        "created_at": done.created_at,
+        "completed_at": done.completed_at,
+    }
+
+
+def _zone(name: str | None) -> tzinfo:
+    if name is None:
+        return datetime.now().astimezone().tzinfo or UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise UsageError(f"Unknown time zone {name!r}", hint="Write it as Europe/Berlin.") from None
+
+
+def _mapping(path: str | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{path}: {error}", hint='A mapping is a TOML file with lines such as `text = "body"`.'
+        ) from None
+
+
+def _run(ctx: click.Context, work: Callable[[Ledgers, Config], Coroutine[Any, Any, T]]) -> T:
+    home, settings = opened_home(ctx)
+
+    async def run() -> T:
+        async with Ledgers(home, settings.ledgers) as ledgers:
+            return await work(ledgers, settings)
+
+    try:
+        return asyncio.run(run())
+    except KeyboardInterrupt:
+        click.echo("Stopped. Run the same import again to resume.", err=True)
+        sys.exit(130)

@@ -1,0 +1,314 @@
+"""An HTTP client for a home served by `nexus up`. It imports nothing above the base.
+
+`async with Client.connect() as client: run = await client.send("Hello")`.
+"""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+import httpx
+from httpx_sse import ServerSentEvent, aconnect_sse
+
+from nexus import ids
+from nexus.attachments import File
+from nexus.errors import (
+    AccessError,
+    AgentError,
+    GatewayError,
+    MissingError,
+    NexusError,
+    StoppedError,
+    UsageError,
+)
+from nexus.home import Home, locate
+from nexus.runs import Delta, FinishedRun, Receipt, Result, Run, Totals
+from nexus.serving import serving
+
+_TRIES: Final = 4
+_PAUSE_S: Final = 0.25
+_TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
+# The gateway sends keep-alives: a stream that is silent for this long is broken.
+_STREAM_TIMEOUT: Final = httpx.Timeout(60.0, connect=5.0)
+_ERRORS: Final[dict[int, type[NexusError]]] = {
+    400: UsageError,
+    401: AccessError,
+    403: AccessError,
+    404: MissingError,
+    422: UsageError,
+}
+
+
+class Client:
+    """Acts for the owner of a served home, authenticated by its token."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self._http = _Connection(url, token)
+
+    @classmethod
+    def connect(cls, home: Home | Path | str | None = None) -> Self:
+        """A client for a home on this machine, by default the one that NEXUS_HOME names.
+
+        Raises `GatewayError` if no process serves it.
+        """
+        place = home if isinstance(home, Home) else locate(Path(home) if home else None)
+        service = serving(place)
+        if service is None or not service.url:
+            raise GatewayError(f"The home at {place.root} is not served", hint="Start it with `nexus up`.")
+        return cls(service.url, place.token())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.close()
+
+    async def send(
+        self,
+        text: str,
+        *,
+        session_label: str = "main",
+        model: str = "",
+        mode: str = "followup",
+        channel: str = "api",
+        key: str = "",
+        files: Sequence[File] = (),
+    ) -> Run:
+        """Send a message and return its run without waiting for the answer.
+
+        Messages sent again under the same `key` are processed once.
+        """
+        sent = await self.submit(
+            text, session_label=session_label, model=model, mode=mode, channel=channel, key=key, files=files
+        )
+        return sent.run
+
+    async def submit(
+        self,
+        text: str,
+        *,
+        session_label: str = "main",
+        model: str = "",
+        mode: str = "followup",
+        channel: str = "api",
+        key: str = "",
+        files: Sequence[File] = (),
+    ) -> Receipt:
+        """Send a message and return its receipt, which also names the request."""
+        message: dict[str, Any] = {
+            "text": text,
+            "session": session_label,
+            "model": model,
+            "mode": mode,
+            "channel": channel,
+        }
+        if files:
+            message["attachments"] = [
+                {"name": file.name, "data": base64.b64encode(file.data).decode()} for file in files
+            ]
+        accepted = await self._http.post("/api/messages", message, key=key or ids.new("key"))
+        request_id, execution_id = accepted["request_id"], accepted["execution_id"]
+        if execution_id is None:
+            return Receipt(request_id=request_id, run=FinishedRun(request_id, accepted["content"] or ""))
+        return Receipt(request_id=request_id, run=self.run(execution_id), execution_id=execution_id)
+
+    def run(self, execution_id: str) -> Run:
+        """A run that was started before, here or elsewhere."""
+        return _ServedRun(self._http, execution_id)
+
+    async def execution(self, execution_id: str) -> dict[str, Any]:
+        """The current state of a run."""
+        return await self._http.get(f"/api/executions/{quote(execution_id)}")
+
+    async def new_session(self, session_label: str, *, channel: str = "api") -> None:
+        """Leave a session for a new one; automations at `command:new` run for the one that is left."""
+        await self._http.post(f"/api/sessions/{quote(session_label)}/leave", {"channel": channel})
+
+    async def active_runs(self, session_label: str) -> list[Run]:
+        """The unfinished runs of a session."""
+        return await self._runs(session_label, unfinished=True)
+
+    async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
+        """The runs of a session that were started after another one, by anyone."""
+        return await self._runs(session_label, after=execution_id)
+
+    async def sent_messages(self, session_label: str, *, channel: str, limit: int) -> list[str]:
+        """The latest messages sent to a session, newest first."""
+        found = await self._http.get(
+            f"/api/sessions/{quote(session_label)}/said", channel=channel, limit=limit
+        )
+        return found["texts"]
+
+    async def scheduled_messages(
+        self, session_label: str, *, channel: str, after: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Messages from automations: those after `after`, or since the last message to the session."""
+        given = {} if after is None else {"after": after}
+        path = f"/api/sessions/{quote(session_label)}/unasked"
+        return (await self._http.get(path, channel=channel, **given))["messages"]
+
+    async def cost(self, session_label: str) -> Totals:
+        """Token usage and cost of a session so far."""
+        return Totals(**await self._http.get(f"/api/sessions/{quote(session_label)}/usage"))
+
+    async def sessions(self, **page: Any) -> dict[str, Any]:
+        """Sessions, most recently used first: a page with `items` and `next`."""
+        return await self._http.get("/api/sessions", **page)
+
+    async def transcript(self, session_label: str, **page: Any) -> dict[str, Any]:
+        """The newest messages of a session: a page whose `next` is older."""
+        return await self._http.get(f"/api/sessions/{quote(session_label)}/transcript", **page)
+
+    async def requests(self, **filters: Any) -> dict[str, Any]:
+        """Requests, newest first: a page with `items` and `next`."""
+        return await self._http.get("/api/requests", **filters)
+
+    async def request(self, request_id: str) -> dict[str, Any]:
+        """One request with its trace."""
+        return await self._http.get(f"/api/requests/{quote(request_id)}")
+
+    async def recall(self, text: str, **options: Any) -> dict[str, Any]:
+        """Memories that match a question, best first, with the reasons."""
+        return await self._http.get("/api/recall", text=text, **options)
+
+    async def remember(self, fact: str, **details: Any) -> dict[str, Any]:
+        """Store a fact. It is durable when this returns."""
+        return await self._http.post("/api/memory/facts", {"fact": fact, **details})
+
+    async def entities(self, **filters: Any) -> dict[str, Any]:
+        """Entities, most recently changed first: a page with `items` and `next`."""
+        return await self._http.get("/api/memory/entities", **filters)
+
+    async def usage(self, days: int = 30, messages: int = 10) -> dict[str, Any]:
+        """Cost of the last days, state of the `budgets`, and the `hits` that a budget refused."""
+        return await self._http.get("/api/usage", days=days, messages=messages)
+
+    async def login_url(self) -> str:
+        """A one-time link to the dashboard."""
+        return (await self._http.post("/api/login-links"))["url"]
+
+    async def _runs(self, session_label: str, **filters: Any) -> list[Run]:
+        found = await self._http.get(f"/api/sessions/{quote(session_label)}/executions", **filters)
+        return [self.run(id_) for id_ in found["ids"]]
+
+
+class _ServedRun:
+    """A run in another process, followed over HTTP."""
+
+    def __init__(self, http: "_Connection", execution_id: str) -> None:
+        self._http = http
+        self.id = execution_id
+        self._end: tuple[str, dict[str, Any]] | None = None
+
+    async def deltas(self) -> AsyncIterator[Delta]:
+        """The answer as it is written, from its beginning."""
+        async for event in self._http.events(f"/api/executions/{self.id}/stream"):
+            if event.event == "delta":
+                yield Delta(**event.json())
+            else:
+                self._end = (event.event, event.json())
+
+    async def result(self) -> Result:
+        """The result when there is one, or the error that ended the run."""
+        if self._end is None:
+            async for _ in self.deltas():
+                pass
+        if self._end is None:
+            raise GatewayError(f"The stream of {self.id} ended early", hint="Check `nexus logs`.")
+        kind, value = self._end
+        if kind == "result":
+            return Result.from_json(value)
+        error = StoppedError if value["status"] == "cancelled" else AgentError
+        raise error(value["message"], hint=value["hint"])
+
+    async def cancel(self) -> bool:
+        """Stop it. False if it had already ended."""
+        return (await self._http.post(f"/api/executions/{self.id}/cancel"))["cancelled"]
+
+
+class _Connection:
+    """HTTP to one gateway: the token, retries of what is safe to repeat, and errors by type."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = url
+        self._http = httpx.AsyncClient(
+            base_url=url,
+            headers={"authorization": f"Bearer {token}"},
+            timeout=_TIMEOUT,
+            # The gateway is local, or where the owner says: an environment's proxy must not see the token.
+            trust_env=False,
+            limits=httpx.Limits(max_connections=None),
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def get(self, path: str, **params: Any) -> Any:
+        """Fetch a path, and retry if the gateway doesn't respond."""
+        given = {name: value for name, value in params.items() if value is not None}
+        return await self._request("GET", path, tries=_TRIES, params=given)
+
+    async def post(self, path: str, body: Any = None, *, key: str = "") -> Any:
+        """Post to a path. Only with an idempotency key is it retried."""
+        headers = {"idempotency-key": key} if key else {}
+        return await self._request("POST", path, tries=_TRIES if key else 1, json=body, headers=headers)
+
+    async def events(self, path: str) -> AsyncIterator[ServerSentEvent]:
+        """Server-sent events. A broken stream is resumed after the last event that arrived."""
+        last_id, failures = "0", 0
+        while True:
+            try:
+                async for event in self._stream(path, last_id):
+                    last_id, failures = event.id, 0
+                    yield event
+            except httpx.TransportError as error:
+                failures += 1
+                if failures == _TRIES:
+                    raise self._unreachable(error) from None
+                await asyncio.sleep(_PAUSE_S * 2**failures)
+            else:
+                return
+
+    async def _request(self, method: str, path: str, *, tries: int, **options: Any) -> Any:
+        for attempt in range(1, tries + 1):
+            try:
+                return _checked(await self._http.request(method, path, **options)).json()
+            except httpx.TransportError as error:
+                if attempt == tries:
+                    raise self._unreachable(error) from None
+            await asyncio.sleep(_PAUSE_S * 2**attempt)
+        raise AssertionError("unreachable")
+
+    async def _stream(self, path: str, last_id: str) -> AsyncIterator[ServerSentEvent]:
+        headers = {"last-event-id": last_id}
+        async with aconnect_sse(self._http, "GET", path, headers=headers, timeout=_STREAM_TIMEOUT) as source:
+            if source.response.is_error:
+                await source.response.aread()
+            _checked(source.response)
+            async for event in source.aiter_sse():
+                if event.data:  # a keep-alive comes as an event without data
+                    yield event
+
+    def _unreachable(self, error: httpx.TransportError) -> GatewayError:
+        reason = str(error) or type(error).__name__
+        return GatewayError(
+            f"No response from {self._url}: {reason}", hint="Check that `nexus up` is still running."
+        )
+
+
+def _checked(response: httpx.Response) -> httpx.Response:
+    if not response.is_error:
+        return response
+    try:
+        problem: dict[str, str] = response.json()
+        message, hint = problem["message"], problem.get("hint", "")
+    except (ValueError, KeyError, TypeError):
+        message, hint = f"The gateway responded with status {response.status_code}", "Check `nexus logs`."
+    raise _ERRORS.get(response.status_code, GatewayError)(message, hint=hint)

@@ -1,0 +1,130 @@
+"""Channels: how each is doing, what could not be taken in, and what to do about it."""
+
+from functools import partial
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from nexus.errors import MissingError
+from nexus.gateway.dependencies import Home
+from nexus.ledgers.runtime import channels as ledger
+
+router = APIRouter(tags=["channels"])
+
+
+class Channel(BaseModel):
+    """A channel, and how it is doing."""
+
+    name: str
+    kind: str = Field(description="What connects it, by the settings.")
+    status: str = Field(
+        description="`starting`, `connected`, `waiting` (for its next start), `paused`, `stopped`."
+    )
+    reason: str | None = Field(description="What went wrong last, where it is not connected.")
+    paused: bool
+    restarts: int = Field(description="How often it ended by itself since it was last connected.")
+    last_message_at: str | None
+    waiting: int = Field(description="How many messages it has to send.")
+    failed: int = Field(description="How many could not be sent.")
+    set_aside: int = Field(description="How many could not be taken in.")
+
+
+class SetAside(BaseModel):
+    """A message that could not be taken in."""
+
+    id: str
+    channel: str
+    external_id: str = Field(description="What the channel calls it.")
+    sender: str
+    reason: str
+    created_at: str
+
+
+class Changed(BaseModel):
+    """How many messages something was done to."""
+
+    count: int
+
+
+@router.get("/channels")
+async def list_channels(home: Home) -> list[Channel]:
+    """Every channel of the settings."""
+    return [await _channel(home, name) for name in home.config.channels]
+
+
+@router.post("/channels/{name}/pause")
+async def pause_channel(home: Home, name: str) -> Channel:
+    """Disconnect a channel. What it has to send waits."""
+    await _known(home, name).ledgers.runtime.write(partial(ledger.pause, name=name, paused=True))
+    return await _channel(home, name)
+
+
+@router.post("/channels/{name}/resume")
+async def resume_channel(home: Home, name: str) -> Channel:
+    """Connect a channel again."""
+    await _known(home, name).ledgers.runtime.write(partial(ledger.pause, name=name, paused=False))
+    return await _channel(home, name)
+
+
+@router.post("/channels/{name}/retry")
+async def retry_deliveries(home: Home, name: str) -> Changed:
+    """Send again what could not be sent."""
+    count = await _known(home, name).ledgers.runtime.write(partial(ledger.retry, channel=name))
+    home.channels.wake(name)
+    return Changed(count=count)
+
+
+@router.get("/set-aside")
+async def list_set_aside(home: Home) -> list[SetAside]:
+    """Messages of channels that could not be taken in."""
+    found = await home.ledgers.runtime.read(partial(ledger.those_set_aside, channel=None))
+    return [
+        SetAside(
+            id=each.id,
+            channel=each.channel,
+            external_id=each.external_id,
+            sender=each.sender,
+            reason=each.reason,
+            created_at=each.created_at,
+        )
+        for each in found
+    ]
+
+
+@router.post("/set-aside/{id}/retry")
+async def retry_set_aside(home: Home, id: str) -> Changed:  # noqa: A002 - the name in the path
+    """Take a message in after all. It stays where it is if that fails."""
+    if not await home.channels.retry(id):
+        raise MissingError(f"No message {id} was set aside", hint="GET /api/set-aside lists them.")
+    return Changed(count=1)
+
+
+@router.delete("/set-aside/{id}")
+async def dismiss_set_aside(home: Home, id: str) -> Changed:  # noqa: A002 - the name in the path
+    """Remove a message that was set aside."""
+    if not await home.ledgers.runtime.write(partial(ledger.take, id_=id)):
+        raise MissingError(f"No message {id} was set aside", hint="GET /api/set-aside lists them.")
+    return Changed(count=1)
+
+
+def _known(home: Home, name: str) -> Home:
+    if name not in home.config.channels:
+        raise MissingError(f"There is no channel {name}", hint="GET /api/channels lists them.")
+    return home
+
+
+async def _channel(home: Home, name: str) -> Channel:
+    state = await home.ledgers.runtime.read(partial(ledger.state, name=name))
+    counts = await home.ledgers.runtime.read(partial(ledger.counts, name=name))
+    return Channel(
+        name=name,
+        kind=home.config.channels[name].kind,
+        status=state.status,
+        reason=state.reason,
+        paused=state.paused,
+        restarts=state.restarts,
+        last_message_at=state.last_message_at,
+        waiting=counts.waiting,
+        failed=counts.failed,
+        set_aside=counts.set_aside,
+    )

@@ -1,0 +1,8 @@
+"""History from elsewhere: exports of other assistants, mail and chats, imported as messages of the past."""
+
+from nexus.history.importer import Importer
+from nexus.history.preview import Preview, preview
+from nexus.history.source import Options, Source
+from nexus.history.sources import SOURCES, opened
+
+__all__ = ["SOURCES", "Importer", "Options", "Preview", "Source", "opened", "preview"]

@@ -1,0 +1,271 @@
+"""Importing: items of a source, recorded in batches, resumed where they stopped, and never twice.
+
+An import only records. No hook fires, no agent runs and no writer reads: messages of the past are history,
+not something to answer. They are found by words immediately, and by meaning once they are embedded.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+import apsw
+
+from nexus import clock
+from nexus.history.items import Attachment, Mark, Message, Person, SetAside, Thread
+from nexus.history.people import OWNER, Met, People
+from nexus.history.source import Source
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.events import Direction, Participant, imports
+from nexus.ledgers.events.imports import Attached, Import, PastEvent, PastThread, SetAsides, key
+from nexus.memory.operations import Memory
+
+_BATCH: Final = 1_000
+# A conversation may hold more messages than this. Those after the last mark are read again on resuming, and
+# known by their ids.
+_MOST_HELD: Final = 5_000
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+_LONGEST_CONTENT: Final = 2_000_000
+_DIRECTIONS: Final[dict[str, Direction]] = {
+    "owner": "inbound", "person": "inbound", "assistant": "outbound",
+    "system": "internal", "tool": "internal",
+}  # fmt: skip
+
+Progress = Callable[[int, int], None]
+"""Called with the messages so far and the bytes read so far."""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Items that are recorded together."""
+
+    threads: dict[str, Thread] = field(default_factory=dict[str, Thread])
+    messages: list[Message] = field(default_factory=list[Message])
+    set_aside: list[SetAside] = field(default_factory=list[SetAside])
+    cursor: str | None = None
+    size_bytes: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.threads or self.messages or self.set_aside or self.cursor)
+
+
+def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
+    """The items of a source in groups that fit into memory; each ends at a mark where that is possible."""
+    chunk = Chunk()
+    for item in source.read(cursor):
+        if isinstance(item, Mark):
+            chunk.cursor = item.cursor
+            if (
+                len(chunk.messages) >= _BATCH
+                or chunk.size_bytes >= _BATCH_BYTES
+                or len(chunk.set_aside) >= _BATCH
+            ):
+                yield chunk
+                chunk = Chunk()
+            continue
+        if isinstance(item, Message):
+            if len(chunk.messages) >= _MOST_HELD or chunk.size_bytes >= 2 * _BATCH_BYTES:
+                yield chunk
+                chunk = Chunk()
+            chunk.messages.append(item)
+            chunk.size_bytes += len(item.content)
+        elif isinstance(item, Thread):
+            chunk.threads.setdefault(item.external_id, item)
+        else:
+            chunk.set_aside.append(item)
+    if not chunk.is_empty:
+        yield chunk
+
+
+class Importer:
+    """One import into one home."""
+
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        memory: Memory,
+        source: Source,
+        *,
+        phone_region: str = "",
+        progress: Progress = lambda messages, read_bytes: None,
+    ) -> None:
+        self._ledgers = ledgers
+        self._memory = memory
+        self._source = source
+        self._phone_region = phone_region
+        self._progress = progress
+        self._latest: dict[str, datetime] = {}
+
+    async def run(self) -> Import:
+        """Record everything that is new. Interrupted, it goes on where it was when it is run again."""
+        import_ = await self._begin()
+        people = People(self._ledgers, self._memory, import_.id, self._phone_region)
+        await people.open()
+        set_aside, recorded = import_.set_aside, import_.messages
+        if import_.cursor is None and not set_aside.total:
+            for name, reason in self._source.files.refused:
+                set_aside.add(reason, name)
+        parts = chunks(self._source, import_.cursor)
+        reading = asyncio.create_task(asyncio.to_thread(next, parts, None))
+        try:
+            while (chunk := await reading) is not None:
+                # The next ones are read while these are written.
+                reading = asyncio.create_task(asyncio.to_thread(next, parts, None))
+                for each in chunk.set_aside:
+                    set_aside.add(each.reason, each.place)
+                recorded += await self._record(import_, chunk, people, set_aside)
+                self._progress(recorded, self._source.files.read_bytes)
+                # Other writers of this process get their turn.
+                await asyncio.sleep(0)
+        except BaseException:
+            # A thread can't be stopped: what it reads is thrown away.
+            await asyncio.wait({reading})
+            raise
+        await self._ledgers.events.write(partial(_end, import_id=import_.id))
+        return await self._get(import_.id)
+
+    async def _begin(self) -> Import:
+        source, options = self._source, self._source.options
+        values: dict[str, Any] = {
+            "owner": sorted(options.owner),
+            "timezone": str(options.timezone),
+            "mapping": dict(options.mapping),
+        }
+        begin = partial(
+            imports.begin,
+            source=source.name,
+            location=os.fspath(source.files.path.absolute()),
+            fingerprint=await asyncio.to_thread(source.files.fingerprint),
+            options=values,
+        )
+        return await self._get(await self._ledgers.events.write(begin))
+
+    async def _get(self, import_id: str) -> Import:
+        found = await self._ledgers.events.read(partial(imports.listed, import_id=import_id))
+        return found[0]
+
+    async def _record(self, import_: Import, chunk: Chunk, people: People, set_aside: SetAsides) -> int:
+        channel, started = self._source.channel, clock.parse(import_.created_at)
+        dated = [(each, self._time(each, chunk, started)) for each in chunk.messages]
+        begun: dict[str, datetime] = {}
+        for each, at in dated:
+            begun.setdefault(each.thread, at)
+        past = [(each, at, imports.event_id(channel, each.external_id, at)) for each, at in dated]
+        await people.meet(Met(person, id_) for each, _, id_ in past for person in self._involved(each))
+        for each, _, id_ in past:
+            if each.card is not None:
+                await people.describe(each.card, id_)
+        batch = imports.Batch(
+            import_id=import_.id,
+            channel=channel,
+            threads=[
+                self._thread(thread, begun.get(thread.external_id, started))
+                for thread in chunk.threads.values()
+            ],
+            events=[self._event(each, at, id_, people) for each, at, id_ in past],
+            cursor=chunk.cursor,
+            set_aside=set_aside,
+            recorded_at=import_.created_at,
+        )
+        return await self._ledgers.events.write(batch.record)
+
+    def _time(self, message: Message, chunk: Chunk, started: datetime) -> datetime:
+        """When it was said; without a time, as the message before it in the thread, else as the thread."""
+        at = message.at
+        if at is not None and at > started + timedelta(days=1):
+            at = None
+        if at is None:
+            thread = chunk.threads.get(message.thread)
+            at = self._latest.get(message.thread) or (thread.at if thread else None) or started
+        if len(self._latest) > 10_000:
+            self._latest.clear()
+        self._latest[message.thread] = at
+        return at.astimezone(UTC)
+
+    def _involved(self, message: Message) -> Iterator[Person]:
+        if message.author == "person" and message.sender is not None:
+            yield message.sender
+        yield from (
+            each
+            for each in (*message.recipients, *message.copied)
+            if not self._source.options.is_owner(each.identifier, each.name)
+        )
+
+    def _thread(self, thread: Thread, begun: datetime) -> PastThread:
+        return PastThread(
+            external_id=key(thread.external_id),
+            kind=thread.kind,
+            title=thread.title[:500] if thread.title else None,
+            parent=None if thread.parent is None else key(thread.parent),
+            at=clock.timestamp(thread.at or begun),
+            metadata=thread.metadata,
+        )
+
+    def _event(self, message: Message, at: datetime, id_: str, people: People) -> PastEvent:
+        metadata, content = dict(message.metadata), message.content
+        if len(content) > _LONGEST_CONTENT:
+            metadata["cut_from_characters"] = len(content)
+            content = content[:_LONGEST_CONTENT]
+        if message.at is None:
+            metadata["time_is_estimated"] = True
+        return PastEvent(
+            id=id_,
+            external_id=key(message.external_id),
+            thread=key(message.thread),
+            direction=_DIRECTIONS[message.author],
+            kind=message.kind,
+            sender=_sender(message),
+            content=content,
+            content_type=message.content_type,
+            reply_to=None if message.reply_to is None else key(message.reply_to),
+            metadata=metadata,
+            occurred_at=clock.timestamp(at),
+            participants=tuple(self._participants(message, people)),
+            attachments=tuple(map(_attached, message.attachments)),
+        )
+
+    def _participants(self, message: Message, people: People) -> Iterator[Participant]:
+        if message.author == "owner":
+            yield Participant(role="sender", identifier=OWNER, entity_id=people.owner_id or None)
+        elif message.sender is not None:
+            yield _participant("sender", message.sender, people.entity_of(message.sender))
+        for role, group in (("recipient", message.recipients), ("cc", message.copied)):
+            for each in group:
+                is_owner = self._source.options.is_owner(each.identifier, each.name)
+                entity = people.owner_id if is_owner else people.entity_of(each)
+                yield _participant(role, each, entity or None)
+
+
+def _end(connection: apsw.Connection, *, import_id: str) -> None:
+    imports.end(connection, import_id)
+    events.publish(connection, "history.imported", None, {"import_id": import_id})
+
+
+def _sender(message: Message) -> str | None:
+    if message.author == "owner":
+        return OWNER
+    if message.sender is None:
+        return message.author
+    return message.sender.name or message.sender.identifier
+
+
+def _participant(role: Any, person: Person, entity_id: str | None) -> Participant:
+    return Participant(
+        role=role,
+        identifier=person.identifier,
+        display_name=person.name,
+        entity_id=None if person.is_automated else entity_id,
+    )
+
+
+def _attached(attachment: Attachment) -> Attached:
+    return Attached(
+        filename=attachment.name,
+        media_type=attachment.media_type,
+        size_bytes=attachment.size_bytes,
+        sha256=attachment.sha256,
+    )

@@ -1,0 +1,110 @@
+"""What every format has in common: it recognizes its files, and yields what they hold as a stream."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from typing import Any, ClassVar, Final, cast
+
+from nexus.history.files import Files
+from nexus.history.items import Item
+
+_OLDEST: Final = datetime(1980, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """How an export is to be read."""
+
+    owner: tuple[str, ...] = ()
+    """Names, addresses or ids under which the owner appears in it."""
+    timezone: tzinfo = UTC
+    """Of times that don't say theirs."""
+    mapping: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Which field of a generic JSONL file is what."""
+
+    def is_owner(self, *names: str | None) -> bool:
+        """Whether any of these is the owner, in whatever case."""
+        mine = {name.casefold().strip() for name in self.owner}
+        return any(name is not None and name.casefold().strip() in mine for name in names)
+
+
+class Source:
+    """One export. Subclasses say what they read, recognize it, and stream it in bounded memory."""
+
+    name: ClassVar[str]
+    """What `--format` calls it."""
+    title: ClassVar[str]
+    channel: ClassVar[str]
+    """The channel that its messages are recorded under."""
+
+    def __init__(self, files: Files, options: Options) -> None:
+        self.files = files
+        self.options = options
+
+    @classmethod
+    def recognizes(cls, files: Files) -> bool:
+        """Whether these files are an export of this kind, by names and first bytes."""
+        raise NotImplementedError
+
+    def read(self, cursor: str | None) -> Iterator[Item]:
+        """Everything after a cursor, or from the start. Never raises for damaged content."""
+        raise NotImplementedError
+
+
+def moment(value: object, zone: tzinfo = UTC) -> datetime | None:
+    """A time as exports write it: seconds or milliseconds since 1970, or ISO text. None if it is no time."""
+    try:
+        if isinstance(value, bool) or value is None:
+            return None
+        if isinstance(value, str) and not value.replace(".", "", 1).isdigit():
+            found = datetime.fromisoformat(value.strip())
+            found = found.replace(tzinfo=zone) if found.tzinfo is None else found
+        else:
+            number = float(cast("Any", value))
+            found = datetime.fromtimestamp(number / 1000 if number > 1e11 else number, UTC)
+        found = found.astimezone(UTC)
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None
+    return found if found >= _OLDEST else None
+
+
+def record(value: object) -> dict[str, Any]:
+    """A JSON object, or an empty one where it is something else."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def listed(value: object) -> list[Any]:
+    """A JSON array, or an empty one where it is something else."""
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def text(value: object) -> str | None:
+    """A text that isn't empty, or a number as text."""
+    if isinstance(value, str):
+        return value or None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return None
+
+
+def beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
+    """The first bytes of a file."""
+    try:
+        with files.open(name) as stream:
+            return stream.read(size_bytes)
+    except (OSError, ValueError, EOFError):
+        return b""
+
+
+def place_cursor(name: str, position: int) -> str:
+    """A cursor for sources of several files: which one, and where in it."""
+    return json.dumps([name, position])
+
+
+def cursor_place(cursor: str | None) -> tuple[str, int]:
+    """What `place_cursor` made; the start of everything for None."""
+    if cursor is None:
+        return "", 0
+    name, position = json.loads(cursor)
+    return str(name), int(position)

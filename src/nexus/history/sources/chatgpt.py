@@ -1,0 +1,236 @@
+"""ChatGPT's data export: `conversations.json`, an array of conversations, each a tree of messages.
+
+An edited question or a regenerated answer is a branch of the tree. The path to the current message is the
+conversation; every other branch becomes a thread of its own that names the conversation as its parent.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from nexus.history import json_stream
+from nexus.history.files import Files
+from nexus.history.items import Attachment, Author, Item, Mark, Message, Person, SetAside, Thread
+from nexus.history.source import (
+    Source,
+    beginning,
+    cursor_place,
+    listed,
+    moment,
+    place_cursor,
+    record,
+    text,
+)
+
+_FILE: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
+# Larger conversations than this have not been seen; one is held while it is read.
+_LARGEST_BYTES: Final = 64 * 1024 * 1024
+_BRIEF_CHARACTERS: Final = 300
+_KEPT_CHARACTERS: Final = 20_000
+_AUTHORS: Final[dict[str, Author]] = {
+    "user": "owner", "assistant": "assistant", "tool": "tool", "system": "system",
+}  # fmt: skip
+_ASSISTANT: Final = Person(identifier="chatgpt", name="ChatGPT", is_automated=True)
+
+
+class ChatGpt(Source):
+    """The zip archive that ChatGPT mails to its users, or its `conversations.json` alone."""
+
+    name: ClassVar[str] = "chatgpt"
+    title: ClassVar[str] = "ChatGPT export"
+    channel: ClassVar[str] = "chatgpt"
+
+    @classmethod
+    def recognizes(cls, files: Files) -> bool:
+        return any(b'"mapping"' in beginning(files, name, 65_536) for name in _names(files))
+
+    def read(self, cursor: str | None) -> Iterator[Item]:
+        after, done = cursor_place(cursor)
+        for name in _names(self.files):
+            if name < after:
+                continue
+            skip = done if name == after else 0
+            yield from self._file(name, skip)
+
+    def _file(self, name: str, skip: int) -> Iterator[Item]:
+        number = 0
+        try:
+            with self.files.open(name) as stream:
+                for raw in json_stream.scan(stream, lambda path: path == ("*",), _LARGEST_BYTES):
+                    number += 1
+                    if number <= skip:
+                        continue
+                    whole = _parsed(raw.data)
+                    # The bytes aren't needed while the messages are written.
+                    del raw
+                    yield from _conversation(whole, f"{name}, conversation {number}")
+                    yield Mark(place_cursor(name, number))
+        except (json_stream.BrokenJsonError, OSError, EOFError) as error:
+            yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")
+
+
+def _names(files: Files) -> list[str]:
+    return [name for name in files.names() if _FILE.fullmatch(name)]
+
+
+def _parsed(data: bytes | None) -> dict[str, Any] | str:
+    """A conversation, or why it can't be read."""
+    if data is None:
+        return "the conversation is larger than 64 MiB"
+    try:
+        return record(json_stream.parsed(data))
+    except ValueError:
+        return "the conversation is not valid JSON"
+
+
+def _conversation(whole: dict[str, Any] | str, place: str) -> Iterator[Item]:
+    if isinstance(whole, str):
+        yield SetAside(reason=whole, place=place)
+        return
+    nodes = record(whole.get("mapping"))
+    id_ = text(whole.get("conversation_id")) or text(whole.get("id"))
+    if not nodes or id_ is None:
+        yield SetAside(reason="it is not a conversation", place=place)
+        return
+    yield Thread(
+        external_id=id_,
+        title=text(whole.get("title")),
+        at=moment(whole.get("create_time")),
+        metadata={"model": model} if (model := text(whole.get("default_model_slug"))) else {},
+    )
+    yield from _Tree(id_, nodes, text(whole.get("current_node"))).items()
+
+
+class _Tree:
+    """The messages of one conversation, in order: the current path first, then each branch."""
+
+    def __init__(self, id_: str, nodes: dict[str, Any], current: str | None) -> None:
+        self._id = id_
+        self._nodes = nodes
+        self._current = current
+        self._seen: set[str] = set()
+
+    def items(self) -> Iterator[Item]:
+        main = self._path(self._current) if self._current in self._nodes else self._path(self._last())
+        yield from self._messages(main, self._id)
+        # Leaves in the order of the file, so that the same export always gives the same branches.
+        for leaf in self._leaves():
+            messages = list(self._messages(self._path(leaf), f"{self._id}/{leaf}"))
+            if messages:
+                yield Thread(external_id=f"{self._id}/{leaf}", kind="branch", parent=self._id)
+                yield from messages
+
+    def _path(self, leaf: str | None) -> list[str]:
+        """The nodes above a leaf, up to where it left a path that was read before."""
+        path: list[str] = []
+        on_path: set[str] = set()
+        while leaf is not None and leaf in self._nodes and leaf not in on_path and leaf not in self._seen:
+            path.append(leaf)
+            on_path.add(leaf)
+            leaf = text(record(self._nodes[leaf]).get("parent"))
+        return path[::-1]
+
+    def _leaves(self) -> Iterator[str]:
+        for id_, node in self._nodes.items():
+            if not listed(record(node).get("children")):
+                yield id_
+
+    def _last(self) -> str | None:
+        return next(reversed(list(self._leaves())), next(iter(self._nodes)))
+
+    def _messages(self, path: list[str], thread: str) -> Iterator[Message]:
+        for id_ in path:
+            self._seen.add(id_)
+            message = record(record(self._nodes[id_]).get("message"))
+            yield from _message(message, id_, thread, self._answered(id_))
+
+    def _answered(self, id_: str) -> str | None:
+        """The message before this one; nodes without any content are passed over."""
+        above = text(record(self._nodes[id_]).get("parent"))
+        for _ in range(8):
+            node = record(self._nodes.get(above or ""))
+            message = record(node.get("message"))
+            if message and _content(record(message.get("content")))[0]:
+                return text(message.get("id")) or above
+            above = text(node.get("parent"))
+            if above is None:
+                return None
+        return None
+
+
+def _message(message: dict[str, Any], node: str, thread: str, reply_to: str | None) -> Iterator[Message]:
+    role = text(record(message.get("author")).get("role"))
+    author = _AUTHORS.get(role or "")
+    content, attachments = _content(record(message.get("content")))
+    extra = record(message.get("metadata"))
+    attachments += tuple(_uploaded(each) for each in listed(extra.get("attachments")))
+    if (
+        author is None
+        or not (content or attachments)
+        or record(message.get("content")).get("content_type") in ("thoughts", "reasoning_recap")
+    ):
+        return
+    metadata: dict[str, Any] = {}
+    if model := text(extra.get("model_slug")):
+        metadata["model"] = model
+    if extra.get("is_visually_hidden_from_conversation") and author == "owner":
+        author = "system"
+    recipient = text(message.get("recipient")) or "all"
+    kind = "message"
+    if author == "tool" or (author == "assistant" and recipient != "all"):
+        tool = text(record(message.get("author")).get("name")) if author == "tool" else recipient
+        kind, metadata = "tool_call", {**metadata, "tool": tool, "text": content[:_KEPT_CHARACTERS]}
+        content, author = f"{tool}: {content[:_BRIEF_CHARACTERS]}", "tool"
+    yield Message(
+        external_id=text(message.get("id")) or node,
+        thread=thread,
+        author=author,
+        sender=_ASSISTANT if author == "assistant" else None,
+        content=content,
+        at=moment(message.get("create_time")),
+        kind="system" if author == "system" else kind,
+        reply_to=reply_to,
+        metadata=metadata,
+        attachments=attachments,
+    )
+
+
+def _content(content: dict[str, Any]) -> tuple[str, tuple[Attachment, ...]]:
+    if content.get("content_type") == "user_editable_context":
+        kept = (text(content.get("user_profile")), text(content.get("user_instructions")))
+        return "\n\n".join(part for part in kept if part), ()
+    texts: list[str] = []
+    files: list[Attachment] = []
+    for part in listed(content.get("parts")) or [content.get("text") or content.get("result")]:
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        inner = record(part)
+        if pointer := text(inner.get("asset_pointer")):
+            files.append(_pictured(pointer, inner))
+        elif transcribed := text(inner.get("text")):
+            texts.append(transcribed)
+        elif inner:
+            texts.append(json.dumps(inner, ensure_ascii=False)[:_KEPT_CHARACTERS])
+    return "\n".join(texts).strip(), tuple(files)
+
+
+def _pictured(pointer: str, part: dict[str, Any]) -> Attachment:
+    size = part.get("size_bytes")
+    is_audio = "audio" in str(part.get("content_type"))
+    return Attachment(
+        name=pointer.rpartition("/")[2],
+        media_type="audio/unknown" if is_audio else "image/unknown",
+        size_bytes=size if isinstance(size, int) else None,
+    )
+
+
+def _uploaded(value: object) -> Attachment:
+    file = record(value)
+    size = file.get("size")
+    return Attachment(
+        name=text(file.get("name")) or text(file.get("id")),
+        media_type=text(file.get("mime_type")) or "application/octet-stream",
+        size_bytes=size if isinstance(size, int) else None,
+    )

@@ -1,0 +1,135 @@
+"""Apple's Messages: the database `chat.db`, copied from `~/Library/Messages` of a Mac."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from urllib.parse import quote
+
+import apsw
+
+from nexus.history.files import Files
+from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
+from nexus.history.source import Source, beginning, cursor_place, place_cursor
+from nexus.ledgers import sql
+
+_EPOCH: Final = datetime(2001, 1, 1, tzinfo=UTC)
+_SQL: Final = Path(__file__).with_name("imessage.sql")
+_READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+class IMessage(Source):
+    """A copy of `chat.db`. Reactions are left out."""
+
+    name: ClassVar[str] = "imessage"
+    title: ClassVar[str] = "iMessage database"
+    channel: ClassVar[str] = "imessage"
+
+    @classmethod
+    def recognizes(cls, files: Files) -> bool:
+        return any(map(partial(_is_database, files), files.names()))
+
+    def read(self, cursor: str | None) -> Iterator[Item]:
+        _, after = cursor_place(cursor)
+        for name in self.files.names():
+            location = self.files.location(name)
+            if location is None or not _is_database(self.files, name):
+                continue
+            try:
+                connection = apsw.Connection(
+                    f"file:{quote(str(location))}?mode=ro&immutable=1", flags=_READ_ONLY
+                )
+                try:
+                    yield from self._messages(connection, name, after)
+                finally:
+                    connection.close()
+            except (apsw.Error, UnicodeDecodeError) as error:
+                yield SetAside(reason=f"the database cannot be read: {error}", place=name)
+
+    def _messages(self, connection: apsw.Connection, name: str, after: int) -> Iterator[Item]:
+        announced: set[str] = set()
+        for row in connection.execute(sql.named(_SQL)["messages"], (after,)):
+            (
+                rowid,
+                guid,
+                words,
+                body,
+                date,
+                from_me,
+                handle,
+                chat,
+                title,
+                answered,
+                edited,
+                file,
+                type_,
+                size,
+            ) = row
+            chat_id = str(chat or handle or "unknown")
+            if chat_id not in announced:
+                announced.add(chat_id)
+                yield Thread(external_id=chat_id, title=str(title) if title else None)
+            content = str(words or _attributed(body) or "").replace("\ufffc", "").strip()
+            if content or file:
+                yield Message(
+                    external_id=str(guid),
+                    thread=chat_id,
+                    author="owner" if from_me or self.options.is_owner(_text(handle)) else "person",
+                    sender=_person(_text(handle)),
+                    content=content,
+                    at=_moment(date),
+                    reply_to=_text(answered),
+                    metadata={"edited": True} if edited else {},
+                    attachments=_files(file, type_, size),
+                )
+            yield Mark(place_cursor(name, int(rowid)))
+
+
+def _is_database(files: Files, name: str) -> bool:
+    start = beginning(files, name, 65_536) if name.endswith(".db") else b""
+    return start.startswith(b"SQLite format 3") and b"chat_message_join" in start
+
+
+def _person(handle: str | None) -> Person:
+    if handle and "@" in handle:
+        return Person(identifier=handle.casefold(), kind="email")
+    if handle and handle.startswith("+"):
+        return Person(identifier=handle, kind="phone")
+    return Person(identifier=f"imessage/{handle or 'unknown'}", is_automated=not handle)
+
+
+def _files(name: Any, type_: Any, size: Any) -> tuple[Attachment, ...]:
+    if not name:
+        return ()
+    return (
+        Attachment(name=str(name), media_type=_text(type_) or "application/octet-stream", size_bytes=size),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return str(value) if value else None
+
+
+def _moment(value: Any) -> datetime | None:
+    """Seconds since 2001 before macOS 10.13, nanoseconds since."""
+    try:
+        seconds = float(value) / 1e9 if float(value) > 1e11 else float(value)
+        return _EPOCH + timedelta(seconds=seconds) if seconds else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _attributed(body: Any) -> str | None:
+    """The plain text of an archived NSAttributedString, which newer versions store instead of `text`."""
+    if not isinstance(body, bytes):
+        return None
+    _, found, rest = body.partition(b"NSString")
+    if not found or len(rest) < 8:
+        return None
+    rest = rest[5:]
+    length, start = rest[0], 1
+    if length in (0x81, 0x82):
+        width = 2 if length == 0x81 else 4
+        length, start = int.from_bytes(rest[1 : 1 + width], "little"), 1 + width
+    return rest[start : start + length].decode("utf-8", "replace")

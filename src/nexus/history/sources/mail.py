@@ -1,0 +1,282 @@
+"""Mail: mbox files (Gmail's Takeout, Thunderbird, Apple Mail) and Maildir folders.
+
+A thread is what the first message of its References names. Quotes of quotes are left out: what they repeat
+is in the mail that they quote.
+"""
+
+import email.header
+import email.parser
+import email.utils
+import hashlib
+import re
+from collections.abc import Iterator
+from email.message import Message as Mail
+from html.parser import HTMLParser
+from typing import Any, ClassVar, Final, cast
+
+from nexus.history.files import Files
+from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
+from nexus.history.lines import lines
+from nexus.history.source import Source, beginning, cursor_place, moment, place_cursor
+
+_LARGEST_BYTES: Final = 16 * 1024 * 1024
+_LONGEST_TEXT: Final = 1_000_000
+_MOST_PARTS: Final = 200
+_QUOTE = re.compile(r"[ \t]*(?:>[ \t]?){2,}")
+_ID = re.compile(r"<([^<>\s]{1,500})>")
+_AUTOMATED = re.compile(
+    r"(?:no-?reply|do-?not-?reply|mailer-daemon|postmaster|bounces?|notifications?|newsletter)\b",
+    re.IGNORECASE,
+)
+_REPLY = re.compile(r"^(?:(?:re|aw|sv|antw|fwd?|wg|tr|rif)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
+
+
+class Mbox(Source):
+    """Files in mbox format: each message begins with a line `From …` after an empty one."""
+
+    name: ClassVar[str] = "mbox"
+    title: ClassVar[str] = "Mailbox (mbox)"
+    channel: ClassVar[str] = "email"
+
+    @classmethod
+    def recognizes(cls, files: Files) -> bool:
+        return any(beginning(files, name, 5) == b"From " for name in files.names()[:100])
+
+    def read(self, cursor: str | None) -> Iterator[Item]:
+        after, done = cursor_place(cursor)
+        for name in self.files.names():
+            if name < after or beginning(self.files, name, 5) != b"From ":
+                continue
+            try:
+                with self.files.open(name) as stream:
+                    for end, data, is_cut in _split(stream, done if name == after else 0):
+                        yield from mail_items(data, self, f"{name}, mail that ends at byte {end}", is_cut)
+                        yield Mark(place_cursor(name, end))
+            except (OSError, EOFError, ValueError) as error:
+                yield SetAside(reason=f"the file is damaged: {error}", place=name)
+
+
+class Maildir(Source):
+    """A Maildir: one file per message in folders called `cur` and `new`. Folders of .eml files too."""
+
+    name: ClassVar[str] = "maildir"
+    title: ClassVar[str] = "Mail folder (Maildir or .eml files)"
+    channel: ClassVar[str] = "email"
+
+    @classmethod
+    def recognizes(cls, files: Files) -> bool:
+        return any(map(_is_mail, files.names()))
+
+    def read(self, cursor: str | None) -> Iterator[Item]:
+        after, _ = cursor_place(cursor)
+        for name in self.files.names():
+            if name <= after or not _is_mail(name):
+                continue
+            try:
+                with self.files.open(name) as stream:
+                    data = stream.read(_LARGEST_BYTES)
+                yield from mail_items(data, self, name, len(data) == _LARGEST_BYTES)
+            except (OSError, EOFError, ValueError) as error:
+                yield SetAside(reason=f"the file is damaged: {error}", place=name)
+            yield Mark(place_cursor(name, 0))
+
+
+def _is_mail(name: str) -> bool:
+    return name.endswith(".eml") or bool(re.search(r"(?:^|/)(?:cur|new)/[^/]+$", name))
+
+
+def _split(stream: Any, start: int) -> Iterator[tuple[int, bytes, bool]]:
+    """The messages of an mbox, each with the offset after it; a very large one is cut short."""
+    kept: list[bytes] = []
+    size, offset, was_empty = 0, start, True
+    is_cut = False
+    for end, line in lines(stream, start):
+        if was_empty and line is not None and line.startswith(b"From ") and (kept or is_cut):
+            yield offset, b"".join(kept), is_cut
+            kept, size, is_cut = [], 0, False
+        if line is None or size > _LARGEST_BYTES:
+            is_cut = True
+        elif not (was_empty and line.startswith(b"From ")):
+            # mboxrd and mboxo both mark a `From ` inside of a message.
+            kept.append(line[1:] if line.startswith(b">From ") else line)
+            size += len(line)
+        was_empty = line is not None and line in (b"\n", b"\r\n")
+        offset = end
+    if kept:
+        yield offset, b"".join(kept), is_cut
+
+
+def mail_items(data: bytes, source: Source, place: str, is_cut: bool) -> Iterator[Item]:
+    """One mail, as the thread it belongs to and a message."""
+    try:
+        mail = email.parser.BytesParser().parsebytes(data)
+        headers = _Headers(mail)
+        body, attachments = _body(mail)
+    except Exception as error:  # the parser meets whatever anybody ever sent
+        yield SetAside(reason=f"the mail cannot be read: {type(error).__name__}", place=place)
+        return
+    if not (headers.sender or headers.ids("Message-ID", 1)):
+        yield SetAside(reason="it is not a mail", place=place)
+        return
+    id_ = headers.ids("Message-ID", 1) or [hashlib.sha256(data).hexdigest()]
+    answered = headers.ids("In-Reply-To", 1)
+    thread = (headers.ids("References", 1) or answered or id_)[0]
+    text, quoted = _unquoted(body)
+    subject = headers.text("Subject")
+    sender = headers.sender[0] if headers.sender else None
+    is_owner = sender is not None and source.options.is_owner(sender.identifier, sender.name)
+    metadata: dict[str, Any] = {"subject": subject} if subject else {}
+    if quoted:
+        metadata["quoted_lines_left_out"] = quoted
+    if is_cut:
+        metadata["cut_at_bytes"] = _LARGEST_BYTES
+    yield Thread(external_id=thread, title=_REPLY.sub("", subject).strip() or None, kind="email")
+    yield Message(
+        external_id=id_[0],
+        thread=thread,
+        author="owner" if is_owner else "person",
+        sender=sender,
+        recipients=headers.people("To"),
+        copied=headers.people("Cc"),
+        content="\n\n".join(part for part in (subject, text) if part) or "(empty)",
+        at=headers.date(),
+        reply_to=answered[0] if answered else None,
+        metadata=metadata,
+        attachments=attachments,
+    )
+
+
+class _Headers:
+    """The headers of a mail, decoded as far as that goes."""
+
+    def __init__(self, mail: Mail) -> None:
+        self._mail = mail
+        is_list = any(mail.get(name) for name in ("List-Id", "List-Unsubscribe"))
+        bulk = str(mail.get("Precedence", "")).casefold() in ("bulk", "list", "junk")
+        automatic = str(mail.get("Auto-Submitted", "no")).casefold() not in ("no", "")
+        self._is_automated = is_list or bulk or automatic
+        self.sender = self.people("From", self._is_automated) or self.people("Sender", self._is_automated)
+
+    def text(self, name: str) -> str:
+        raw = str(self._mail.get(name, ""))
+        if "=?" in raw:
+            raw = _decoded(raw)
+        return " ".join(raw.encode("utf-8", "replace").decode().split())[:1000]
+
+    def ids(self, name: str, most: int) -> list[str]:
+        return _ID.findall(str(self._mail.get(name, "")))[:most]
+
+    def people(self, name: str, is_automated: bool = False) -> tuple[Person, ...]:
+        found: dict[str, Person] = {}
+        raw = [str(value)[:20_000] for value in cast("list[Any]", self._mail.get_all(name, []))]
+        for shown, address in email.utils.getaddresses(raw)[:100]:
+            if "@" in address and len(address) < 255:
+                address_ = address.casefold().strip()
+                found[address_] = Person(
+                    identifier=address_,
+                    kind="email",
+                    name=_decoded(shown) or None,
+                    is_automated=is_automated or bool(_AUTOMATED.match(address_)),
+                )
+        return tuple(found.values())
+
+    def date(self) -> Any:
+        try:
+            return moment(email.utils.parsedate_to_datetime(str(self._mail.get("Date", ""))).isoformat())
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None
+
+
+def _decoded(raw: str) -> str:
+    if "=?" not in raw:
+        return raw.strip()[:200]
+    try:
+        return str(email.header.make_header(email.header.decode_header(raw))).strip()[:200]
+    except (ValueError, LookupError, UnicodeError):
+        return raw.strip()[:200]
+
+
+def _body(mail: Mail) -> tuple[str, tuple[Attachment, ...]]:
+    plain: list[str] = []
+    html: list[str] = []
+    attachments: list[Attachment] = []
+    for number, part in enumerate(mail.walk()):
+        if number >= _MOST_PARTS:
+            break
+        if part.is_multipart():
+            continue
+        type_, name = part.get_content_type(), part.get_filename()
+        if name or part.get_content_disposition() == "attachment" or not type_.startswith("text/"):
+            attachments.append(_attached(part, type_, name))
+        elif type_ == "text/html":
+            html.append(_text(part))
+        else:
+            plain.append(_text(part))
+    body = "\n".join(plain).strip() or _stripped("\n".join(html))
+    return body[:_LONGEST_TEXT], tuple(attachments)
+
+
+def _text(part: Mail) -> str:
+    data = part.get_payload(decode=True)
+    if not isinstance(data, bytes):
+        return str(part.get_payload())
+    charset = part.get_content_charset() or "utf-8"
+    try:
+        return data.decode(charset, "replace")
+    except LookupError:
+        return data.decode("utf-8", "replace")
+
+
+def _attached(part: Mail, type_: str, name: str | None) -> Attachment:
+    data = part.get_payload(decode=True)
+    held = data if isinstance(data, bytes) else b""
+    return Attachment(
+        name=_decoded(name) if name else None,
+        media_type=type_,
+        size_bytes=len(held),
+        sha256=hashlib.sha256(held).hexdigest(),
+    )
+
+
+def _unquoted(body: str) -> tuple[str, int]:
+    """The text without quotes of quotes, and how many lines those had."""
+    kept: list[str] = []
+    left_out = 0
+    for line in body.replace("\r\n", "\n").split("\n"):
+        if _QUOTE.match(line):
+            left_out += 1
+        else:
+            kept.append(line)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), left_out
+
+
+class _Stripper(HTMLParser):
+    """The words of an HTML mail."""
+
+    _BREAKS: Final = frozenset({"p", "br", "div", "tr", "li", "h1", "h2", "h3", "h4", "table", "blockquote"})
+    _HIDDEN: Final = frozenset({"style", "script", "head", "title"})
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._hidden += tag in self._HIDDEN
+        if tag in self._BREAKS:
+            self.parts.append("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._HIDDEN and self._hidden:
+            self._hidden -= 1
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.parts.append(data)
+
+
+def _stripped(html: str) -> str:
+    stripper = _Stripper()
+    stripper.feed(html[: 4 * _LONGEST_TEXT])
+    lines_ = (" ".join(line.split()) for line in "".join(stripper.parts).split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines_)).strip()

@@ -1,0 +1,155 @@
+"""The owner's profile as a model writes it, each line checked against the facts that it cites.
+
+The rule that makes a profile of facts stays: it names what must not be left out, and stands in where no model
+answers or nothing of an answer is supported.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from nexus import clock, ids
+from nexus.context.wrapping import wrapped
+from nexus.memory.conclusions import shown, support
+from nexus.memory.conclusions.batches import labels_of
+from nexus.memory.confidential import is_confidential
+from nexus.memory.profile import Line, NewVersion, OwnerProfile, Version, local, versions
+from nexus.request import Agent, Event, Request
+from nexus.roles import runs, spending
+
+if TYPE_CHECKING:
+    from nexus.engine import Context
+    from nexus.memory.profile.local import Material
+    from nexus.roles.parts import Parts
+
+ROLE: Final = "consolidation"
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "lines": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "text": {"type": "string"},
+                    "facts": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["text", "facts"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["lines"],
+    "additionalProperties": False,
+}
+# So few facts are a profile as they are.
+_FEW: Final = 12
+_LONGEST: Final = 240
+_TURNS: Final = 2
+_TIMEOUT_MS: Final = 180_000
+
+
+@cache
+def instructions() -> str:
+    """What the model is told to do."""
+    return resources.files(__package__ or "").joinpath("PROFILE.md").read_text(encoding="utf-8").strip()
+
+
+async def written(parts: "Parts", context: "Context") -> Version | None:
+    """Have the profile written again if there is something new to write; None where there is not."""
+    before = await versions.newest(parts.ledgers)
+    since = None if before is None else before.written_at
+    found = await local.material(parts.ledgers, now=clock.timestamp(clock.now()), after=since)
+    chosen = await context.step("profile_facts", _ids, found)
+    if len(chosen) < _FEW:
+        return None
+    made = ids.derived("pro", chosen[0], " ".join((since or "", *chosen)))
+    if await versions.exists(parts.ledgers, made):
+        return None
+    if await spending.reached(parts.ledgers, parts.config.memory):
+        return None
+    facts = {id_: found.facts[id_] for id_ in chosen if id_ in found.facts}
+    execution_id = ids.derived("exe", context.id, made)
+    request, answer = await _asked(parts, facts, execution_id)
+    lines = checked(answer, facts)
+    if not lines:
+        return await OwnerProfile(parts.ledgers).refresh()
+    own = None if before is None else before.written
+    new = NewVersion(
+        lines=versions.fitting(_complete(lines, found), own or ""),
+        origin="consolidation",
+        written=own,
+        written_at=since,
+        request_id=request.request_id,
+    )
+    return await versions.append(parts.ledgers, new, now=clock.timestamp(clock.now()), id_=made)
+
+
+def checked(answer: str, facts: Mapping[str, str]) -> list[Line]:
+    """The lines of an answer that facts support, each with those that do."""
+    named = {label.upper(): id_ for id_, label in labels_of(tuple(facts)).items()}
+    lines: dict[str, Line] = {}
+    for text, cited in _given(answer):
+        known = [named[label] for label in cited if label in named]
+        right = support.repaired(text, known, facts) if known else None
+        if right is None or support.copies_placeholder(text) or is_confidential(text):
+            continue
+        lines.setdefault(text.casefold(), Line(text=f"- {text}", fact_ids=right.fact_ids))
+    return list(lines.values())
+
+
+def _given(answer: str) -> Iterator[tuple[str, list[str]]]:
+    start, end = answer.find("{"), answer.rfind("}")
+    try:
+        found: object = json.loads(answer[start : end + 1]) if 0 <= start < end else None
+    except (ValueError, RecursionError):
+        return
+    lines = cast("dict[str, object]", found).get("lines") if isinstance(found, dict) else None
+    for each in cast("list[object]", lines) if isinstance(lines, list) else []:
+        fields = cast("dict[str, object]", each) if isinstance(each, dict) else {}
+        text, facts = fields.get("text"), fields.get("facts")
+        if isinstance(text, str) and 0 < len(text.strip()) <= _LONGEST and isinstance(facts, list):
+            labels = [str(label).strip(" []").upper() for label in cast("list[object]", facts)]
+            yield " ".join(text.split()).removeprefix("- "), labels
+
+
+def _complete(lines: Sequence[Line], found: "Material") -> list[Line]:
+    """The lines after the name and every restriction that they leave out."""
+    cited = {id_ for line in lines for id_ in line.fact_ids}
+    name = [line for line in found.lines if not line.fact_ids]
+    missing = [line for line in found.lines if found.restrictions.intersection(line.fact_ids) - cited]
+    return [*name, *missing, *lines]
+
+
+async def _ids(found: "Material") -> list[str]:
+    return list(found.facts)
+
+
+async def _asked(parts: "Parts", facts: Mapping[str, str], execution_id: str) -> tuple[Request, str]:
+    request = Request(
+        request_id=ids.derived("req", execution_id, ROLE),
+        event=Event(content=""),
+        agent=Agent(role=ROLE, session_label=ROLE),
+    )
+    labels = labels_of(tuple(facts))
+    listed = "\n".join(f"{labels[id_]}. {text}" for id_, text in facts.items())
+    key = hashlib.sha256(listed.encode()).hexdigest()[:20]
+    assembled = await parts.broker.assemble_context(
+        request,
+        session_label=f"meeseeks:{ROLE}:profile:{key}",
+        task=f"{wrapped('facts', listed)}\n\nWrite the owner's profile. Answer with the JSON object.",
+        role=ROLE,
+    )
+    assembled.tools = ()
+    assembled.situation = ""
+    assembled.knows_owner = False
+    assembled.role_context = instructions()
+    assembled.output_schema = SCHEMA
+    assembled.max_turns = _TURNS
+    assembled.timeout_ms = _TIMEOUT_MS
+    await shown.note(parts.ledgers, execution_id, [("fact", id_) for id_ in facts])
+    result = await runs.answered(parts, request, assembled, execution_id)
+    return request, "" if isinstance(result, runs.Failed) else result.response.content

@@ -1,0 +1,138 @@
+"""Runs: an answer while it is being written, its result, and what it cost.
+
+The same types are used in this process and over HTTP.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, Protocol, Self
+
+MICRO: Final = 1_000_000
+"""How many of what money is counted in make a dollar."""
+
+Kind = Literal["begin", "text", "thinking", "tool_call", "done", "tool_result", "restart", "waiting", "end"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delta:
+    """A piece of a run.
+
+    `begin` and `done` enclose one answer of the model. `restart` withdraws what came since `begin`: the model
+    is asked again, or, where its text gives a reason, the same answer follows in a shorter form. `waiting`
+    says why no provider answers while the run waits for one, `end` is the last of a run.
+    """
+
+    kind: Kind
+    text: str = ""
+    tool: str = ""
+    call_id: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Totals:
+    """A sum of usage. Calls without a known price are counted apart: the money leaves them out."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost_microusd: int = 0
+    unpriced_calls: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All of them, in and out."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens
+
+    @property
+    def cost(self) -> str:
+        """The money in words: `≥` where some calls have no known price, `?` where none has."""
+        if not self.tokens:
+            return ""
+        if self.unpriced_calls == self.calls:
+            return "?"
+        return ("≥" if self.unpriced_calls else "") + money(self.cost_microusd)
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(**{name: getattr(self, name) + getattr(other, name) for name in Totals.__slots__})
+
+
+def money(microusd: int) -> str:
+    """An amount as people read it: `$12.40`, `$0.0031`."""
+    dollars = microusd / MICRO
+    return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """What the agent answered, and which model did."""
+
+    content: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A finished run."""
+
+    execution_id: str
+    request_id: str
+    response: Response
+    usage: Totals
+    """What this run cost; what its workers did is below its request."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self:
+        fields: dict[str, Any] = {
+            **value,
+            "response": Response(**value["response"]),
+            "usage": Totals(**value["usage"]),
+        }
+        return cls(**fields)
+
+
+class Run(Protocol):
+    """An agent's work on one turn: follow it, wait for its result, or cancel it."""
+
+    @property
+    def id(self) -> str: ...
+
+    async def result(self) -> Result: ...
+
+    def deltas(self) -> AsyncIterator[Delta]: ...
+
+    async def cancel(self) -> bool: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """A received message: its request, and the run that answers it."""
+
+    request_id: str
+    run: Run
+    execution_id: str | None = None
+    """None if an automation answered instead of an agent."""
+
+
+class FinishedRun:
+    """An answer without an agent's run: an automation gave it, at no cost."""
+
+    def __init__(self, request_id: str, text: str) -> None:
+        self.id = request_id
+        self._text = text
+
+    async def result(self) -> Result:
+        response = Response(content=self._text)
+        return Result(execution_id="", request_id=self.id, response=response, usage=Totals())
+
+    async def deltas(self) -> AsyncIterator[Delta]:
+        for delta in (Delta(kind="begin"), Delta(kind="text", text=self._text), Delta(kind="done")):
+            yield delta
+
+    async def cancel(self) -> bool:
+        return False

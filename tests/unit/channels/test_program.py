@@ -1,0 +1,94 @@
+"""Any program can be an adapter."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus.channels import Delivery, DeliveryError, Message
+from nexus.channels.program import Program
+from nexus.errors import ConfigError
+
+# Writes three lines, one of them no message; then sends everything but what is called "bad".
+_PROGRAM = """
+import json, os, sys
+def tell(**line): print(json.dumps(line), flush=True)
+print("starting as", os.environ["ME"], file=sys.stderr)
+tell(type="ready", capabilities=["typing", "telepathy"])
+tell(type="message", id="1", thread="t", sender="hana", text="Hello")
+tell(type="message", id="2", thread="t", sender="hana")
+print("no JSON", flush=True)
+for line in sys.stdin:
+    given = json.loads(line)
+    if given["type"] == "accepted" and given["id"] == "1":
+        tell(type="message", id="3", thread="t", sender="hana", text="after 1")
+    elif given["type"] == "deliver" and given["text"] == "bad":
+        tell(type="failed", key=given["key"], reason="I won't", retry=False)
+    elif given["type"] == "deliver" and given["text"] == "end":
+        sys.exit(3)
+    elif given["type"] == "deliver":
+        tell(type="delivered", key=given["key"], id="sent " + given["text"])
+"""
+
+
+class _Inbox:
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.refused: list[str] = []
+        self.is_connected = asyncio.Event()
+
+    async def receive(self, message: Message) -> None:
+        self.messages.append(message)
+
+    async def set_aside(self, body: Any, reason: str) -> None:
+        self.refused.append(reason)
+
+    async def connected(self) -> None:
+        self.is_connected.set()
+
+    async def cursor(self) -> Any: ...
+    async def keep_cursor(self, cursor: Any) -> None: ...
+
+
+async def test_a_program_hands_over_and_sends(tmp_path: Path) -> None:
+    program = Program("post", [sys.executable, "-c", _PROGRAM], env={"ME": "a test"}, folder=tmp_path)
+    inbox = _Inbox()
+    running = asyncio.create_task(program.run(inbox))
+    async with asyncio.timeout(60):
+        await inbox.is_connected.wait()
+        assert await program.deliver(Delivery(key="a", thread="t", text="Hello")) == "sent Hello"
+        with pytest.raises(DeliveryError, match="I won't") as raised:
+            await program.deliver(Delivery(key="b", thread="t", text="bad"))
+        assert raised.value.final
+        while len(inbox.messages) < 2:
+            await asyncio.sleep(0.01)
+        assert [(each.id, each.text) for each in inbox.messages] == [("1", "Hello"), ("3", "after 1")]
+        assert inbox.refused == ["A message needs `text`, a text"]
+        assert program.capabilities == {"typing"}
+        with pytest.raises(DeliveryError, match="ended"):
+            await program.deliver(Delivery(key="c", thread="t", text="end"))
+        with pytest.raises(ChildProcessError, match="code 3"):
+            await running
+
+
+async def test_a_program_is_stopped_with_its_channel(tmp_path: Path) -> None:
+    program = Program("post", [sys.executable, "-c", _PROGRAM], env={"ME": "a test"}, folder=tmp_path)
+    inbox = _Inbox()
+    running = asyncio.create_task(program.run(inbox))
+    async with asyncio.timeout(60):
+        await inbox.is_connected.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    with pytest.raises(DeliveryError):
+        await program.deliver(Delivery(key="a", thread="t", text="Hello"))
+
+
+async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    program = Program("post", [str(tmp_path / "nothing")], folder=tmp_path)
+    with pytest.raises(ConfigError, match="could not be started"):
+        await program.run(_Inbox())
+    with pytest.raises(ConfigError, match="command"):
+        Program("post", [], folder=tmp_path)

@@ -1,0 +1,255 @@
+"""Channels are kept running, and what waits for them is sent once, in order."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nexus import ledgers as all_ledgers
+from nexus.channels import Channels, Delivery, DeliveryError, Inbox, Message
+from nexus.channels.adapter import Capability
+from nexus.config import LedgersConfig
+from nexus.errors import AccessError, LedgerFullError
+from nexus.home import Home
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.events import NewEvent
+from nexus.ledgers.runtime import channels as ledger
+
+_NAME = "post"
+_HELLO = Message(id="1", thread="t", sender="hana", text="Hello")
+
+
+class _Adapter:
+    """Connects, hands over what it is given, and sends as it is told."""
+
+    capabilities: frozenset[Capability] = frozenset()
+
+    def __init__(self, *messages: Message, fail: Callable[[Delivery], None] = lambda _: None) -> None:
+        self.messages = messages
+        self.fail = fail
+        self.sent: list[Delivery] = []
+        self.starts = 0
+        self.broken = 0
+
+    async def run(self, inbox: Inbox) -> None:
+        self.starts += 1
+        if self.broken:
+            self.broken -= 1
+            raise ConnectionError("the service is away")
+        await inbox.connected()
+        for message in self.messages:
+            await inbox.receive(message)
+        await inbox.keep_cursor({"read": len(self.messages)})
+        await asyncio.Event().wait()
+
+    async def deliver(self, delivery: Delivery) -> str | None:
+        self.fail(delivery)
+        self.sent.append(delivery)
+        return f"out-{len(self.sent)}"
+
+
+@pytest.fixture
+async def ledgers(tmp_path: Path) -> AsyncIterator[Ledgers]:
+    home = Home(tmp_path / "home")
+    home.create()
+    all_ledgers.create(home)
+    async with Ledgers(home, LedgersConfig()) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _running(ledgers: Ledgers, adapter: _Adapter, receive: Any = None) -> AsyncGenerator[Channels]:
+    async def nothing(name: str, message: Message) -> None: ...
+
+    channels = Channels(ledgers, {_NAME: adapter}, receive or nothing, pause_s=0.01)
+    await channels.start()
+    try:
+        yield channels
+    finally:
+        await channels.stop()
+
+
+async def _until(done: Callable[[], Any]) -> None:
+    async with asyncio.timeout(60):
+        while not done():
+            await asyncio.sleep(0.01)
+
+
+async def _status(ledgers: Ledgers) -> ledger.ChannelState:
+    return await ledgers.runtime.read(partial(ledger.state, name=_NAME))
+
+
+async def _say(ledgers: Ledgers, text: str, thread: str = "t", *, request_id: str | None = "req_1") -> None:
+    def record(connection: Any) -> None:
+        thread_id = events.ensure_thread(connection, channel=_NAME, external_id=thread)
+        events.append(
+            connection,
+            [
+                NewEvent(
+                    channel=_NAME,
+                    content=text,
+                    direction="outbound",
+                    thread_id=thread_id,
+                    request_id=request_id,
+                )
+            ],
+        )
+
+    await ledgers.events.write(record)
+
+
+async def _connected(ledgers: Ledgers) -> None:
+    async with asyncio.timeout(60):
+        while (await _status(ledgers)).status != "connected":
+            await asyncio.sleep(0.01)
+        while await ledgers.runtime.read(partial(ledger.queued_seq, name=_NAME)) is None:
+            await asyncio.sleep(0.01)
+
+
+async def test_what_comes_in_is_handed_over_and_the_cursor_kept(ledgers: Ledgers) -> None:
+    heard: list[tuple[str, Message]] = []
+
+    async def receive(name: str, message: Message) -> None:
+        heard.append((name, message))
+
+    async with _running(ledgers, _Adapter(_HELLO), receive) as channels:
+        await _until(lambda: heard)
+        await _connected(ledgers)
+        async with asyncio.timeout(60):
+            while await channels.cursor(_NAME) is None:
+                await asyncio.sleep(0.01)
+        assert await channels.cursor(_NAME) == {"read": 1}
+    assert heard == [(_NAME, _HELLO)]
+    assert (await _status(ledgers)).status == "stopped"
+
+
+async def test_an_adapter_that_fails_is_started_again(ledgers: Ledgers) -> None:
+    adapter = _Adapter()
+    adapter.broken = 3
+    async with _running(ledgers, adapter):
+        await _connected(ledgers)
+        assert adapter.starts == 4
+        assert (await _status(ledgers)).restarts == 0
+
+
+async def test_messages_of_a_thread_leave_in_order_and_others_do_not_wait(ledgers: Ledgers) -> None:
+    def fail(delivery: Delivery) -> None:
+        if delivery.text == "one" and not failed:
+            failed.append(delivery)
+            raise DeliveryError("busy")
+
+    failed: list[Delivery] = []
+    adapter = _Adapter(fail=fail)
+    async with _running(ledgers, adapter) as channels:
+        await _connected(ledgers)
+        for text, thread in [("one", "t"), ("two", "t"), ("other", "u")]:
+            await _say(ledgers, text, thread)
+        channels.wake(_NAME)
+        await _until(lambda: len(adapter.sent) == 3)
+    texts = [each.text for each in adapter.sent]
+    assert texts.index("one") < texts.index("two")
+    assert texts[0] == "other"
+    assert failed[0].key == next(each.key for each in adapter.sent if each.text == "one")
+
+
+async def test_what_was_recorded_while_nobody_served_is_sent_once(ledgers: Ledgers) -> None:
+    first = _Adapter()
+    async with _running(ledgers, first):
+        await _connected(ledgers)
+    await _say(ledgers, "later")
+    await _say(ledgers, "imported", request_id=None)
+    for adapter in (second := _Adapter(), third := _Adapter()):
+        async with _running(ledgers, adapter):
+            await _connected(ledgers)
+            async with asyncio.timeout(60):
+                while (
+                    await ledgers.runtime.read(partial(ledger.counts, name=_NAME))
+                ).waiting or not second.sent:
+                    await asyncio.sleep(0.01)
+    assert [each.text for each in second.sent] == ["later"]
+    assert first.sent == third.sent == []
+
+
+async def test_what_cannot_be_sent_fails_visibly_and_can_be_retried(ledgers: Ledgers) -> None:
+    def fail(delivery: Delivery) -> None:
+        if refusing:
+            raise DeliveryError("no such address", final=True)
+
+    refusing = [True]
+    adapter = _Adapter(fail=fail)
+    async with _running(ledgers, adapter) as channels:
+        await _connected(ledgers)
+        await _say(ledgers, "Hello")
+        channels.wake(_NAME)
+        async with asyncio.timeout(60):
+            while (await ledgers.runtime.read(partial(ledger.counts, name=_NAME))).failed != 1:
+                await asyncio.sleep(0.01)
+        [failed] = await ledgers.runtime.read(partial(ledger.deliveries, channel=_NAME, status="failed"))
+        assert failed.error == "no such address"
+        refusing.clear()
+        assert await ledgers.runtime.write(partial(ledger.retry, channel=_NAME)) == 1
+        channels.wake(_NAME)
+        await _until(lambda: adapter.sent)
+
+
+async def test_a_poisonous_message_is_set_aside_and_can_be_retried(ledgers: Ledgers) -> None:
+    heard: list[str] = []
+
+    async def receive(name: str, message: Message) -> None:
+        if message.id == "bad" and not heard:
+            raise ValueError("it cannot be read")
+        heard.append(message.id)
+
+    bad = Message(id="bad", thread="t", sender="hana", text="Hello")
+    empty = Message(id="empty", thread="t", sender="hana", text=" ")
+    async with _running(ledgers, _Adapter(bad, empty, _HELLO), receive) as channels:
+        await _until(lambda: heard)
+        assert heard == ["1"]
+        kept = await ledgers.runtime.read(ledger.those_set_aside)
+        assert [(each.external_id, each.reason) for each in kept] == [
+            ("bad", "it cannot be read"),
+            ("empty", "The message is empty"),
+        ]
+        assert await channels.retry(kept[0].id)
+        assert heard == ["1", "bad"]
+    assert [each.external_id for each in await ledgers.runtime.read(ledger.those_set_aside)] == ["empty"]
+
+
+async def test_a_message_waits_while_the_disk_is_full_and_is_no_poison(ledgers: Ledgers) -> None:
+    tried: list[str] = []
+
+    async def receive(name: str, message: Message) -> None:
+        tried.append(message.id)
+        if len(tried) < 3:
+            raise LedgerFullError("The disk is full")
+
+    async with _running(ledgers, _Adapter(_HELLO), receive):
+        await _until(lambda: len(tried) == 3)
+    assert await ledgers.runtime.read(ledger.those_set_aside) == []
+
+
+async def test_a_denied_message_is_settled(ledgers: Ledgers) -> None:
+    async def receive(name: str, message: Message) -> None:
+        raise AccessError("an unknown sender")
+
+    async with _running(ledgers, _Adapter(_HELLO), receive) as channels:
+        async with asyncio.timeout(60):
+            while await channels.cursor(_NAME) is None:
+                await asyncio.sleep(0.01)
+    assert await ledgers.runtime.read(ledger.those_set_aside) == []
+
+
+async def test_a_paused_channel_rests(ledgers: Ledgers) -> None:
+    await ledgers.runtime.write(partial(ledger.pause, name=_NAME, paused=True))
+    adapter = _Adapter()
+    async with _running(ledgers, adapter):
+        async with asyncio.timeout(60):
+            while (await _status(ledgers)).status != "paused":
+                await asyncio.sleep(0.01)
+        assert adapter.starts == 0
+        await ledgers.runtime.write(partial(ledger.pause, name=_NAME, paused=False))
+        await _connected(ledgers)

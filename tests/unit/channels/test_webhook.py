@@ -1,0 +1,107 @@
+"""Signed requests in, signed requests out."""
+
+import hashlib
+import hmac
+import json
+from typing import Any
+
+import pytest
+
+from nexus.channels.adapter import Delivery, DeliveryError, Message, MessageError
+from nexus.channels.webhook import Webhook
+from nexus.errors import AccessError, ConfigError
+
+_SECRET = "a secret that both know"
+_BODY = json.dumps({"id": "7", "thread": "t", "sender": "hana", "text": "Hello"}).encode()
+
+
+class _Inbox:
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+
+    async def receive(self, message: Message) -> None:
+        self.messages.append(message)
+
+    async def set_aside(self, body: Any, reason: str) -> None: ...
+    async def connected(self) -> None: ...
+    async def cursor(self) -> Any: ...
+    async def keep_cursor(self, cursor: Any) -> None: ...
+
+
+def _hook(now_s: float = 1_000.0, **settings: Any) -> Webhook:
+    return Webhook("alerts", secret=_SECRET, now_s=lambda: now_s, **settings)
+
+
+async def _heard(hook: Webhook, headers: dict[str, str], body: bytes) -> Message | None:
+    inbox = _Inbox()
+    hook._inbox = inbox  # pyright: ignore[reportPrivateUsage] - what `run` does, without its waiting
+    await hook.heard(headers, body)
+    return inbox.messages[0] if inbox.messages else None
+
+
+async def test_a_signed_request_is_taken_in() -> None:
+    message = await _heard(_hook(), {"nexus-signature": _hook().signed(_BODY)}, _BODY)
+    assert message == Message(id="7", thread="t", sender="hana", text="Hello")
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "",
+        "t=1000,v1=" + "0" * 64,
+        "t=1000",
+        "sha256=" + hmac.new(_SECRET.encode(), _BODY, hashlib.sha256).hexdigest(),
+        _hook().signed(_BODY + b" "),
+        Webhook("alerts", secret="another", now_s=lambda: 1_000.0).signed(_BODY),
+    ],
+)
+async def test_a_wrong_signature_is_refused(signature: str) -> None:
+    with pytest.raises(AccessError):
+        await _heard(_hook(), {"nexus-signature": signature}, _BODY)
+
+
+async def test_a_recorded_request_is_refused_later() -> None:
+    signature = _hook(now_s=1_000.0).signed(_BODY)
+    assert await _heard(_hook(now_s=1_299.0), {"nexus-signature": signature}, _BODY)
+    with pytest.raises(AccessError):
+        await _heard(_hook(now_s=1_301.0), {"nexus-signature": signature}, _BODY)
+    with pytest.raises(AccessError):
+        await _heard(_hook(now_s=600.0), {"nexus-signature": signature}, _BODY)
+
+
+async def test_the_form_of_another_service() -> None:
+    hook = _hook(
+        signature="body",
+        header="X-Hub-Signature-256",
+        fields={
+            "id": "header:X-GitHub-Delivery",
+            "thread": "issue.number",
+            "sender": "comment.user.login",
+            "text": "comment.body",
+            "sender_name": "=GitHub",
+        },
+    )
+    sent = {"issue": {"number": 12}, "comment": {"body": "It's broken", "user": {"login": "hana"}}}
+    body = json.dumps(sent).encode()
+    headers = {"x-hub-signature-256": hook.signed(body), "x-github-delivery": "d-1"}
+    message = await _heard(hook, headers, body)
+    assert message == Message(id="d-1", thread="12", sender="hana", sender_name="GitHub", text="It's broken")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b'{"text": 1}', b"[" * 100_000])
+async def test_a_signed_request_that_is_no_message(body: bytes) -> None:
+    with pytest.raises(MessageError):
+        await _heard(_hook(), {"nexus-signature": _hook().signed(body)}, body)
+
+
+async def test_without_a_url_nothing_can_be_sent() -> None:
+    with pytest.raises(DeliveryError) as raised:
+        await _hook().deliver(Delivery(key="k", thread="t", text="Hello"))
+    assert raised.value.final
+
+
+def test_a_body_that_is_no_json_is_refused_early() -> None:
+    with pytest.raises(ConfigError):
+        _hook(body="{text}")

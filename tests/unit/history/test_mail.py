@@ -1,0 +1,108 @@
+"""Mail in its real shapes."""
+
+from pathlib import Path
+
+import pytest
+
+from nexus.history.sources import mail as mails
+from nexus.ledgers import Ledgers
+from unit.history.exports import bring, mail, rows, said
+
+
+async def test_answers_share_the_thread_of_the_first_mail(opened: Ledgers, tmp_path: Path) -> None:
+    (tmp_path / "a.mbox").write_text(
+        mail(1, Subject="Plans")
+        + mail(2, Subject="AW: Plans", References="<mail-1@example.com>", In_Reply_To="<mail-1@example.com>")
+        + mail(3, Subject="Re: AW: Plans", References="<mail-1@example.com>\n <mail-2@example.com>",
+               In_Reply_To="<mail-2@example.com>")
+    )  # fmt: skip
+    await bring(opened, tmp_path / "a.mbox")
+    assert await rows(opened, "SELECT external_id, title FROM threads") == [("mail-1@example.com", "Plans")]
+    answered = await rows(
+        opened,
+        "SELECT q.external_id FROM events AS e JOIN events AS q ON q.id = e.reply_to_event_id ORDER BY e.seq",
+    )
+    assert answered == [("mail-1@example.com",), ("mail-2@example.com",)]
+
+
+async def test_twenty_levels_of_quotes_keep_the_answer_and_its_question(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    quotes = "\n".join(f"{'> ' * level}level {level}" for level in range(1, 21))
+    (tmp_path / "a.mbox").write_text(mail(1, body=f"My answer.\n{quotes}"))
+    await bring(opened, tmp_path / "a.mbox")
+    [(_, _, content)] = await said(opened)
+    assert content == "Subject 1\n\nMy answer.\n> level 1"
+
+
+async def test_words_in_any_encoding_are_read(opened: Ledgers, tmp_path: Path) -> None:
+    latin = mail(
+        1, Subject="=?iso-8859-1?Q?Gr=FC=DFe?=", Content_Type="text/plain; charset=iso-8859-1", body="BODY"
+    )
+    wrong = mail(2, Content_Type="text/plain; charset=klingon", body="BODY")
+    raw = latin.encode().replace(b"BODY", "Übermorgen".encode("latin-1"))
+    raw += wrong.encode().replace(b"BODY", b"caf\xff")
+    (tmp_path / "a.mbox").write_bytes(raw)
+    await bring(opened, tmp_path / "a.mbox")
+    assert [content for _, _, content in await said(opened)] == ["Grüße\n\nÜbermorgen", "Subject 2\n\ncaf�"]
+
+
+async def test_html_is_read_as_text_and_files_by_their_hash(opened: Ledgers, tmp_path: Path) -> None:
+    body = (
+        "--X\nContent-Type: text/html\n\n<head><style>p{}</style></head><p>Hello <b>you</b></p><p>Bye</p>\n"
+        '--X\nContent-Type: image/png; name="cat.png"\nContent-Transfer-Encoding: base64\n\naGVsbG8=\n--X--\n'
+    )
+    (tmp_path / "a.mbox").write_text(mail(1, Content_Type="multipart/mixed; boundary=X", body=body))
+    await bring(opened, tmp_path / "a.mbox")
+    [(_, _, content)] = await said(opened)
+    assert content == "Subject 1\n\nHello you\nBye"
+    [(name, type_, size, digest)] = await rows(
+        opened, "SELECT filename, media_type, size_bytes, sha256 FROM attachments"
+    )
+    assert (name, type_, size) == ("cat.png", "image/png", 5)
+    assert digest == "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+
+async def test_newsletters_make_no_people(opened: Ledgers, tmp_path: Path) -> None:
+    (tmp_path / "a.mbox").write_text(
+        mail(1, From="Shop <no-reply@shop.example>", To="")
+        + mail(2, From="Weekly <hello@weekly.example>", List_Unsubscribe="<mailto:x@y>", To="")
+    )
+    await bring(opened, tmp_path / "a.mbox")
+    assert await rows(opened, "SELECT canonical_name FROM entities", "identity") == [("Owner",)]
+    assert len(await rows(opened, "SELECT * FROM event_participants")) == 2
+
+
+async def test_the_owner_is_known_by_an_address(opened: Ledgers, tmp_path: Path) -> None:
+    (tmp_path / "a.mbox").write_text(mail(1, From="Me <ME@example.com>", To="ada@example.com"))
+    await bring(opened, tmp_path / "a.mbox", owner=("me@example.com",))
+    assert [sender for _, sender, _ in await said(opened)] == ["owner"]
+    [(owner,)] = await rows(opened, "SELECT entity_id FROM persons WHERE is_owner", "identity")
+    assert await rows(opened, "SELECT entity_id FROM event_participants WHERE role = 'sender'") == [(owner,)]
+
+
+async def test_a_line_from_inside_a_mail_splits_nothing(opened: Ledgers, tmp_path: Path) -> None:
+    (tmp_path / "a.mbox").write_text(mail(1, body="Hi\n\n>From here on\nFrom there") + mail(2))
+    done = await bring(opened, tmp_path / "a.mbox")
+    assert done.messages == 2
+    assert (await said(opened))[0][2] == "Subject 1\n\nHi\n\nFrom here on\nFrom there"
+
+
+async def test_a_very_large_mail_is_cut_and_the_next_one_whole(
+    opened: Ledgers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mails, "_LARGEST_BYTES", 2_000)
+    (tmp_path / "a.mbox").write_text(mail(1, body="line\n" * 2_000) + mail(2))
+    await bring(opened, tmp_path / "a.mbox")
+    found = await rows(
+        opened, "SELECT length(content) < 4000, json_extract(metadata_json, '$.cut_at_bytes') FROM events"
+    )
+    assert found == [(1, 2_000), (1, None)]
+
+
+async def test_a_maildir_is_read(opened: Ledgers, tmp_path: Path) -> None:
+    for number, folder in ((1, "cur"), (2, "new"), (3, "tmp")):
+        (tmp_path / "mail" / folder).mkdir(parents=True)
+        (tmp_path / "mail" / folder / f"{number}.host:2,S").write_text(mail(number).partition("\n")[2])
+    done = await bring(opened, tmp_path / "mail")
+    assert (done.source, done.messages) == ("maildir", 2)
