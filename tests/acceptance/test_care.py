@@ -228,7 +228,7 @@ def test_a_file_that_is_cut_short_is_told(furnished: Home, tmp_path: Path) -> No
         stream.truncate(5000)
     done = nexus(tmp_path / "other", "import", str(tmp_path / "home.jsonl"))
     assert done.returncode == 1
-    assert done.stderr.startswith("nexus: The file is cut short")
+    assert done.stderr.startswith("nexus: The file is truncated")
     assert not (tmp_path / "other").exists()
 
 

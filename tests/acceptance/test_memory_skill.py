@@ -251,9 +251,9 @@ def test_stopping_says_so_and_leaves_no_socket(home: Home) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     lines = [process.stdout.readline()]
-    while not lines[-1].startswith("Stop it"):
+    while lines[-1] and not lines[-1].startswith("Press Ctrl-C"):
         lines.append(process.stdout.readline())
-    assert lines[0] == f"The home at {home.root} Nexus is running at {process.pid}.\n"
+    assert lines[0] == f"Nexus is running at {home.root} (pid {process.pid}).\n"
     (told,) = [line for line in lines if line.strip().startswith("socket ")]
     socket = Path(told.split()[-1])
     assert (socket.stat().st_mode & 0o777, socket.parent.stat().st_mode & 0o777) == (0o600, 0o700)

@@ -137,7 +137,7 @@ async def test_without_a_model_of_its_own_it_is_off_and_says_why(home: Home, ser
     server.assert_exhausted()
     listed = finish(home, environment(None), "automations", "list").stdout
     (line,) = [line for line in listed.splitlines() if line.startswith("memory-writer ")]
-    assert "off: no model is set for it" in line
+    assert "off: no model set" in line
     with_model = environment(None, NEXUS_MODELS_WRITER="test/large", NEXUS_MEMORY_WRITER="code")
     listed = finish(home, with_model, "automations", "list", "--json").stdout
     states = {each["name"]: each["state"] for each in json.loads(listed)}

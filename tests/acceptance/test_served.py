@@ -40,7 +40,7 @@ def test_commands_talk_through_the_process_that_serves(home: Home, server: Model
         assert done.stdout.startswith("Two.\n1 call: ")
         assert "stage receiveEvent" in done.stdout
         assert done.stdout.endswith("Three.\n")
-        assert "There is no command /nonsense" in done.stderr
+        assert "Unknown command /nonsense" in done.stderr
         link = finish(home, env, "login").stdout
         assert link.startswith(f"{served.url}/login?code=")
         log = finish(home, env, "logs", "--json", "--lines", "1000").stdout
@@ -57,7 +57,7 @@ def test_commands_talk_through_the_process_that_serves(home: Home, server: Model
 def test_what_is_off_is_said_with_why_and_a_killed_one_leaves_nothing_in_the_way(home: Home) -> None:
     first = Served(home, environment(None))
     (off,) = [each for each in first.told["off"] if each["what"] == "answers"]
-    assert "No model is set" in off["why"]
+    assert "No model configured" in off["why"]
     assert str(home.config_file) in off["hint"]
     assert first.told["warnings"] == []
     first.kill()
@@ -112,5 +112,5 @@ def test_a_port_that_is_taken_is_said(home: Home) -> None:
         port = str(taken.getsockname()[1])
         done = finish(home, environment(None), "up", "--port", port)
     assert done.returncode == 1
-    assert f"port {port}" in done.stderr
+    assert f":{port}: Address already in use" in done.stderr
     assert "--port" in done.stderr

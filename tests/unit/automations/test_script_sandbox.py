@@ -57,9 +57,9 @@ async def test_a_sandboxed_script_reaches_its_workspace_and_nothing_else(stage: 
         config = {"home": str(home.root), "port": server.getsockname()[1]}
         place = registration.workspace_dir(home, "inside")
         await stage.script(
-            "inside", _PROBE, config={**config, SANDBOX: True}, workspace_dir=place, timeout_ms=60_000
+            "inside", _PROBE, config={**config, SANDBOX: True}, workspace_dir=place, timeout_ms=30_000
         )
-        await stage.script("outside", _PROBE, config=config, timeout_ms=60_000)
+        await stage.script("outside", _PROBE, config=config, timeout_ms=30_000)
         seen = (await stage.fire(content="tea")).enrich
     inside, outside = seen["inside"], seen["outside"]
 
@@ -90,7 +90,7 @@ async def test_a_program_runs_in_the_sandbox_too(stage: Stage, tmp_path: Path) -
         name="look",
         script_path=str(brought.path),
         script_hash=brought.hash,
-        timeout_ms=60_000,
+        timeout_ms=30_000,
         config={SANDBOX: True},
     )
     await asyncio.to_thread(registration.register, stage.home, registration.writer(stage.ledgers), new)

@@ -108,7 +108,7 @@ async def test_causes_are_linked_and_must_exist(opened: Ledgers) -> None:
     assert await rows(
         opened, "SELECT cause_fact_id, effect_fact_id, relation FROM causal_links ORDER BY rowid"
     ) == [(rain["id"], wet["id"], "caused"), (wet["id"], rain["id"], "revealed")]
-    with pytest.raises(UsageError, match="no fact 'fact_none'"):
+    with pytest.raises(UsageError, match="Unknown fact 'fact_none'"):
         await memory.run("fact", {"fact": "…", "caused_by": "fact_none"})
 
 

@@ -113,6 +113,7 @@ async def test_every_hook_point_fires_in_order_in_one_request(home: Home, server
         "runAutomations",
         "agent:bootstrap",
         "after:assembleContext",
+        "agent:bootstrap",
         "worker:pre_execution",
         "after:runAgent",
         "after:runAgent",

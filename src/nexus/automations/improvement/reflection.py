@@ -129,8 +129,10 @@ def _settle(home: Home, automation: Automation, answer: str, others: str | None)
 
 
 def _files(place: Path) -> dict[str, str]:
+    """The texts of a workspace, without `skills/`: thousands of tokens that no reflection may change."""
     folder = Folder(place)
-    return {name: folder.read(name) for name in sorted(folder.files()) if name.endswith(".md")}
+    names = (name for name in sorted(folder.files()) if name.endswith(".md"))
+    return {name: folder.read(name) for name in names if not name.startswith("skills/")}
 
 
 def _task(

@@ -125,5 +125,5 @@ async def test_what_is_not_there_is_said_to_be_missing(scene: Scene) -> None:
         episodes.get(scene.ledgers, "epi_none"),
         conclusions.get(scene.ledgers, "mental_model", "mod_none"),
     ):
-        with pytest.raises(MissingError, match="There is no"):
+        with pytest.raises(MissingError, match="Unknown"):
             await looking

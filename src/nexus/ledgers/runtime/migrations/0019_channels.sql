@@ -8,7 +8,7 @@ CREATE TABLE channels (
   reason           TEXT,               -- why it waits: what went wrong last
   restarts         INTEGER NOT NULL DEFAULT 0,   -- how often it ended by itself since it was last connected
   cursor_json      TEXT,               -- how far its adapter has read, in the adapter's own terms
-  queued_seq       INTEGER,            -- events.events.seq: up to here, what goes out is in deliveries
+  queued_seq       INTEGER,            -- what goes out is in deliveries up to this event (seq)
   last_message_at  TEXT,               -- when something last came in
   updated_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
