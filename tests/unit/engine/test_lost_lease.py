@@ -23,7 +23,7 @@ async def _when_thawed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert parts is not None
     original, once = parts.interior.run, iter([parts.leases._replace])
 
-    def run(claimed: list[str], owner: str) -> int:
+    def run(claimed: list[str], owner: str) -> list[str]:
         next(once, lambda: None)()
         return original(claimed, owner)
 
@@ -93,7 +93,7 @@ async def test_what_was_claimed_while_the_lease_was_lost_is_not_begun(
                 leases._replace()
             return claimed
 
-        def begin(claimed: list[str], owner: str) -> int:
+        def begin(claimed: list[str], owner: str) -> list[str]:
             begun.append(leases.executor_id)
             return run(claimed, owner)
 

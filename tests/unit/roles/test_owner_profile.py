@@ -50,7 +50,7 @@ async def test_a_guest_never_has_it(home: Home, server: ModelServer, level: str)
         server.always("Hello.")
         await OwnerProfile(app.ledgers).write("I am Mona and I eat no meat.")
         await _ask(app, Access(level=level, memory="all"))  # pyright: ignore[reportArgumentType]
-        await _ask(app, Access(level="owner"))
+        await _ask(app, Access(level="owner", memory="all"))
     guest, owner = server.requests
     assert "Mona" not in str(guest.json)
     assert owner.system.startswith(guest.system)
