@@ -180,6 +180,7 @@ DEMO: Final = (
         start=_AUTOMATION,
         follow="a[href*='/files/']",
     ),
+    Shot(name="reminders", route="/reminders"),
     Shot(name="automation-new", route="/automations/new"),
     Shot(name="automation-new-refused", route="/automations/new", act=_mistyped),
     Shot(name="sessions", route="/sessions"),

@@ -16,6 +16,7 @@ from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
 from nexus.automations.reminders import Place, Reminders
+from nexus.automations.scheduling import Scheduling
 from nexus.broker import attached
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.mcp import Servers
@@ -28,6 +29,7 @@ from nexus.broker.streams import Streams
 from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
 from nexus.broker.tools.recall import recall_tool, visible_to
+from nexus.broker.tools.schedule import schedule_tool
 from nexus.channels import Channels, Message
 from nexus.channels.kinds import Adapters, adapters
 from nexus.config import Config, load
@@ -41,7 +43,6 @@ from nexus.ledgers import Ledgers, events, forgetting
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import executions
-from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.executions import Mode
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
@@ -162,7 +163,12 @@ class App:
                 await opening.enter_async_context(self.door(OWNER, _OWNER))
             await opening.enter_async_context(self.models)
             servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
-            own = [recall_tool(self._recall_for), *web.web_tools(self.config.web, self._url_given)]
+            scheduling = Scheduling(self.ledgers, self.reminders)
+            own = [
+                recall_tool(self._recall_for),
+                schedule_tool(scheduling),
+                *web.web_tools(self.config.web, self._url_given),
+            ]
             self.broker.add_tools([*own, *await servers.tools()])
             opening.push_async_callback(self.automations.close)
             await asyncio.to_thread(seed_roles, self.home)
@@ -293,7 +299,7 @@ class App:
 
     async def remind(
         self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"
-    ) -> Automation:
+    ) -> reminders.Reminder:
         """Save a reminder of the owner's: it arrives in that session, on that channel."""
         check_label(session_label)
         thread = partial(events.ensure_thread, channel=channel, external_id=session_label)
@@ -305,7 +311,7 @@ class App:
             is_owner=True,
             thread_id=await self.ledgers.events.write(thread),
         )
-        return await self.reminders.save(new, place)
+        return reminders.reminder(await self.reminders.save(new, place), self.reminders.now())
 
     async def _from_channel(self, channel: str, message: Message) -> None:
         """Take in a message from a channel. Its answer leaves by the channel, when there is one."""

@@ -154,6 +154,22 @@ class Client:
         path = f"/api/sessions/{quote(session_label)}/unasked"
         return (await self._http.get(path, channel=channel, **given))["messages"]
 
+    async def draft_reminder(self, words: str) -> dict[str, Any]:
+        """What a reminder in words would be, such as `in two hours call Anna`: its time, and what happens."""
+        return await self._http.post("/api/reminders/draft", {"words": words})
+
+    async def remind(
+        self, draft: dict[str, Any], *, session_label: str = "main", channel: str = "api"
+    ) -> dict[str, Any]:
+        """Save a reminder, as `draft_reminder` gave it: it arrives in that session, on that channel."""
+        keys = ("text", "asks", "at", "cron", "zone")
+        new = {key: draft[key] for key in keys if draft.get(key) is not None}
+        return await self._http.post("/api/reminders", {**new, "session": session_label, "channel": channel})
+
+    async def reminders(self) -> list[dict[str, Any]]:
+        """Every reminder, in the order in which they were made."""
+        return await self._http.get("/api/reminders")
+
     async def cost(self, session_label: str) -> Totals:
         """Token usage and cost of a session so far."""
         return Totals(**await self._http.get(f"/api/sessions/{quote(session_label)}/usage"))

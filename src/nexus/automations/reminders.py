@@ -16,7 +16,7 @@ from typing import Any, Final
 import apsw
 
 from nexus import clock
-from nexus.automations import registration, registry, when
+from nexus.automations import registration, registry, timing, when
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.registration import Write
 from nexus.automations.repetition import TimeError
@@ -59,6 +59,24 @@ class Place:
     is_owner: bool
     thread_id: str | None = None
     session_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reminder:
+    """A saved reminder, as people see it."""
+
+    name: str
+    text: str
+    asks: bool
+    """Whether the agent answers the text; otherwise the text itself is said."""
+    when: str
+    next_at: str | None
+    state: str
+    """active, paused, done or missed."""
+    session: str
+    channel: str
+    made_by: str
+    created_at: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,18 +138,30 @@ def change(home: Home, write: Write, name: str, to: str) -> Automation:
     return made
 
 
-def line(reminder: Automation, now: datetime) -> str:
-    """A reminder on one line: its name, when it comes, what it says."""
-    state = "" if reminder.status == "active" else f" ({state_of(reminder)})"
-    due = when.described(reminder.triggers)
-    return f"{reminder.name}  {due}{state}  {reminder.config.get('text', '')}"
+def reminder(row: Automation, now: datetime) -> Reminder:
+    """A reminder as people see it."""
+    due = timing.upcoming(row.triggers, now) if row.status == "active" else None
+    return Reminder(
+        name=row.name,
+        text=str(row.config.get("text", "")),
+        asks=bool(row.config.get("asks")),
+        when=when.described(row.triggers),
+        next_at=due and clock.timestamp(due),
+        state=state_of(row),
+        session=str(row.config.get("session", "")),
+        channel=str(row.config.get("channel", "")),
+        made_by=row.created_by_agent or str(row.config.get("sender", "")),
+        created_at=row.created_at,
+    )
 
 
-def state_of(reminder: Automation) -> str:
-    """`active`, `paused` or `done`."""
-    if reminder.status == "active":
+def state_of(row: Automation) -> str:
+    """`active`, `paused`, `done`, or `missed` where the settings say that what was missed is skipped."""
+    if row.status == "active":
         return "active"
-    return "done" if reminder.mode == "once" and reminder.trigger_count else "paused"
+    if row.mode == "once" and row.trigger_count:
+        return "done"
+    return "missed" if (row.disabled_reason or "").startswith("missed") else "paused"
 
 
 class Reminders:
@@ -170,8 +200,8 @@ class Reminders:
         write = registration.writer(self._ledgers)
         return await asyncio.to_thread(save, self._ledgers.home, write, new, known, agent=agent, key=key)
 
-    async def listed(self) -> list[Automation]:
-        return await self._ledgers.runtime.read(listed)
+    async def listed(self) -> list[Reminder]:
+        return [reminder(row, self.now()) for row in await self._ledgers.runtime.read(listed)]
 
     async def change(self, name: str, to: str) -> Automation:
         write = registration.writer(self._ledgers)

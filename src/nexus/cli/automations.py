@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 
 import click
 
-from nexus.automations import creation, hook_points, registration, registry, template
+from nexus.automations import creation, hook_points, proposals, registration, registry, template
 from nexus.automations.condition import condition
 from nexus.automations.creation import Wish
 from nexus.automations.improvement import lessons as waiting
@@ -19,6 +19,7 @@ from nexus.cli.automations_place import Place, opened
 from nexus.cli.automations_table import print_automation, print_invocation, print_list
 from nexus.cli.held import approve_settings, unheld, waiting_settings
 from nexus.cli.place import counted
+from nexus.cli.terminal import printable
 from nexus.errors import AutomationError, UsageError
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime import invocations
@@ -202,22 +203,27 @@ def lessons(
 def approve(
     ctx: click.Context, names: tuple[str, ...], settings: bool, everything: bool, trust: bool, as_json: bool
 ) -> None:
-    """Approve what `nexus import` or `nexus restore` disabled. Without a NAME, list it.
+    """Approve what the agent proposed, or an import or restore disabled. Without a NAME, list it with a diff.
 
     A script is enabled only if its hash still matches. It runs in the sandbox, without network or your
-    files, unless you pass --trust.
+    files, unless you pass --trust. Remove a proposal to discard it.
     """
     with opened(ctx) as place:
-        waiting = {each.name: each for each in place.write(rows.listed) if _is_imported(each)}
+        listed = cast("list[Automation]", place.write(rows.listed))
+        waiting = {each.name: each for each in listed if _is_imported(each) or proposals.is_proposal(each)}
         imported = waiting_settings(place.home)
         if not names and not settings and not everything:
-            _print_waiting(list(waiting.values()), imported, as_json=as_json)
+            _print_waiting(place, list(waiting.values()), imported, as_json=as_json)
             return
         for name in waiting if everything else names:
             if name not in waiting:
                 raise unheld(name)
-            registration.approve(place.home, place.write, waiting[name], trust=trust)
-            click.echo(f"Approved {name}: it runs at {waiting[name].hook_point}.")
+            row = waiting[name]
+            if proposals.is_proposal(row):
+                row = proposals.approve(place.home, place.write, row, trust=trust)
+            else:
+                registration.approve(place.home, place.write, row, trust=trust)
+            click.echo(f"Approved {row.name}: it runs at {row.hook_point}.")
         if imported and (settings or everything):
             approve_settings(place.home)
             click.echo("Approved the imported settings. Restart Nexus to apply them.")
@@ -227,14 +233,25 @@ def _is_imported(automation: Automation) -> bool:
     return automation.status == "disabled" and automation.disabled_reason == rows.IMPORTED
 
 
-def _print_waiting(waiting: list[Automation], settings: dict[str, dict[str, Any]], *, as_json: bool) -> None:
+def _print_waiting(
+    place: Place, waiting: list[Automation], settings: dict[str, dict[str, Any]], *, as_json: bool
+) -> None:
+    diffs = {
+        each.name: proposals.difference(place.home, place.write, each)
+        for each in waiting
+        if proposals.is_proposal(each)
+    }
     if as_json:
-        listed = [each.to_json() for each in waiting]
+        listed = [
+            each.to_json() | ({"diff": diffs[each.name]} if each.name in diffs else {}) for each in waiting
+        ]
         click.echo(json.dumps({"automations": listed, "settings": settings}, indent=2))
         return
     for each in waiting:
         click.echo(f"{each.name}  at {each.hook_point}  sha256 {(each.script_hash or '')[:12]}")
         click.echo(f"  {each.script_path}")
+        if each.name in diffs:
+            click.echo(f"\n{printable(diffs[each.name])}\n")
     for section, table in settings.items():
         for key, value in table.items():
             click.echo(f"[{section}] {key} = {value!r}")

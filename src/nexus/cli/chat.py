@@ -11,6 +11,8 @@ from nexus.cli.place import answering_home
 _HELP = """\
 /new             start a new session
 /memory [WORDS]  search the memory, by default for your last message
+/remind WORDS    set a reminder, such as: in two hours call Anna
+/reminders       list reminders
 /cost            show the cost of this session
 /trace           show the trace of your last message
 /help            show this help

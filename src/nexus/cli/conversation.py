@@ -8,10 +8,11 @@ from contextlib import suppress
 
 import click
 
-from nexus import config
+from nexus import clock, config, ids
 from nexus.cli import trace
 from nexus.cli.chat import new_label
 from nexus.cli.place import counted
+from nexus.cli.remind import line as reminder_line
 from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Talk
 from nexus.cli.talking import talking
@@ -64,6 +65,10 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
                 await conversation.tell(conversation.begin(new_label()))
             case "/memory":
                 await conversation.tell(conversation.memory(rest.strip()))
+            case "/remind" if rest.strip():
+                await conversation.tell(conversation.remind(rest.strip(), typed))
+            case "/remind" | "/reminders":
+                await conversation.tell(conversation.reminders())
             case "/cost":
                 await conversation.tell(conversation.cost())
             case "/trace":
@@ -85,7 +90,8 @@ class Conversation:
         self._model = model
         self._interactive = interactive
         self._shown: set[str] = set()
-        self._last = ""
+        # At a terminal also what the agent says before the person has said anything is shown.
+        self._last = self._from_now()
         self._sent: int | None = None
         self._said = ""
         self._request_id = ""
@@ -96,7 +102,7 @@ class Conversation:
     async def begin(self, label: str) -> None:
         """Go over to another session."""
         await self._talk.new_session(self._label)
-        self._label, self._last, self._sent = label, "", None
+        self._label, self._last, self._sent = label, self._from_now(), None
         self._screen.note(f"Session {label}.")
 
     async def say(self, text: str) -> None:
@@ -124,6 +130,28 @@ class Conversation:
             self._screen.line(f"{one.at[:10]}  {who}{' '.join(one.text.split())}")
         if not found:
             self._screen.note("No matches.")
+
+    async def remind(self, words: str, typed: Typed) -> None:
+        """Say what a reminder would be, and save it if the person agrees."""
+        draft = await self._talk.draft(words)
+        for line in draft.described(clock.now()):
+            self._screen.line(line)
+        if self._interactive:
+            self._screen.note("Save it? [Y/n]")
+            answer = await typed.next()
+            if answer is None or answer.strip().lower() not in {"", "y", "yes"}:
+                self._screen.note("Not saved.")
+                return
+        made = await self._talk.remind(draft, self._label)
+        self._screen.note(f"Saved as {made.name}. /reminders lists them.")
+
+    async def reminders(self) -> None:
+        """List the reminders."""
+        found = await self._talk.reminders()
+        for each in found:
+            self._screen.line(reminder_line(each))
+        told = "Pause or delete with `nexus remind`." if found else "No reminders. /remind makes one."
+        self._screen.note(told)
 
     async def cost(self) -> None:
         """Show what the session cost so far."""
@@ -194,6 +222,10 @@ class Conversation:
             self._tell(error)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
+
+    def _from_now(self) -> str:
+        """Ids sort by time: runs that are asked for later come after this one."""
+        return ids.new("exe") if self._interactive else ""
 
     def _tell(self, error: NexusError) -> None:
         self.failed = True

@@ -6,6 +6,7 @@ from functools import partial
 
 from nexus.app import App
 from nexus.attachments import File
+from nexus.automations.reminders import Draft, Reminder
 from nexus.cli.talk import CHANNEL, MOST_RECALLED, Recalled
 from nexus.config import Config
 from nexus.home import Home
@@ -58,6 +59,15 @@ class Here:
     async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]:
         sent = partial(events.unasked, channel=CHANNEL, external_id=session_label, after=after)
         return await self._app.ledgers.events.read(sent)
+
+    async def draft(self, words: str) -> Draft:
+        return await self._app.reminders.draft(words)
+
+    async def remind(self, new: Draft, session_label: str) -> Reminder:
+        return await self._app.remind(new, session_label=session_label, channel=CHANNEL)
+
+    async def reminders(self) -> list[Reminder]:
+        return await self._app.reminders.listed()
 
     async def workers_at_work(self, execution_id: str) -> int:
         return await self._app.broker.workers_at_work(execution_id)

@@ -12,6 +12,7 @@ from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
 from nexus.broker.broker import Broker
 from nexus.config import Config
+from nexus.context.wrapping import wrapped
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.identity import access as grants
@@ -148,6 +149,16 @@ class Stages:
         for text in contexts(request):
             journey.assembled.prepend(text)
         journey.assembled.attachments = journey.incoming.attachments
+        for sent in reversed(await self._sent(journey)):
+            told = wrapped("message", sent.content, sender=AGENT, sent_at=sent.occurred_at)
+            journey.assembled.prepend(told)
+
+    async def _sent(self, journey: Journey) -> list[events.Unasked]:
+        """Reminders that came since the person last wrote: an answer to one must be understood."""
+        channel, thread = journey.incoming.channel, journey.incoming.thread
+        event_id = journey.request.event.id or ""
+        sent = partial(events.unasked_before, channel=channel, external_id=thread, event_id=event_id)
+        return await self.ledgers.events.read(sent)
 
     async def run_agent(self, journey: Journey) -> None:
         """Queue the run. It ends in whatever process serves the home, which takes the journey further."""

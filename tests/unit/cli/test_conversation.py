@@ -4,11 +4,13 @@ import asyncio
 import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import apsw
 import pytest
 
 from apps import app_on
+from installed import Clock, opened, tick
 from nexus.app import App
 from nexus.cli import conversation as module
 from nexus.cli.conversation import Conversation
@@ -116,3 +118,38 @@ async def _closed(home: Home) -> Database:
         database = Database(home.ledger("runtime"), "runtime", LedgersConfig(), executor)
         await database.close()
     return database
+
+
+async def test_a_reminder_typed_at_a_terminal_is_shown_saved_and_arrives_once(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    monkeypatch.setenv("TZ", "UTC")
+    clock, shown = Clock(datetime(2031, 5, 5, 10, 0, tzinfo=UTC)), io.StringIO()
+    async with ModelServer() as server, opened(home, server, clock) as app:
+        server.always("Two letters.")
+        conversation = Conversation(Here(app), Screen(shown), "desk", "", interactive=True)
+        lines = [
+            "/remind in two hours call Anna",
+            "n",
+            "/remind in two hours call Ben",
+            "y",
+            "/remind in three hours what is open?",
+            "",
+            "/reminders",
+        ]
+        await module._talk(conversation, _Typed(lines), "")  # pyright: ignore[reportPrivateUsage]
+        assert "Monday 2031-05-05 12:00 UTC.\nNexus says: call Anna" in shown.getvalue()
+        assert [each.text for each in await app.reminders.listed()] == ["call Ben", "what is open?"]
+        await app.timetable.keep()
+        watching = asyncio.create_task(conversation.watch())
+        clock.forward(hours=2)
+        before = shown.getvalue().count("call Ben")
+        await tick(app, "reminder-1", clock)
+        await _until(lambda: shown.getvalue().count("call Ben") > before)
+        clock.forward(hours=1)
+        await tick(app, "reminder-2", clock)
+        await _until(lambda: "Two letters." in shown.getvalue())
+        watching.cancel()
+    assert shown.getvalue().count("call Ben") == before + 1
+    assert shown.getvalue().count("Two letters.") == 1

@@ -12,6 +12,7 @@ from apps import settings
 from installed import Clock, ended, messages, opened, runs, tick
 from nexus.app import App
 from nexus.automations import reminders
+from nexus.automations.reminders import Reminder
 from nexus.engine import Schedules, schedules
 from nexus.errors import NexusError
 from nexus.home import Home
@@ -35,7 +36,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "UTC")
 
 
-async def remind(app: App, words: str, **where: str) -> Automation:
+async def remind(app: App, words: str, **where: str) -> Reminder:
     made = await app.remind(await app.reminders.draft(words), **where)
     await app.timetable.keep()
     return made
@@ -215,3 +216,20 @@ async def test_reminders_are_paused_resumed_and_deleted(home: Home, server: Mode
         with pytest.raises(NexusError, match="There is no reminder `reminder-1`"):
             await app.reminders.change(made.name, "pause")
     assert (made.name, again.name) == ("reminder-1", "reminder-2")
+
+
+async def test_an_answer_to_a_reminder_is_understood_wherever_the_person_gives_it(
+    home: Home, server: ModelServer
+) -> None:
+    clock = Clock(TEN)
+    server.always("Well done.")
+    async with opened(home, server, clock) as app:
+        made = await remind(app, "in two hours call Anna", session_label="desk", channel="web")
+        clock.forward(hours=2)
+        await tick(app, made.name, clock)
+        await (await app.send("Done!", session_label="desk")).result()
+        await (await app.send("Anything else?", session_label="desk")).result()
+    first, second = (request.body.decode() for request in server.requests[:2])
+    assert "call Anna" in first
+    assert "call Anna" in second  # as part of the history, once
+    assert second.count("call Anna") == first.count("call Anna")

@@ -55,17 +55,14 @@ def result_text(worker: Worker) -> str:
 
 AGENT_SEND = Tool(
     name="agent_send",
-    description=(
-        "Give tasks to workers, which run beside you. `dispatch` starts one and returns its id; `wait` "
-        "returns results; `status` lists them; `cancel` stops them."
-    ),
+    description=("Give tasks to workers that run beside you: `dispatch` returns an id, `wait` the results."),
     parameters=parameters(
         "op",
         op={"type": "string", "enum": ["dispatch", "wait", "status", "cancel"]},
         text={"type": "string", "description": "For dispatch: the whole task."},
-        read_only={"type": "boolean", "description": "For dispatch: change no files."},
+        read_only={"type": "boolean"},
         worker={"type": "string", "description": "Its id. Default: all."},
-        timeout_ms={"type": "integer", "minimum": 0, "description": "For wait."},
+        timeout_ms={"type": "integer", "minimum": 0},
     ),
     run=_run,
     repeatable=True,

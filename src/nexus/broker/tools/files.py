@@ -171,7 +171,7 @@ EDIT = Tool(
         "old",
         "new",
         path=_PATH,
-        old={"type": "string", "description": "The exact present text."},
+        old={"type": "string"},
         new={"type": "string"},
     ),
     run=_edit,

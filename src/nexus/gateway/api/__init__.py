@@ -15,6 +15,7 @@ from nexus.gateway.api import (
     memory,
     messages,
     recall,
+    reminders,
     requests,
     sessions,
 )
@@ -22,7 +23,10 @@ from nexus.gateway.errors import RESPONSES
 
 _ROUTERS = tuple(
     room.router
-    for room in (messages, executions, sessions, requests, memory, recall, automations, channels, home, login)
+    for room in (
+        *(messages, executions, sessions, requests, memory, recall),
+        *(automations, channels, reminders, home, login),
+    )
 )
 # It only tells the document how to get in: the guard has let nobody through without.
 _TOKEN = HTTPBearer(scheme_name="token", description="What `nexus login --token` prints.", auto_error=False)

@@ -14,7 +14,7 @@ from itertools import islice
 import apsw
 
 from nexus import config
-from nexus.automations import hook_points, registration
+from nexus.automations import hook_points, proposals, registration
 from nexus.automations.condition import condition
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.queue import InvocationQueue
@@ -107,6 +107,33 @@ async def _changed(
             hint="List them with `nexus automations retry`.",
         )
     return changed
+
+
+async def proposal(ledgers: Ledgers, row: Automation) -> str | None:
+    """What an agent's proposal would change; None if it is not one."""
+    if not proposals.is_proposal(row):
+        return None
+    write = registration.writer(ledgers)
+    return _cut(await asyncio.to_thread(proposals.difference, ledgers.home, write, row))
+
+
+async def approve(ledgers: Ledgers, name: str) -> Automation:
+    """Let what an agent proposed run, in a sandbox."""
+    found = await _proposal(ledgers, name)
+    return await asyncio.to_thread(proposals.approve, ledgers.home, registration.writer(ledgers), found)
+
+
+async def discard(ledgers: Ledgers, name: str) -> None:
+    """Take a proposal off the list."""
+    found = await _proposal(ledgers, name)
+    await asyncio.to_thread(proposals.discard, ledgers.home, registration.writer(ledgers), found)
+
+
+async def _proposal(ledgers: Ledgers, name: str) -> Automation:
+    found = await ledgers.runtime.read(partial(stored.get, name=name))
+    if found is None or not proposals.is_proposal(found):
+        raise MissingError(f"No proposal `{name}` waits for approval")
+    return found
 
 
 async def by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:

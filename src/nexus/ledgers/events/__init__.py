@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import apsw
 
@@ -134,6 +134,12 @@ def attach(connection: apsw.Connection, event_id: str, attachments: Iterable[Att
     connection.executemany(sql.queries("events")["attach"], rows)
 
 
+def thread(connection: apsw.Connection, thread_id: str) -> tuple[str, str] | None:
+    """The channel of a thread, and what that calls it."""
+    found = connection.execute(sql.queries("events")["thread_by_id"], (thread_id,)).fetchone()
+    return cast("tuple[str, str] | None", found)
+
+
 def get(connection: apsw.Connection, event_id: str) -> Event | None:
     """One event, whole."""
     row = connection.execute(sql.queries("events")["get"], (event_id,)).fetchone()
@@ -179,6 +185,10 @@ def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: 
     return [cast("str", row[0]) for row in rows]
 
 
+SCREENS: Final = ("cli", "web")
+"""The channels on which the owner looks at sessions: the terminal and the browser."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unasked:
     """A message that answers nothing, as an automation that runs by the clock sends it."""
@@ -197,10 +207,36 @@ def was_written(connection: apsw.Connection, thread_id: str, text: str) -> bool:
 def unasked(
     connection: apsw.Connection, *, channel: str, external_id: str, after: int | None = None, limit: int = 20
 ) -> list[Unasked]:
-    """What was sent into a thread unasked, in order: after one of them, or since anything was last said."""
-    values: dict[str, Any] = {"channel": channel, "external_id": external_id, "after": after, "limit": limit}
-    rows = connection.execute(sql.queries("events")["unasked_in_thread"], values)
+    """What was sent into a thread unasked, in order: after one of them, or since anything was last said.
+
+    The terminal and the browser show the same sessions, so each shows what was sent to the other.
+    """
+    values: dict[str, Any] = {"external_id": external_id, "after": after, "limit": limit}
+    channels = json.dumps(SCREENS if channel in SCREENS else [channel])
+    rows = connection.execute(sql.queries("events")["unasked_in_thread"], {**values, "channels": channels})
     return [Unasked(seq=seq, occurred_at=at, content=text) for seq, at, text in cast("Any", rows)]
+
+
+def unasked_before(
+    connection: apsw.Connection, *, channel: str, external_id: str, event_id: str, limit: int = 5
+) -> list[Unasked]:
+    """What was sent into a thread unasked between a message and the one before it, in order."""
+    values: dict[str, Any] = {"external_id": external_id, "event_id": event_id, "limit": limit}
+    channels = json.dumps(SCREENS if channel in SCREENS else [channel])
+    rows = connection.execute(sql.queries("events")["unasked_before"], {**values, "channels": channels})
+    found = [Unasked(seq=seq, occurred_at=at, content=text) for seq, at, text in cast("Any", rows)]
+    return found[::-1]
+
+
+def unasked_between(
+    connection: apsw.Connection, *, external_id: str, since: str, until: str, limit: int = 50
+) -> list[Unasked]:
+    """What was sent into a session unasked, on the owner's screens, from one time up to another."""
+    values: dict[str, Any] = {"external_id": external_id, "since": since, "until": until, "limit": limit}
+    channels = {"channels": json.dumps(SCREENS)}
+    rows = connection.execute(sql.queries("events")["unasked_between"], {**values, **channels})
+    found = [Unasked(seq=seq, occurred_at=at, content=text) for seq, at, text in cast("Any", rows)]
+    return found[::-1]
 
 
 def publish(

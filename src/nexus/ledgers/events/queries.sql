@@ -44,14 +44,41 @@ ORDER BY e.seq DESC LIMIT :limit
 -- name: inbound_in_thread_contains
 SELECT EXISTS (SELECT 1 FROM events WHERE thread_id = ? AND direction = 'inbound' AND instr(content, ?) > 0)
 
+-- name: thread_by_id
+SELECT channel, external_id FROM threads WHERE id = ?
+
 -- name: unasked_in_thread
 -- What answers nothing: messages that automations sent. Without :after, those since anything was last said.
-WITH thread AS (SELECT id FROM threads WHERE channel = :channel AND external_id = :external_id)
+WITH thread AS (
+  SELECT id FROM threads
+  WHERE channel IN (SELECT value FROM json_each(:channels)) AND external_id = :external_id)
 SELECT seq, occurred_at, content FROM events
-WHERE thread_id = (SELECT id FROM thread) AND direction = 'outbound' AND reply_to_event_id IS NULL
+WHERE thread_id IN (SELECT id FROM thread) AND direction = 'outbound' AND reply_to_event_id IS NULL
   AND seq > coalesce(:after, (
-    SELECT max(seq) FROM events WHERE thread_id = (SELECT id FROM thread) AND direction = 'inbound'), 0)
+    SELECT max(seq) FROM events WHERE thread_id IN (SELECT id FROM thread) AND direction = 'inbound'), 0)
 ORDER BY seq LIMIT :limit
+
+-- name: unasked_before
+-- What was sent between a message and the one before it.
+WITH thread AS (
+  SELECT id FROM threads
+  WHERE channel IN (SELECT value FROM json_each(:channels)) AND external_id = :external_id),
+  said AS (SELECT seq FROM events WHERE id = :event_id)
+SELECT seq, occurred_at, content FROM events
+WHERE thread_id IN (SELECT id FROM thread) AND direction = 'outbound' AND reply_to_event_id IS NULL
+  AND seq < (SELECT seq FROM said) AND seq > coalesce((
+    SELECT max(seq) FROM events
+    WHERE thread_id IN (SELECT id FROM thread) AND direction = 'inbound' AND seq < (SELECT seq FROM said)), 0)
+ORDER BY seq DESC LIMIT :limit
+
+-- name: unasked_between
+WITH thread AS (
+  SELECT id FROM threads
+  WHERE channel IN (SELECT value FROM json_each(:channels)) AND external_id = :external_id)
+SELECT seq, occurred_at, content FROM events
+WHERE thread_id IN (SELECT id FROM thread) AND direction = 'outbound' AND reply_to_event_id IS NULL
+  AND occurred_at >= :since AND occurred_at < :until
+ORDER BY seq DESC LIMIT :limit
 
 -- name: search
 -- bm25() in ORDER BY with LIMIT keeps only the best rows; `ORDER BY rank` would sort all of them.

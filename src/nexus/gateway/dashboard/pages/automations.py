@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -51,7 +52,9 @@ async def shown(request: Request, app: App) -> Response:
     script = parts.part(view.script, parts.asked_for(request, "script"), _SCRIPT) if view.script else None
     if script and is_part(request):
         return await page(request, "part_script.html", part=script)
-    return await page(request, "automation.html", active="automations", view=view, runs=runs, script=script)
+    proposal = await automations.proposal(app.ledgers, view.automation)
+    values: dict[str, Any] = {"view": view, "runs": runs, "script": script, "proposal": proposal}
+    return await page(request, "automation.html", active="automations", **values)
 
 
 async def difference(request: Request, app: App) -> Response:
@@ -89,6 +92,18 @@ async def disable(request: Request, app: App) -> Response:
     reason = (await form(request)).text("reason") or "in the dashboard"
     await app.ledgers.runtime.write(partial(rows.disable, automation_id=found.id, reason=reason))
     return _changed(app, found.name)
+
+
+async def approve(request: Request, app: App) -> Response:
+    """Let what the agent proposed run, in a sandbox."""
+    made = await automations.approve(app.ledgers, request.path_params["name"])
+    return back(f"/automations/{segment(made.name)}")
+
+
+async def discard(request: Request, app: App) -> Response:
+    """Take a proposal off the list."""
+    await automations.discard(app.ledgers, request.path_params["name"])
+    return back("/automations")
 
 
 async def roll_back(request: Request, app: App) -> Response:
@@ -192,6 +207,8 @@ ROUTES = (
     post("/automations/{name}/enable", enable),
     post("/automations/{name}/disable", disable),
     post("/automations/{name}/rollback", roll_back),
+    post("/automations/{name}/approve", approve),
+    post("/automations/{name}/discard", discard),
     post("/automations/{name}/runs/{run}/retry", retry),
     post("/automations/{name}/runs/{run}/dismiss", dismiss),
 )

@@ -8,20 +8,25 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from nexus import ids
 from nexus.app import App
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError
 from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.pages import reminders
 from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import injections, sessions
 from nexus.gateway.views.page import Page
+from nexus.ledgers import events
 from nexus.ledgers.runtime import executions
 from nexus.runs import FinishedRun, Run, Totals
 
 MAIN: Final = "main"
 _CHANNEL: Final = "web"
 _SHOWN_SESSIONS: Final = 12
+_LATEST: Final = "9999"
+"""Sorts behind every time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,14 +52,19 @@ async def shown(request: Request, app: App) -> Response:
     # What is still being written is shown as it comes, and not also as it stands in the ledger.
     said = [each for each in found.items if each.execution_id not in under_way or each.role == "user"]
     given = await injections.of_requests(app.ledgers, [each.request_id for each in said])
-    values: dict[str, Any] = {"label": label, "said": said, "older": found.next, "given": given}
+    since = said[0].created_at if said and found.next else ""
+    until = said[-1].created_at if said and cursor else _LATEST
+    between = partial(events.unasked_between, external_id=label, since=since, until=until)
+    sent = [] if cursor and not said else await app.ledgers.events.read(between)
+    lines = sorted([*said, *sent], key=_time)
+    newest = max((each.seq for each in sent), default=0)
+    values: dict[str, Any] = {"label": label, "said": lines, "older": found.next, "given": given}
     if is_part(request) and cursor:
         return await page(request, "part_chat.html", **values)
     others = await sessions.listed(app.ledgers, role="manager", limit=_SHOWN_SESSIONS)
     last = await _last(app, label)
-    return await page(
-        request, "chat.html", active="chat", under_way=under_way, others=others.items, last=last, **values
-    )
+    values |= {"under_way": under_way, "others": others.items, "last": last, "sent": newest}
+    return await page(request, "chat.html", active="chat", **values)
 
 
 async def say(request: Request, app: App) -> Response:
@@ -63,21 +73,34 @@ async def say(request: Request, app: App) -> Response:
     text = given.raw("text").strip()
     if not text:
         return back(f"/chat/{segment(label)}")
+    if reminders.asked(text):
+        return await reminders.drafted(request, app, text, label)
     answer = await app.send(text, session_label=label, channel=_CHANNEL)
     if not is_part(request):
         return back(f"/chat/{segment(label)}")
     told = await _told(answer) if isinstance(answer, FinishedRun) else None
     return await page(
-        request, "part_said.html", text=text, run_id=answer.id, label=label, told=told, offered=()
+        request,
+        "part_said.html",
+        text=text,
+        run_id=answer.id,
+        label=label,
+        told=told,
+        offered=(),
+        sent=_seq(given.text("sent")),
     )
 
 
 async def later(request: Request, app: App) -> Response:
-    """What the agent said unasked since a run, such as when a worker has ended."""
+    """What came unasked since a run and a message: when a worker has ended, or a reminder is due."""
     label, after = request.path_params["label"], request.query_params.get("after", "")
     runs = [run.id for run in await app.runs_after(label, after)] if after else []
     last = runs[-1] if runs else after or await _last(app, label)
-    return await page(request, "part_later.html", runs=runs, label=label, last=last)
+    seen = _seq(request.query_params.get("sent", ""))
+    arrived = partial(events.unasked, channel=_CHANNEL, external_id=label, after=seen)
+    new = await app.ledgers.events.read(arrived)
+    sent = new[-1].seq if new else seen
+    return await page(request, "part_later.html", runs=runs, new=new, label=label, last=last, sent=sent)
 
 
 async def answered(request: Request, app: App) -> Response:
@@ -110,10 +133,19 @@ async def _told(answer: Run) -> Told:
     )
 
 
+def _time(line: sessions.Message | events.Unasked) -> str:
+    return line.occurred_at if isinstance(line, events.Unasked) else line.created_at
+
+
+def _seq(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
+
+
 async def _last(app: App, label: str) -> str:
-    """The newest run of a session."""
+    """The newest run of a session, or an id to look for later ones from."""
     read = partial(executions.newest_in, session_label=label)
-    return await app.ledgers.runtime.read(read) or ""
+    # Ids sort by time: in a session without runs, the first one to come is after this.
+    return await app.ledgers.runtime.read(read) or ids.new("exe")
 
 
 # A label may hold anything, slashes too: nothing else is asked for below /chat/.

@@ -159,6 +159,8 @@ function say(form) {
 }
 
 document.addEventListener("click", (event) => {
+  const discard = event.target.closest("[data-discard]");
+  if (discard && discard.closest("[data-messages]")) { event.preventDefault(); discard.closest("article").remove(); }
   if (event.target.closest("[data-theme-toggle]")) toggleTheme();
 });
 document.addEventListener("change", (event) => {

@@ -1,0 +1,129 @@
+"""What the `schedule` tool does: reminders and proposals, with the rights of the request it is called for."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from nexus.automations import proposals, registration, reminders, when
+from nexus.automations.hook_points import SCHEDULE
+from nexus.automations.reminders import Place, Reminders
+from nexus.broker.tools.tool import Arguments
+from nexus.broker.tools.workers import Call
+from nexus.errors import ToolError
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.agents import sessions
+from nexus.ledgers.runtime.automations import Automation, NewAutomation
+from nexus.request import Request
+
+AGENT = "nexus"
+"""Who made what a call of the tool made."""
+OWNER = "owner"
+
+
+class Scheduling:
+    """Carries out the calls of one home's agents."""
+
+    def __init__(self, ledgers: Ledgers, reminders_: Reminders) -> None:
+        self._ledgers = ledgers
+        self._reminders = reminders_
+
+    async def __call__(self, arguments: Arguments, call: Call) -> str:
+        text, at = arguments.get("text", "").strip(), arguments.get("when", "").strip()
+        match arguments["op"]:
+            case "list":
+                return await self._list(call.request)
+            case "delete":
+                return await self._delete(call.request, text)
+            case "propose":
+                return await self._propose(call, text, at)
+            case op:
+                return await self._remind(call, text, at, asks=op == "ask")
+
+    async def _remind(self, call: Call, text: str, at: str, *, asks: bool) -> str:
+        if not text or not at:
+            raise ToolError("`text` and `when` are needed", hint=f"`when` is such as {when.EXAMPLES}.")
+        draft = await self._reminders.read(at, text, asks=asks)
+        made = await self._reminders.save(draft, await self._place(call), agent=AGENT, key=call.key)
+        told = " ".join(draft.described(self._reminders.now()))
+        return f"Saved as {made.name}. {told} Tell the person this time with its time zone."
+
+    async def _list(self, request: Request) -> str:
+        rows = [
+            row for row in await self._ledgers.runtime.read(reminders.listed) if await self._may(request, row)
+        ]
+        now = self._reminders.now()
+        lines = [_line(row, reminders.reminder(row, now).when) for row in rows]
+        return "\n".join(lines) or "No reminders."
+
+    async def _delete(self, request: Request, name: str) -> str:
+        rows = await self._ledgers.runtime.read(reminders.listed)
+        found = next((row for row in rows if row.name == name), None)
+        if found is None or not await self._may(request, found):
+            raise ToolError(f"There is no reminder {name!r:.80}", hint="`text` is a name that `list` shows.")
+        await self._reminders.change(found.name, "delete")
+        return f"Deleted {found.name}."
+
+    async def _propose(self, call: Call, source: str, at: str) -> str:
+        if call.request.access.level != "owner":
+            raise ToolError("Only the owner's agent may propose automations")
+        if not source or not at:
+            return proposals.HOW_TO
+        place = await self._place(call)
+        settings: dict[str, Any] = proposals.where(at) or await self._timed(at, place)
+        session = await self._ledgers.agents.read(partial(sessions.get, label=place.session))
+        new = NewAutomation(
+            name="proposed",
+            script_path="",
+            script_hash=None,
+            created_by_agent=AGENT,
+            created_by_session=session and session.id,
+            created_by_thread=place.thread_id,
+            **settings,
+        )
+        write = registration.writer(self._ledgers)
+        made = await asyncio.to_thread(proposals.propose, self._ledgers.home, write, source, new)
+        return (
+            f"Proposed as {made.name}. It doesn't run until the owner approves it: on its page of the "
+            f"dashboard, or with `nexus automations approve {made.name}`. Tell them what it does."
+        )
+
+    async def _timed(self, at: str, place: Place) -> dict[str, Any]:
+        """The settings of a script that runs at a time, and whose message goes where it was asked for."""
+        read = await asyncio.to_thread(when.read, at, self._reminders.now(), await self._reminders.zone())
+        return {
+            "hook_point": SCHEDULE,
+            "blocking": False,
+            "triggers": read.triggers,
+            "mode": "once" if read.at else "persistent",
+            "config": {"channel": place.channel, "thread": place.thread, "session": place.session},
+        }
+
+    async def _place(self, call: Call) -> Place:
+        """Where the request's answer goes: what is scheduled arrives there."""
+        request = call.request
+        thread_id = request.event.thread_id
+        thread = thread_id and await self._ledgers.events.read(partial(events.thread, thread_id=thread_id))
+        is_owner = request.access.level == "owner"
+        sender = OWNER if is_owner else request.event.sender_id
+        if not thread or not sender:
+            raise ToolError("Nothing can be scheduled here: this conversation has no channel")
+        channel, external_id = thread
+        own = external_id if request.access.level == "owner" else f"{channel}:{external_id}"
+        return Place(
+            channel=channel,
+            thread=external_id,
+            session=own if request.depth else request.agent.session_label,
+            sender=sender,
+            is_owner=is_owner,
+            thread_id=thread_id,
+        )
+
+    async def _may(self, request: Request, row: Automation) -> bool:
+        """The owner's agent sees every reminder; anybody else's those of its own conversation."""
+        return request.access.level == "owner" or (
+            row.created_by_thread is not None and row.created_by_thread == request.event.thread_id
+        )
+
+
+def _line(row: Automation, due: str) -> str:
+    return f"{row.name}: {due} ({reminders.state_of(row)}): {row.config.get('text', '')}"

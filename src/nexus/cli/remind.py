@@ -1,0 +1,103 @@
+"""`nexus remind`: reminders in words, listed, paused and deleted."""
+
+import json
+import sys
+from dataclasses import asdict
+
+import click
+
+from nexus import clock
+from nexus.automations import reminders
+from nexus.automations.reminders import Place, Reminder
+from nexus.cli.automations_place import opened
+from nexus.cli.place import opened_home
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+_OWNER = "owner"
+
+
+@click.group()
+def remind() -> None:
+    """Make, list, pause and delete reminders. In `nexus chat`, type /remind."""
+
+
+@remind.command()
+@click.argument("words", nargs=-1, required=True)
+@click.option("--session", metavar="LABEL", default="main", show_default=True, help="Where it arrives.")
+@click.option("--yes", is_flag=True, help="Save it without asking.")
+@_json
+@click.pass_context
+def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_json: bool) -> None:
+    """Save a reminder, such as `nexus remind add in two hours call Anna`.
+
+    A reminder says its text at its time. One that begins with "tell me", "show me", "what" and the like is a
+    question: the agent answers it then. It arrives in the session, in the terminal and the browser.
+    """
+    _, config = opened_home(ctx)
+    now = clock.now()
+    draft = reminders.draft(" ".join(words), now, reminders.zone_of(config.automations))
+    for line in () if as_json else draft.described(now):
+        click.echo(line)
+    if not yes and sys.stdin.isatty() and not click.confirm("Save it?", default=True):
+        click.echo("Not saved.")
+        return
+    place = Place(channel="cli", thread=session, session=session, sender=_OWNER, is_owner=True)
+    with opened(ctx) as home:
+        made = reminders.save(home.home, home.write, draft, place)
+    if as_json:
+        click.echo(json.dumps(asdict(reminders.reminder(made, now)), indent=2))
+    else:
+        click.echo(f"Saved as {made.name}. It comes while `nexus up` or `nexus chat` runs.")
+
+
+@remind.command("list")
+@_json
+@click.pass_context
+def list_(ctx: click.Context, as_json: bool) -> None:
+    """List reminders: when they come next, and what they say."""
+    with opened(ctx) as home:
+        found = [reminders.reminder(row, clock.now()) for row in home.write(reminders.listed)]
+    if as_json:
+        click.echo(json.dumps([asdict(each) for each in found], indent=2))
+        return
+    for each in found:
+        click.echo(line(each))
+    if not found:
+        click.echo("No reminders. Make one: `nexus remind add in two hours call Anna`.")
+
+
+@remind.command()
+@click.argument("name")
+@click.pass_context
+def pause(ctx: click.Context, name: str) -> None:
+    """Pause a reminder until you resume it."""
+    _change(ctx, name, "pause", "Paused")
+
+
+@remind.command()
+@click.argument("name")
+@click.pass_context
+def resume(ctx: click.Context, name: str) -> None:
+    """Resume a paused reminder."""
+    _change(ctx, name, "resume", "Resumed")
+
+
+@remind.command()
+@click.argument("name")
+@click.pass_context
+def delete(ctx: click.Context, name: str) -> None:
+    """Delete a reminder."""
+    _change(ctx, name, "delete", "Deleted")
+
+
+def line(reminder: Reminder) -> str:
+    """A reminder on one line."""
+    state = "" if reminder.state == "active" else f" ({reminder.state})"
+    by = "" if reminder.made_by == _OWNER else f", by {reminder.made_by}"
+    return f"{reminder.name:<12} {reminder.when}{state}: {reminder.text} [{reminder.session}{by}]"
+
+
+def _change(ctx: click.Context, name: str, to: str, done: str) -> None:
+    with opened(ctx) as home:
+        reminders.change(home.home, home.write, name, to)
+    click.echo(f"{done} {name}.")

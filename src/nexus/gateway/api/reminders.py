@@ -1,0 +1,97 @@
+"""Reminders: what words mean, saving one, and pausing or deleting it."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, Field
+
+from nexus import clock
+from nexus.automations.reminders import Draft, Reminder, of
+from nexus.automations.repetition import TimeError
+from nexus.automations.when import When, check_zone
+from nexus.errors import UsageError
+from nexus.gateway.api.messages import Channel
+from nexus.gateway.dependencies import Home
+
+router = APIRouter(prefix="/reminders", tags=["reminders"])
+Name = Annotated[str, Path(max_length=200, description="The reminder's name: `reminder-1`.")]
+
+
+class Words(BaseModel):
+    """What somebody wants to be reminded of, and when."""
+
+    words: str = Field(min_length=1, max_length=5_000, examples=["every Monday at 9 tell me what is open"])
+
+
+class NewReminder(BaseModel):
+    """A reminder to save: one moment (`at`), or a repetition (`cron`)."""
+
+    text: str = Field(min_length=1, max_length=4_000, pattern=r"\S")
+    asks: bool = Field(default=False, description="Have the agent answer the text; otherwise it is said.")
+    at: str | None = Field(default=None, max_length=40, examples=["2026-12-01T08:00:00.000Z"])
+    cron: str | None = Field(default=None, max_length=100, examples=["0 9 * * 1"])
+    zone: str = Field(default="UTC", max_length=60)
+    session: str = Field(default="main", min_length=1, max_length=200, pattern=r"\S")
+    channel: Channel = "api"
+
+
+class Drafted(BaseModel):
+    """What words mean. Nothing is saved yet."""
+
+    text: str
+    asks: bool
+    at: str | None
+    cron: str | None
+    zone: str
+    described: tuple[str, ...] = Field(description="What to show before it is saved: when, and what then.")
+
+
+@router.get("")
+async def list_reminders(home: Home) -> list[Reminder]:
+    """Every reminder, in the order in which they were made."""
+    return await home.reminders.listed()
+
+
+@router.post("/draft")
+async def draft_reminder(home: Home, words: Words) -> Drafted:
+    """What a reminder in words would be. Nothing is saved."""
+    draft = await home.reminders.draft(words.words)
+    at = draft.when.at and clock.timestamp(draft.when.at)
+    return Drafted(
+        text=draft.text,
+        asks=draft.asks,
+        at=at,
+        cron=draft.when.cron,
+        zone=draft.when.zone,
+        described=draft.described(home.reminders.now()),
+    )
+
+
+@router.post("", status_code=201)
+async def add_reminder(home: Home, new: NewReminder) -> Reminder:
+    """Save a reminder of the owner's. It arrives in its session, on its channel."""
+    return await home.remind(_draft(new), session_label=new.session, channel=new.channel)
+
+
+@router.post("/{name}/{to}")
+async def change_reminder(home: Home, name: Name, to: Literal["pause", "resume"]) -> list[Reminder]:
+    """Pause or resume a reminder; returns all of them."""
+    await home.reminders.change(name, to)
+    return await home.reminders.listed()
+
+
+@router.delete("/{name}")
+async def delete_reminder(home: Home, name: Name) -> list[Reminder]:
+    """Delete a reminder; returns those that are left. Its log stays."""
+    await home.reminders.change(name, "delete")
+    return await home.reminders.listed()
+
+
+def _draft(new: NewReminder) -> Draft:
+    if (new.at is None) == (new.cron is None):
+        raise UsageError("A reminder needs either `at` or `cron`")
+    try:
+        at = None if new.at is None else clock.parse(new.at)
+    except ValueError:
+        raise TimeError(f"`{new.at}` is not a moment", hint="Such as `2026-12-01T08:00:00.000Z`.") from None
+    return of(new.text, When(zone=check_zone(new.zone), at=at, cron=new.cron), asks=new.asks)

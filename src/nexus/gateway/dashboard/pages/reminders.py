@@ -1,0 +1,107 @@
+"""Reminders: a list with what can be done about each, and the draft of one that was asked for in words."""
+
+from datetime import datetime
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nexus import clock
+from nexus.app import App
+from nexus.automations.reminders import of
+from nexus.automations.when import When, check_zone
+from nexus.errors import NexusError, UsageError
+from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.errors import status_of
+
+_COMMAND: Final = "/remind"
+_CHANNEL: Final = "web"
+_MAIN: Final = "main"
+
+
+async def listed(request: Request, app: App) -> Response:
+    """Every reminder, and a place to make one."""
+    found = await app.reminders.listed()
+    return await page(request, "reminders.html", active="automations", reminders=found)
+
+
+def asked(text: str) -> bool:
+    """Whether a message of the chat is a command about reminders."""
+    return text.split(maxsplit=1)[0] in {_COMMAND, "/reminders"}
+
+
+async def drafted(request: Request, app: App, text: str, label: str) -> Response:
+    """What a reminder would be, to be saved or left; without words, the list."""
+    command, _, words = text.partition(" ")
+    if command == _COMMAND and words.strip():
+        return await _draft(request, app, words, label, text)
+    found = await app.reminders.listed()
+    template = "part_reminders.html" if is_part(request) else "reminders.html"
+    return await page(request, template, active="automations", reminders=found, text=text)
+
+
+async def draft(request: Request, app: App) -> Response:
+    """The draft of a reminder from the list's own form."""
+    given = await form(request)
+    return await _draft(request, app, given.text("words"), given.text("session") or _MAIN, "")
+
+
+async def save(request: Request, app: App) -> Response:
+    """Save a draft as it was shown."""
+    given = await form(request)
+    when = When(
+        zone=check_zone(given.text("zone") or "UTC"),
+        at=_moment(given.text("at")),
+        cron=given.text("cron") or None,
+    )
+    new = of(given.raw("text"), when, asks=given.text("asks") == "yes")
+    made = await app.remind(new, session_label=given.text("session") or _MAIN, channel=_CHANNEL)
+    if is_part(request):
+        return await page(request, "part_reminder_saved.html", reminder=made)
+    return back("/reminders")
+
+
+async def change(request: Request, app: App) -> Response:
+    """Pause, resume or delete a reminder."""
+    to = request.path_params["to"]
+    if to not in {"pause", "resume", "delete"}:
+        raise UsageError(f"There is no `{to}` for a reminder")
+    await app.reminders.change(request.path_params["name"], to)
+    return back("/reminders")
+
+
+async def _draft(request: Request, app: App, words: str, label: str, text: str) -> Response:
+    made, error = None, None
+    try:
+        made = await app.reminders.draft(words)
+    except NexusError as refused:
+        error = refused
+    return await page(
+        request,
+        "part_reminder.html" if is_part(request) else "reminder.html",
+        200 if error is None or is_part(request) else status_of(error),
+        active="automations",
+        text=text,
+        words=words,
+        label=label,
+        draft=made,
+        triggers=made.when.triggers if made else {},
+        described=made.described(app.reminders.now()) if made else (),
+        error=error,
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return clock.parse(text) if text else None
+    except ValueError:
+        raise UsageError(f"`{text:.40}` is not a moment") from None
+
+
+ROUTES = (
+    get("/reminders", listed),
+    post("/reminders", save),
+    post("/reminders/draft", draft),
+    post("/reminders/{name}/{to}", change),
+)

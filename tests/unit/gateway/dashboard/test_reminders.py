@@ -1,0 +1,96 @@
+"""Reminders in the browser: drafted in the chat, shown before they are saved, listed, paused and deleted."""
+
+import html
+import re
+
+import apsw
+import httpx
+import pytest
+
+from nexus.app import App
+from nexus.ledgers import events
+from unit.gateway.scene import Scene
+
+PART = {"HX-Request": "true"}
+
+
+@pytest.fixture(autouse=True)
+def zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+
+
+def fields(page: str) -> dict[str, str]:
+    """The hidden fields of the form that saves a draft."""
+    form = page[page.index('<form class="reminder"') :]
+    found = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form)
+    return {name: html.unescape(value) for name, value in found}
+
+
+async def test_the_chat_shows_the_time_before_it_saves_a_reminder(
+    client: httpx.AsyncClient, app: App
+) -> None:
+    said = {"text": "/remind every Monday at 9 tell me <what> is open"}
+    drafted = await client.post("/chat/desk", data=said, headers=PART)
+    assert "Every Monday at 09:00 UTC. Next: Monday " in drafted.text
+    assert "The agent answers: tell me &lt;what&gt; is open" in drafted.text
+    assert await app.reminders.listed() == []
+    saved = await client.post("/reminders", data=fields(drafted.text), headers=PART)
+    assert "Saved as" in saved.text
+    (made,) = await app.reminders.listed()
+    assert (made.session, made.channel, made.asks) == ("desk", "web", True)
+    assert (made.when, made.text) == ("every Monday at 09:00 UTC", "tell me <what> is open")
+
+
+async def test_words_without_a_time_are_answered_with_examples(client: httpx.AsyncClient, app: App) -> None:
+    told = await client.post("/chat/desk", data={"text": "/remind call Anna"}, headers=PART)
+    assert "says no time" in told.text
+    assert "in two hours" in told.text
+    assert await app.reminders.listed() == []
+
+
+async def test_a_reminder_is_listed_paused_and_deleted(client: httpx.AsyncClient, app: App) -> None:
+    await app.remind(await app.reminders.draft("tomorrow at 9 call Anna"))
+    assert "call Anna" in (await client.get("/reminders")).text
+    await client.post("/reminders/reminder-1/pause")
+    assert "Resume" in (await client.get("/reminders")).text
+    await client.post("/reminders/reminder-1/resume")
+    assert "Pause" in (await client.get("/reminders")).text
+    await client.post("/reminders/reminder-1/delete")
+    assert "No reminders" in (await client.get("/reminders")).text
+    assert (await client.post("/reminders/reminder-1/pause")).status_code == 409
+
+
+async def test_what_was_sent_unasked_comes_once_into_an_open_chat_and_stays_in_it(
+    client: httpx.AsyncClient, scene: Scene, app: App
+) -> None:
+    """Also what was sent to the terminal: the session is the same."""
+    await scene.converse("Hi", "Hello", label="desk")
+    before = (await client.get("/chat/desk")).text
+    later = re.search(r'data-later="([^"]+)"', before)
+    assert later is not None
+
+    def send(connection: apsw.Connection) -> None:
+        thread_id = events.ensure_thread(connection, channel="cli", external_id="desk")
+        new = events.NewEvent(
+            channel="cli", content="call **Anna**", direction="outbound", thread_id=thread_id
+        )
+        events.append(connection, [new])
+
+    await app.ledgers.events.write(send)
+    arrived = (await client.get(html.unescape(later[1]), headers=PART)).text
+    assert arrived.count("<strong>Anna</strong>") == 1
+    again = re.search(r'data-later="([^"]+)"', arrived)
+    assert again is not None
+    assert "Anna" not in (await client.get(html.unescape(again[1]), headers=PART)).text
+    whole = (await client.get("/chat/desk")).text
+    assert whole.count("<strong>Anna</strong>") == 1
+    assert whole.index("Hello") < whole.index("<strong>Anna</strong>")
+
+
+async def test_an_open_chat_without_messages_looks_for_the_answer_to_a_scheduled_question(
+    client: httpx.AsyncClient, app: App
+) -> None:
+    page = (await client.get("/chat/desk")).text
+    later = re.search(r'data-later="[^"]*after=([^"&]+)', page)
+    assert later is not None
+    assert later[1].startswith("exe_")
