@@ -59,9 +59,9 @@ AGENT_SEND = Tool(
     parameters=parameters(
         "op",
         op={"type": "string", "enum": ["dispatch", "wait", "status", "cancel"]},
-        text={"type": "string", "description": "For dispatch: the whole task."},
+        text={"type": "string", "description": "The whole task."},
         read_only={"type": "boolean"},
-        worker={"type": "string", "description": "Its id. Default: all."},
+        worker={"type": "string", "description": "Default: all."},
         timeout_ms={"type": "integer", "minimum": 0},
     ),
     run=_run,
