@@ -133,7 +133,7 @@ async def test_what_a_guest_scheduled_is_asked_with_the_rights_the_guest_has_the
         async with asyncio.timeout(60):
             while not (await messages(app)):
                 await asyncio.sleep(0.05)
-        assert "I do not know you yet" in (await messages(app))[0]
+        assert "I don't know you yet" in (await messages(app))[0]
         assert len(server.requests) == before
 
 
