@@ -11,11 +11,15 @@ it tells more than the clock. Then the same in a home that holds nothing.
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+
+# As the program does, before numpy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from recall_latency import Speaker, fill
 from report import Figure, machine, percentile, progress, table, write_section
@@ -28,6 +32,7 @@ from nexus.config import Config, LedgersConfig
 from nexus.context import AssembledContext
 from nexus.home import Home
 from nexus.ledgers import Ledgers
+from nexus.memory import succession
 from nexus.memory.embedding import Vectors
 from nexus.memory.operations import Memory
 from nexus.request import Access, Agent, Event, Request
@@ -107,6 +112,12 @@ async def fire(app: App, hook_point: str, tasks: list[str]) -> Spent:
     return spent
 
 
+async def _waiting(app: App) -> int:
+    """What is still to be embedded or searched for what it replaced: neither belongs to an answer."""
+    backlog = await app.embedding.backlog()
+    return backlog.depth or (await succession.state(app.ledgers, app.embedding.model_id)).waiting
+
+
 async def measure(home: Home, what: str) -> list[Figure]:
     speaker = Speaker(3)
     sentences = speaker.sentences(_TASKS + _WARM, 6)
@@ -115,8 +126,8 @@ async def measure(home: Home, what: str) -> list[Figure]:
         for number, text in enumerate(sentences)
     ]
     async with App(home, Config()) as app:
-        while (await app.embedding.backlog()).depth:
-            progress(f"{what}: waiting for vectors")
+        while waiting := await _waiting(app):
+            progress(f"{what}: {waiting:,} facts wait in the background")
             await asyncio.sleep(5)
         bare = await ask(app, tasks)
         fired = {point: await fire(app, point, tasks) for point in _POINTS}

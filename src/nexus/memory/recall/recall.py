@@ -131,6 +131,7 @@ class Recall:
         late: list[str] = []
         for task, name in tasks.items():
             task.cancel()
+            task.add_done_callback(_heard)
             try:
                 seen += task.result() if task in done else []
             except LateError:
@@ -192,6 +193,12 @@ class Recall:
         cosines = await self._vectors.mirror.scores(vectors, ids)
         whole, bare = ranker.load().scaled(cosines, self._vectors.embedder.model_id).tolist()
         return dict(zip(ids, zip(whole, bare, strict=True), strict=True))
+
+
+def _heard(task: asyncio.Task[list[Sighting]]) -> None:
+    """An arm that is late as well as cancelled fails after everybody has left."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _deadline(query: Query) -> Deadline:

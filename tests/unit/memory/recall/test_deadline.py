@@ -1,6 +1,7 @@
 """A recall ends by its deadline: what is late is stopped, dropped and named."""
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import Sequence
@@ -37,6 +38,24 @@ async def test_an_arm_that_is_late_is_dropped_and_named(opened: Ledgers, slow: o
     answer = await recall.find(Query(text="Where is the cello?", budget="high"))
     assert "slow" in answer.late_arms
     assert [result.item.id for result in answer.results] == [event_id]
+
+
+async def test_an_arm_that_fails_after_it_was_dropped_says_nothing(opened: Ledgers) -> None:
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+
+    async def stopped(search: Search) -> list[Sighting]:
+        try:
+            return await asleep(search)
+        except asyncio.CancelledError:
+            raise LateError from None
+
+    recall = Recall(opened, None, now=lambda: NOW, arms={"slow": stopped})
+    answer = await recall.find(Query(text="Where is the cello?", budget="high"))
+    await asyncio.sleep(0)
+    gc.collect()
+    assert "slow" in answer.late_arms
+    assert told == []
 
 
 async def test_a_query_may_have_a_deadline_of_its_own(opened: Ledgers) -> None:
