@@ -11,10 +11,11 @@ from weakref import WeakValueDictionary
 
 from nexus import clock, ids
 from nexus.attachments import Attachment, File
-from nexus.automations import reminders
+from nexus.automations import proposals, registration, reminders
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
+from nexus.automations.registry import Entry
 from nexus.automations.reminders import Place, Reminders
 from nexus.automations.scheduling import Scheduling
 from nexus.broker import attached
@@ -37,13 +38,14 @@ from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.engine.forgetting import Forgetting
-from nexus.errors import ModelFileError, UsageError
+from nexus.errors import AutomationError, ModelFileError, UsageError
 from nexus.home import Home, locate
 from nexus.ledgers import Ledgers, events, forgetting
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.identity import senders
-from nexus.ledgers.runtime import executions
+from nexus.ledgers.runtime import automations, executions, requests
 from nexus.ledgers.runtime.executions import Mode
+from nexus.ledgers.runtime.invocations import Invocation
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
 from nexus.memory.embedding.background import Background
@@ -312,6 +314,29 @@ class App:
             thread_id=await self.ledgers.events.write(thread),
         )
         return reminders.reminder(await self.reminders.save(new, place), self.reminders.now())
+
+    async def run_automation(self, name: str, content: str = "") -> Invocation:
+        """Run an automation now with a message of the owner's, whatever its triggers and circuit say."""
+        found = await self.ledgers.runtime.read(partial(automations.get, name=name))
+        if found is None:
+            raise registration.unknown(name)
+        if found.disabled_reason in {automations.IMPORTED, proposals.PROPOSED}:
+            raise AutomationError(
+                f"`{name}` waits for approval", hint=f"Approve it with `nexus automations approve {name}`."
+            )
+        runner = self.automations.runner
+        entry = Entry(found, runner.registry.handlers.get(found.script_path or ""))
+        request = Request(
+            event=Event(content=content, channel="cli"),
+            agent=Agent(session_label="main"),
+            access=access.owner(self.config.tools, self.home),
+        )
+        await self.ledgers.runtime.write(partial(requests.create, request=request))
+        invocation = await runner.run_now(entry, Occasion(request=request))
+        status = "done" if invocation.status == "done" else "failed"
+        end = partial(requests.end, request_id=request.request_id, status=status, error=invocation.error)
+        await self.ledgers.runtime.write(end)
+        return invocation
 
     async def _from_channel(self, channel: str, message: Message) -> None:
         """Take in a message from a channel. Its answer leaves by the channel, when there is one."""

@@ -42,6 +42,8 @@ class Registered:
     automation: Automation
     is_new: bool
     """False: nothing had changed, and the version that was there stands."""
+    replaced_role: bool = False
+    """Whether another ROLE.md was in its workspace before."""
 
 
 Write = Callable[[Callable[[apsw.Connection], Any]], Any]
@@ -128,7 +130,7 @@ def check_source(found: Script) -> None:
         return
     try:
         body = ast.parse(found.source, str(found.path)).body
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ScriptError(f"{found.path.name} is not valid Python: {error}") from error
     defined = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     imported = {

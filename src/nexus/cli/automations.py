@@ -1,19 +1,19 @@
 """`nexus automations`: register what runs at hook points, see how it fares, go back, try it out."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import click
 
-from nexus.automations import creation, hook_points, proposals, registration, registry, template
+from nexus.automations import changes, creation, hook_points, proposals, registration, registry, template
+from nexus.automations.changes import Changes
 from nexus.automations.condition import condition
 from nexus.automations.creation import Wish
 from nexus.automations.improvement import lessons as waiting
-from nexus.automations.scripts import checked, script
-from nexus.automations.workspace import Folder, workspace
+from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import History
 from nexus.cli.automations_place import Place, opened
 from nexus.cli.automations_table import print_automation, print_invocation, print_list
@@ -23,7 +23,7 @@ from nexus.cli.terminal import printable
 from nexus.errors import AutomationError, UsageError
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime import invocations
-from nexus.ledgers.runtime.automations import Automation, NewAutomation
+from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -94,12 +94,13 @@ def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: 
     automation to register the home's edited copy, or another `--name` to register the same code again with
     other settings.
     """
+    name, wanted = options.pop("name"), _changes(options)
     with opened(ctx) as place:
-        folder = _hook_folder(place, script_or_name)
-        if folder is None:
-            registered = [_register(place, script_or_name, options)]
-        else:
-            registered = _register_hook(place, folder, options)
+        registered = changes.register(place.home, place.write, script_or_name, wanted, name=name)
+    for each in registered:
+        if each.replaced_role:
+            old = f"`nexus automations history {each.automation.name}`"
+            click.echo(f"Replaced ROLE.md. The old one is in {old}.", err=True)
     if as_json:
         told = [{**each.automation.to_json(), "new_version": each.is_new} for each in registered]
         click.echo(json.dumps(told if len(told) > 1 else told[0], indent=2))
@@ -380,7 +381,7 @@ def history(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
     with opened(ctx) as place:
         versions = place.versions(name)[:limit]
         newest = versions[0]
-        changes = (
+        commits = (
             History(workspace.place(place.home.meeseeks, newest.workspace_dir)).changes(limit)
             if newest.workspace_dir
             else []
@@ -388,14 +389,14 @@ def history(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
     if as_json:
         told = {
             "versions": [each.to_json() for each in versions],
-            "workspace": [{"commit": c.commit, "at": c.at, "message": c.message} for c in changes],
+            "workspace": [{"commit": c.commit, "at": c.at, "message": c.message} for c in commits],
         }
         click.echo(json.dumps(told, indent=2))
         return
     for each in versions:
         hash_ = (each.script_hash or "")[:12]
         click.echo(f"version {each.version:<4} {each.status:<11} {each.created_at}  {hash_}")
-    for change in changes:
+    for change in commits:
         click.echo(f"workspace {change.commit}  {change.at}  {change.message}")
 
 
@@ -525,136 +526,15 @@ def run(ctx: click.Context, name: str, content: str, as_json: bool) -> None:
     run_now(ctx, name, content, as_json=as_json)
 
 
-def _register(place: Place, given: str, options: dict[str, Any]) -> registration.Registered:
-    path = Path(given).expanduser()
-    standing = place.row(options["name"] or (path.stem if path.is_file() else given))
-    if not path.is_file():
-        # Another name for the code of one that is there: a second registration of it.
-        standing = standing or place.row(given)
-        if standing is None:
-            raise UsageError(
-                f"{given} is neither a file nor an automation",
-                hint="List automations with `nexus automations list`.",
-            )
-        path = _own_script(place, standing)
-    name = options["name"] or (standing.name if standing else path.stem)
-    new = (
-        registration.settings_of(standing)
-        if standing
-        else NewAutomation(name=name, script_path="", script_hash=None)
+def _changes(options: dict[str, Any]) -> Changes:
+    """What the options of `register` say."""
+    role, trigger, config_json = (options.pop(key) for key in ("role", "trigger", "config_json"))
+    return Changes(
+        **options,
+        role=None if role is None else role.read_text(encoding="utf-8"),
+        triggers=_triggers(trigger) if trigger else None,
+        config=None if config_json is None else _config(config_json),
     )
-    if path != Path():
-        brought = registration.bring_in(place.home, name, path)
-        new = replace(new, script_path=str(brought.path), script_hash=brought.hash)
-    changes = _changes(place, name, options) | _timing(new, options)
-    if "config" in changes:
-        changes["config"] = {**new.config, **changes["config"]}
-    new = replace(new, name=name, **changes)
-    if options["role"] is None:
-        return registration.register(place.home, place.write, new)
-    role = options["role"].read_text(encoding="utf-8")
-    workspace.bootstrap(place.home.meeseeks / name, role)
-    registered = registration.register(place.home, place.write, new)
-    _replace_role(place, name, role)
-    return registered
-
-
-def _replace_role(place: Place, name: str, text: str) -> None:
-    """Put a ROLE.md into a workspace; the one that it replaces stays in the workspace's history."""
-    folder = Folder(place.home.meeseeks / name)
-    if folder.read(workspace.ROLE) != text:
-        History(folder.path).commit(f"{name} before its role was replaced")
-        folder.write(workspace.ROLE, text)
-        History(folder.path).commit(f"{name} has another role")
-        click.echo(f"Replaced ROLE.md. The old one is in `nexus automations history {name}`.", err=True)
-
-
-def _own_script(place: Place, standing: Automation) -> Path:
-    """The script of an automation, to be registered as it lies there; nothing for code of a package."""
-    recorded = standing.script_path or ""
-    return Path() if recorded.startswith(checked.IN_PROCESS) else checked.place(place.home, recorded)
-
-
-def _hook_folder(place: Place, given: str) -> Path | None:
-    """The folder with a HOOK.md that is meant by a path or by the name of one of its rows."""
-    path = Path(given).expanduser().absolute()
-    row = None if path.exists() else place.row(given)
-    if row is not None and not (row.script_path or "").startswith(checked.IN_PROCESS):
-        path = checked.place(place.home, row.script_path or "").parent
-    elif path.name == script.HOOK_FILE:
-        path = path.parent
-    return path if (path / script.HOOK_FILE).is_file() else None
-
-
-def _register_hook(place: Place, folder: Path, options: dict[str, Any]) -> list[registration.Registered]:
-    """Register a folder's rows as its HOOK.md says, then change what it doesn't state."""
-    from nexus.automations.loading import hook_md, hooks
-
-    hook = hook_md.read(folder / script.HOOK_FILE)
-    if hook.handler is None:
-        raise AutomationError(f"{folder} has no handler.py and no executable handler")
-    stated = {"name": True, "hook_point": True, "cron": True, "sandbox": hook.sandbox is not None}
-    stated |= dict.fromkeys(hook.settings, True) | {"description": hook.description is not None}
-    for option in (key for key, is_stated in stated.items() if is_stated and options.get(key) is not None):
-        flag = "schedule" if option == "cron" else option.removesuffix("_ms").replace("_", "-")
-        raise UsageError(f"HOOK.md decides about --{flag}", hint=f"Edit {folder / script.HOOK_FILE}.")
-    brought = registration.bring_in(place.home, hook.name, hook.handler)
-    assert brought.folder is not None  # noqa: S101 - an invariant, for the reader and the type checker
-    hook = hook_md.read(brought.folder / script.HOOK_FILE)
-    made = hooks.sync(place.home, place.write, hook, by_hand=True)
-    return [_changed(place, each, options) for each in made]
-
-
-def _changed(
-    place: Place, registered: registration.Registered, options: dict[str, Any]
-) -> registration.Registered:
-    name = registered.automation.name
-    new = registration.settings_of(registered.automation)
-    changes = _changes(place, name, options)
-    if "config" in changes:
-        changes["config"] = {**new.config, **changes["config"]}
-    if not changes:
-        return registered
-    new = replace(new, disabled_reason=registered.automation.disabled_reason, **changes)
-    return registration.register(place.home, place.write, new)
-
-
-def _changes(place: Place, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Only what was said: the rest stays as it is."""
-    plain = (
-        "hook_point",
-        "blocking",
-        "self_improvement",
-        "timeout_ms",
-        "retries",
-        "priority",
-        "description",
-        "mode",
-    )
-    changes = {key: options[key] for key in plain if options[key] is not None}
-    if options["workspace"] or options["role"] is not None:
-        changes["workspace_dir"] = registration.workspace_dir(place.home, name)
-    if options["peers"]:
-        changes["peer_workspaces"] = registration.peer_dirs(place.home, options["peers"])
-    if options["trigger"]:
-        changes["triggers"] = _triggers(options["trigger"])
-    if options["config_json"] is not None:
-        changes["config"] = _config(options["config_json"])
-    if options["variables"]:
-        changes["config"] = {**changes.get("config", {}), checked.VARIABLES: list(options["variables"])}
-    for setting in (checked.SANDBOX, checked.LEDGERS):
-        if options[setting] is not None:
-            changes["config"] = {**changes.get("config", {}), setting: options[setting]}
-    return changes
-
-
-def _timing(standing: NewAutomation, options: dict[str, Any]) -> dict[str, Any]:
-    """What `--schedule` and `--zone` change; a schedule that stands keeps what is not said."""
-    said = {key: options[key] for key in ("cron", "zone") if options[key] is not None}
-    if not said:
-        return {}
-    triggers = _triggers(options["trigger"]) if options["trigger"] else standing.triggers
-    return {"hook_point": hook_points.SCHEDULE, "blocking": False, "triggers": {**triggers, **said}}
 
 
 def _triggers(given: tuple[str, ...]) -> dict[str, list[str]]:

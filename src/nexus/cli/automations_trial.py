@@ -16,7 +16,6 @@ import click
 from nexus.automations import registration, trial
 from nexus.automations.context import Handler
 from nexus.automations.loading import load
-from nexus.automations.occasion import Occasion
 from nexus.automations.recorded import Recorded, occasion_of
 from nexus.automations.registry import Entry
 from nexus.automations.scripts import checked, script
@@ -30,7 +29,6 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, requests
 from nexus.ledgers.runtime.invocations import Invocation
-from nexus.pipeline import access
 from nexus.roles.bundled import bundled
 
 
@@ -158,16 +156,4 @@ async def _run_now(home: Home, config: Config, name: str, content: str) -> Invoc
     from nexus.app import App  # heavy, and only this command needs it
 
     async with App(home, config) as app:
-        runner = app.automations.runner
-        found = await app.ledgers.runtime.read(partial(automations.get, name=name))
-        if found is None:
-            raise registration.unknown(name)
-        entry = Entry(found, runner.registry.handlers.get(found.script_path or ""))
-        request = trial.sample(content)
-        request.access = access.owner(config.tools, home)
-        await app.ledgers.runtime.write(partial(requests.create, request=request))
-        invocation = await runner.run_now(entry, Occasion(request=request))
-        status = "done" if invocation.status == "done" else "failed"
-        end = partial(requests.end, request_id=request.request_id, status=status, error=invocation.error)
-        await app.ledgers.runtime.write(end)
-        return invocation
+        return await app.run_automation(name, content)
