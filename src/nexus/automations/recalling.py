@@ -39,9 +39,9 @@ class Recaller:
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
         """The best matches, each marked strong or weak."""
-        query = _query(request, question, options)
+        asked = query(request, question, options)
         recall = await self._opened()
-        return [_told(result) for result in (await recall.find(query)).results]
+        return [_told(result) for result in (await recall.find(asked)).results]
 
 
 class Alone:
@@ -67,7 +67,8 @@ class Alone:
             return None  # by words alone
 
 
-def _query(request: Request, question: str, options: dict[str, Any]) -> Query:
+def query(request: Request, question: str, options: dict[str, Any]) -> Query:
+    """What is asked on behalf of a request; an error where an option isn't one."""
     unknown = ", ".join(sorted(options.keys() - set(_OPTIONS)))
     if unknown:
         raise AutomationError(f"recall has no option {unknown}", hint=f"Known: {', '.join(_OPTIONS)}.")

@@ -99,8 +99,15 @@ async def replay(
     return _checked(replace(trial, would=services.would), point, blocking=entry.automation.blocking)
 
 
-def invoke(path: Path, *, hook_point: str = "runAutomations", content: str = "", **given: Any) -> Any:
-    """What a script returns for a message; for tests. Its context has no agent and no memory."""
+def invoke(
+    path: Path,
+    *,
+    hook_point: str = "runAutomations",
+    content: str = "",
+    config: dict[str, Any] | None = None,
+    **given: Any,
+) -> Any:
+    """What a script returns for a message; for tests. Its context has what is given; see `kit.Kit`."""
     point = hook_points.get(hook_point)
     found = script.read(path)
     if found.source is None:
@@ -108,7 +115,7 @@ def invoke(path: Path, *, hook_point: str = "runAutomations", content: str = "",
     handler = child.load(found.source, found.path, found.folder and str(found.folder))
     context = Context(
         request=sample(content),
-        automation=unregistered(path.stem, point),
+        automation=replace(unregistered(path.stem, point), config=config or {}),
         hook_point=hook_point,
         invocation_id=ids.new("inv"),
         **given,
@@ -128,7 +135,7 @@ def sample(content: str) -> Request:
     return Request(
         event=Event(content=content, channel="cli"),
         agent=Agent(session_label="main"),
-        access=Access(level="owner", tools=None),
+        access=Access(level="owner", tools=None, memory="all"),
     )
 
 

@@ -1,9 +1,11 @@
 """Running automations by hand: their tests, replays of recorded requests, and for real."""
 
 import asyncio
+import inspect
 import json
 import runpy
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ import click
 
 from nexus.automations import registration, trial
 from nexus.automations.context import Handler
+from nexus.automations.kit import Kit
 from nexus.automations.loading import load
 from nexus.automations.recorded import Recorded, occasion_of
 from nexus.automations.registry import Entry
@@ -45,17 +48,26 @@ def run_tests(script_path: Path) -> None:
         sys.exit(1)
 
 
-def _passes(name: str, test: Callable[[], Any]) -> bool:
+def _passes(name: str, test: Callable[..., Any]) -> bool:
     try:
-        outcome = test()
-        if asyncio.iscoroutine(outcome):
-            asyncio.run(outcome)
+        with tempfile.TemporaryDirectory(prefix="nexus-test-") as folder:
+            outcome = test(**_fixtures(test, Path(folder)))
+            if asyncio.iscoroutine(outcome):
+                asyncio.run(outcome)
     except Exception:  # whatever a test raises is its failure
         click.echo(f"FAILED  {name}")
         click.echo(traceback.format_exc().rstrip())
         return False
     click.echo(f"ok      {name}")
     return True
+
+
+def _fixtures(test: Callable[..., Any], folder: Path) -> dict[str, Kit]:
+    """What a test asks for by the names of its parameters."""
+    wanted = set(inspect.signature(test).parameters)
+    if others := ", ".join(sorted(wanted - {"kit"})):
+        raise UsageError(f"There is no fixture {others}", hint="Ask for `kit`, or run the test with pytest.")
+    return {"kit": Kit(folder=folder)} if wanted else {}
 
 
 @dataclass(frozen=True, kw_only=True)
