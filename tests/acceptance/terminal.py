@@ -74,6 +74,11 @@ class Terminal:
         self._read()
         return self.process.returncode
 
+    def read(self) -> str:
+        """Everything that was printed so far."""
+        self._read()
+        return self.all
+
     def _read(self) -> None:
         with suppress(OSError):
             text = os.read(self._terminal, 1 << 16).decode(errors="replace")
