@@ -23,7 +23,7 @@ from nexus.automations.repetition import TimeError
 from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
 from nexus.automations.when import When
 from nexus.config import AutomationsConfig
-from nexus.errors import AutomationError
+from nexus.errors import AutomationError, MissingError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.agents import sessions
@@ -37,9 +37,10 @@ MOST: Final = 200
 _MOST_CHARACTERS: Final = 4_000
 _RETRIES: Final = 3
 _NAME: Final = "reminder"
+_ME: Final = r"(?:please\s+)?(?:remind\s+)?me\s+"
 # What leads over from the time to the text, and what tells a task for the agent from a text to be said.
-_LEADS: Final = re.compile(r"^(?:me\s+)?(?:(?:to|that|about)\s+|[^\w\s\"'(]\s*)?", re.IGNORECASE)
-_SAID: Final = re.compile(r"^(?:me\s+)?(?:to|that|about)\s", re.IGNORECASE)
+_LEADS: Final = re.compile(rf"^(?:{_ME})?(?:(?:to|that|about)\s+|[^\w\s\"'(]\s*)?", re.IGNORECASE)
+_SAID: Final = re.compile(rf"^(?:{_ME})?(?:to|that|about)\s", re.IGNORECASE)
 _ASKS: Final = re.compile(
     r"^(?:please\s+)?(?:(?:tell|show|send|give|read|write|list|find|get|bring)\s+me\b|summari[sz]e\b"
     r"|look up\b|find out\b|report\b|what\b|what's\b|which\b|who\b|how\b|where\b)",
@@ -99,7 +100,7 @@ class Draft:
 
 def draft(words: str, now: datetime, zone: str, *, asks: bool | None = None) -> Draft:
     """The reminder that words ask for, such as `in two hours call Anna`."""
-    found = when.find(re.sub(r"^me\s+", "", words.strip(), flags=re.IGNORECASE), now, zone)
+    found = when.find(re.sub(rf"^{_ME}", "", words.strip(), flags=re.IGNORECASE), now, zone)
     return of(found.rest, found.when, asks=asks)
 
 
@@ -108,7 +109,9 @@ def of(text: str, at: When, *, asks: bool | None = None) -> Draft:
     is_said = _SAID.match(text.strip()) is not None
     text = _LEADS.sub("", text.strip()).strip()
     if not text:
-        raise TimeError("A reminder needs a text", hint="Such as `in two hours call Anna`.")
+        raise TimeError(
+            "A reminder needs some text", hint="Add it to the time, such as `in two hours call Anna`."
+        )
     if len(text) > _MOST_CHARACTERS:
         raise AutomationError(f"A reminder has at most {_MOST_CHARACTERS:,} characters, not {len(text):,}")
     return Draft(
@@ -221,7 +224,7 @@ def _save(
         return same
     if sum(each.status == "active" for each in standing) >= MOST:
         raise AutomationError(
-            f"There are {MOST} reminders already",
+            f"You already have {MOST} active reminders",
             hint="Delete some: `nexus remind list`, `nexus remind delete`.",
         )
     config: dict[str, Any] = {
@@ -265,7 +268,7 @@ def _free_name(connection: apsw.Connection) -> str:
 def _change(connection: apsw.Connection, name: str, to: str) -> Automation:
     found = automations.get(connection, name)
     if found is None or found.script_path != SCRIPT:
-        raise AutomationError(f"There is no reminder `{name}`", hint="List them with `nexus remind list`.")
+        raise MissingError(f"No reminder named `{name}`", hint="List them with `nexus remind list`.")
     match to:
         case "pause":
             automations.disable(connection, found.id, "paused")

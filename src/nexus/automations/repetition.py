@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, time
 from typing import Final
 
-from nexus.errors import AutomationError
+from nexus.errors import AutomationError, UsageError
 
 _AROUND: Final = " ,.;:-\N{EN DASH}\N{EM DASH}"
 DEFAULT_TIME: Final = time(9)
@@ -45,7 +45,7 @@ ORDINAL: Final = r"\d{1,2}(?:st|nd|rd|th)?"
 AMOUNT: Final = rf"(?:\d+|{'|'.join(NUMBERS)}|a couple of)"
 
 
-class TimeError(AutomationError):
+class TimeError(AutomationError, UsageError):
     """Words that say no time, or one that has passed."""
 
 
@@ -82,8 +82,9 @@ def _interval(amount: str | None, unit: str, local: datetime) -> str:
     whole = 60 if unit == "minute" else 24
     if not 0 < number <= whole or whole % number:
         raise TimeError(
-            f"every {number} {unit}s does not divide {'an hour' if unit == 'minute' else 'a day'} evenly",
-            hint="Such as `every 15 minutes` or `every 6 hours`.",
+            f"Nexus can't repeat something every {number} {unit}s: "
+            f"{'an hour' if unit == 'minute' else 'a day'} doesn't divide evenly by {number}",
+            hint="Try `every 15 minutes` or `every 6 hours`.",
         )
     step = "*" if number == 1 else f"*/{number}"
     return f"{step} * * * *" if unit == "minute" else f"{local.minute} {step} * * *"
@@ -106,7 +107,11 @@ def _of_month(rest: str, clock_: str, local: datetime) -> str | None:
     last = r"(?:on )?(?:the )?last day of (?:every|the) month|every month on the last day"
     if re.fullmatch(last, rest):
         return f"{clock_} L * *"
-    of_month = rf"(?:on )?the ({ORDINAL}) of every month|every month on the ({ORDINAL})|every ({ORDINAL})"
+    # `every 5th` is a day of the month; `every 5` begins something else, such as `every 5 seconds`.
+    of_month = (
+        rf"(?:on )?the ({ORDINAL}) of every month|every month on the ({ORDINAL})"
+        r"|every (\d{1,2}(?:st|nd|rd|th))"
+    )
     if found := re.fullmatch(of_month, rest):
         day = re.sub(r"\D", "", found[1] or found[2] or found[3])
         return f"{clock_} {day} * *" if 1 <= int(day) <= 31 else None
@@ -140,7 +145,8 @@ def described(cron: str) -> str:
         case "L", "*", "*":
             return f"on the last day of every month {at}"
         case _, "*", "*" if day.isdecimal():
-            return f"on day {day} of every month {at}"
+            some = " that has one" if int(day) > 28 else ""
+            return f"on day {day} of every month{some} {at}"
         case _, _, "*" if day.isdecimal() and month.isdecimal():
             return f"every year on {MONTHS[int(month) - 1].capitalize()} {day} {at}"
         case _:

@@ -59,7 +59,7 @@ class Scheduling:
         rows = await self._ledgers.runtime.read(reminders.listed)
         found = next((row for row in rows if row.name == name), None)
         if found is None or not await self._may(request, found):
-            raise ToolError(f"There is no reminder {name!r:.80}", hint="`text` is a name that `list` shows.")
+            raise ToolError(f"No reminder named {name!r:.80}", hint="`text` is a name that `list` shows.")
         await self._reminders.change(found.name, "delete")
         return f"Deleted {found.name}."
 

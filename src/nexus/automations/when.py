@@ -42,7 +42,7 @@ _LASTING: Final = re.compile(
 _DATE: Final = re.compile(
     # Without a word before it a day has its whole name: `sun cream` is not a Sunday.
     rf"(?:on |this |next |on next ){DAY}|{'|'.join(DAYS)}|next (?:week|month|year)"
-    rf"|(?:on )?(?:today|tomorrow|(?:the )?day after tomorrow"
+    rf"|(?:on )?(?:today|tomorrow|yesterday|(?:the )?day after tomorrow"
     rf"|(?:the )?{ORDINAL}(?: of)? {MONTH}(?: \d{{4}})?|{MONTH} (?:the )?{ORDINAL}(?: \d{{4}})?"
     rf"|\d{{4}}-\d{{2}}-\d{{2}})"
 )
@@ -81,7 +81,7 @@ def read(words: str, now: datetime, zone: str) -> When:
     """The time that words say, seen from now."""
     found = _read(plain(words), now, zone)
     if found is None:
-        raise TimeError(f"{words.strip()!r:.80} is not a time that Nexus understands", hint=_hint())
+        raise TimeError(f"No time found in {words.strip()!r:.80}", hint=_hint())
     return found
 
 
@@ -90,7 +90,8 @@ def find(text: str, now: datetime, zone: str) -> Found:
     words = text.split()
     first = _window(words, now, zone)
     if first is None:
-        raise TimeError(f"When? {text.strip()!r:.80} says no time", hint=_hint())
+        _check_repetition(text)
+        raise TimeError(f"No time found in {text.strip()!r:.80}", hint=_hint())
     said, when, rest = first
     # `tomorrow call Anna at 9` says it in two places; of `every morning tell me what is due today`, one.
     if second := _window(rest, now, zone, quiet=True):
@@ -99,9 +100,14 @@ def find(text: str, now: datetime, zone: str) -> Found:
                 when, rest = together, second[2]
                 break
     left = " ".join(rest)
-    if _UNREAD.search(left.lower()):
-        raise TimeError(f"Nexus can't repeat that: {left!r:.80}", hint=_hint())
+    _check_repetition(left)
     return Found(when=when, rest=left)
+
+
+def _check_repetition(left: str) -> None:
+    if _UNREAD.search(left.lower()):
+        hint = "Try `every 15 minutes`, `every 6 hours`, `every Monday at 9` or `every month on the 1st`."
+        raise TimeError(f"Nexus can't repeat that: {left!r:.80}", hint=hint)
 
 
 def _window(
@@ -164,7 +170,7 @@ def _hint() -> str:
 
 def _read(words: str, now: datetime, zone: str) -> When | None:
     if exact := _exact(words, zone):
-        return _future(exact, now, zone)
+        return once_at(exact, now, zone)
     if named := _ZONE.search(words):
         zone = check_zone({"GMT": "UTC"}.get(named[1], named[1]))
         words = plain(words.replace(named[0], ""))
@@ -185,7 +191,8 @@ def _exact(words: str, zone: str) -> datetime | None:
     return found.replace(tzinfo=ZoneInfo(zone)) if found.tzinfo is None else found
 
 
-def _future(at: datetime, now: datetime, zone: str) -> When:
+def once_at(at: datetime, now: datetime, zone: str) -> When:
+    """A moment that is still to come; an error if it has passed."""
     at = at.astimezone(UTC).replace(microsecond=0)
     if at <= now:
         raise TimeError(f"{moment(at, zone)} has passed", hint=f"It is {moment(now, zone)}.")
@@ -199,7 +206,7 @@ def _once(words: str, local: datetime, zone: str) -> When | None:
             return None
         at = datetime.combine(local.date(), said, local.tzinfo)
         is_past = at.astimezone(UTC) <= local.astimezone(UTC)
-        return _future(_next_day(at) if is_past and "tonight" not in words else at, local, zone)
+        return once_at(_next_day(at) if is_past and "tonight" not in words else at, local, zone)
     if lasting := _LASTING.fullmatch(_counted(rest)):
         return _after(lasting[0], said, local, zone)
     if numeric := _NUMERIC.fullmatch(rest):
@@ -210,18 +217,18 @@ def _once(words: str, local: datetime, zone: str) -> When | None:
     day = _parsed(rest.removeprefix("on ").removeprefix("the "), local)
     if day is None:
         return None
-    return _future(datetime.combine(day.date(), said or DEFAULT_TIME, local.tzinfo), local, zone)
+    return once_at(datetime.combine(day.date(), said or DEFAULT_TIME, local.tzinfo), local, zone)
 
 
 def _after(lasting: str, said: time | None, local: datetime, zone: str) -> When | None:
     """Hours pass, whatever the clock on the wall does; days begin anew at the same time of day."""
     if _SHORT.search(lasting):
         passed = None if said else _parsed(lasting, local.astimezone(UTC))
-        return passed and _future(passed, local, zone)
+        return passed and once_at(passed, local, zone)
     day = _parsed(lasting, local)
     if day is None:
         return None
-    return _future(datetime.combine(day.date(), said or local.time(), local.tzinfo), local, zone)
+    return once_at(datetime.combine(day.date(), said or local.time(), local.tzinfo), local, zone)
 
 
 def _parsed(words: str, base: datetime) -> datetime | None:

@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "login": ("nexus.cli.login:login", "Print a dashboard login link or the API token."),
     "status": ("nexus.cli.status:status", "Show a summary of the home."),
     "chat": ("nexus.cli.chat:chat", "Chat with the agent."),
-    "remind": ("nexus.cli.remind:remind", "Make, list, pause and delete reminders."),
+    "remind": ("nexus.cli.remind:remind", "Set, list, pause and delete reminders."),
     "run": ("nexus.cli.run:run", "Run one task and print the answer."),
     "doctor": ("nexus.cli.doctor:doctor", "Diagnose and repair problems."),
     "recall": ("nexus.cli.recall:recall", "Search the memory."),

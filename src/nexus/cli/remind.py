@@ -12,26 +12,39 @@ from nexus.automations.reminders import Place, Reminder
 from nexus.cli.automations_place import opened
 from nexus.cli.place import opened_home
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print it for a program to read.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _OWNER = "owner"
 
 
-@click.group()
+class _Words(click.Group):
+    """Takes what is not a command for a reminder: `nexus remind in two hours call Anna`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_reminder = args and args[0] not in {*self.commands, *ctx.help_option_names}
+        return super().parse_args(ctx, ["add", *args] if is_reminder else args)
+
+
+@click.group(cls=_Words)
 def remind() -> None:
-    """Make, list, pause and delete reminders. In `nexus chat`, type /remind."""
+    """Set, list, pause and delete reminders: `nexus remind "in two hours call Anna"`.
+
+    In `nexus chat`, type /remind.
+    """
 
 
 @remind.command()
 @click.argument("words", nargs=-1, required=True)
-@click.option("--session", metavar="LABEL", default="main", show_default=True, help="Where it arrives.")
-@click.option("--yes", is_flag=True, help="Save it without asking.")
+@click.option(
+    "--session", metavar="LABEL", default="main", show_default=True, help="Session to deliver it in."
+)
+@click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @_json
 @click.pass_context
 def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_json: bool) -> None:
-    """Save a reminder, such as `nexus remind add in two hours call Anna`.
+    """Set a reminder. The word `add` can be left out.
 
-    A reminder says its text at its time. One that begins with "tell me", "show me", "what" and the like is a
-    question: the agent answers it then. It arrives in the session, in the terminal and the browser.
+    Nexus sends the text at its time. If the text begins with "tell me", "show me", "what" and the like, it is
+    a question, and the agent answers it then. Both arrive in the session, in the terminal and the browser.
     """
     _, config = opened_home(ctx)
     now = clock.now()
@@ -47,14 +60,14 @@ def add(ctx: click.Context, words: tuple[str, ...], session: str, yes: bool, as_
     if as_json:
         click.echo(json.dumps(asdict(reminders.reminder(made, now)), indent=2))
     else:
-        click.echo(f"Saved as {made.name}. It comes while `nexus up` or `nexus chat` runs.")
+        click.echo(f"Saved as {made.name}. It arrives while `nexus up` or `nexus chat` is running.")
 
 
 @remind.command("list")
 @_json
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
-    """List reminders: when they come next, and what they say."""
+    """List reminders."""
     with opened(ctx) as home:
         found = [reminders.reminder(row, clock.now()) for row in home.write(reminders.listed)]
     if as_json:
@@ -63,7 +76,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
     for each in found:
         click.echo(line(each))
     if not found:
-        click.echo("No reminders. Make one: `nexus remind add in two hours call Anna`.")
+        click.echo('No reminders. Set one: `nexus remind "in two hours call Anna"`.')
 
 
 @remind.command()

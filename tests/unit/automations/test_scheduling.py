@@ -104,7 +104,7 @@ async def test_a_guest_sees_and_deletes_the_reminders_of_its_own_conversation_al
         await act({"op": "ask", "text": "theirs", "when": "tomorrow"}, guest)
         assert "theirs" in await act({"op": "list"}, guest)
         assert "mine" not in await act({"op": "list"}, guest)
-        with pytest.raises(ToolError, match="There is no reminder"):
+        with pytest.raises(ToolError, match="No reminder named"):
             await act({"op": "delete", "text": "reminder-1"}, guest)
         with pytest.raises(ToolError, match="Only the owner's agent"):
             await act({"op": "propose", "text": SCRIPT, "when": "every day at 9"}, guest)

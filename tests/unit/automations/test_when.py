@@ -61,6 +61,13 @@ def test_a_moment_is_found_in_words(said: str, at: str, rest: str) -> None:
             "x",
         ),
         ("every year on December 24 at 18 x", "0 18 24 12 *", "every year on December 24 at 18:00", "x"),
+        ("every 5th at 8 x", "0 8 5 * *", "on day 5 of every month at 08:00", "x"),
+        (
+            "on the 31st of every month x",
+            "0 9 31 * *",
+            "on day 31 of every month that has one at 09:00",
+            "x",
+        ),
         ("every 15 minutes x", "*/15 * * * *", "every 15 minutes", "x"),
         ("every 6 hours x", "0 */6 * * *", "every 6 hours at minute 0", "x"),
     ],
@@ -75,12 +82,17 @@ def test_a_repetition_is_found_in_words(said: str, cron: str, described: str, re
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("tell me what is open", "When? 'tell me what is open' says no time"),
-        ("may I go", "When? 'may I go' says no time"),
+        ("tell me what is open", "No time found in 'tell me what is open'"),
+        ("may I go", "No time found in 'may I go'"),
         ("today at 5 x", "Monday 2026-11-16 05:00 Europe/Berlin has passed"),
         ("every two weeks on Monday at 9 x", "Nexus can't repeat that: 'every two weeks x'"),
         ("every other day at 9 x", "Nexus can't repeat that: 'every other day x'"),
-        ("every 7 minutes x", "every 7 minutes does not divide an hour evenly"),
+        ("yesterday at 9 x", "Sunday 2026-11-15 09:00 Europe/Berlin has passed"),
+        ("every 5 seconds x", "Nexus can't repeat that: 'every 5 seconds x'"),
+        (
+            "every 7 minutes x",
+            "Nexus can't repeat something every 7 minutes: an hour doesn't divide evenly by 7",
+        ),
         ("at 9 Mars/Olympus x", "`Mars/Olympus` is not a time zone"),
     ],
 )
@@ -110,6 +122,9 @@ def test_hours_pass_and_days_keep_their_time_over_a_change_of_the_clocks() -> No
         ("every Monday at 9 to tell me off", "tell me off", False),
         ("at 18:00 what did I promise today?", "what did I promise today?", True),
         ("tomorrow check the oven", "check the oven", False),
+        ("remind me to call Anna tomorrow", "call Anna", False),
+        ("tomorrow please remind me to call Anna", "call Anna", False),
+        ("every morning tell me what happened yesterday", "tell me what happened yesterday", True),
     ],
 )
 def test_a_draft_tells_what_is_said_from_what_is_asked(words: str, text: str, asks: bool) -> None:

@@ -213,7 +213,7 @@ async def test_reminders_are_paused_resumed_and_deleted(home: Home, server: Mode
         assert await start_due(app, clock) == 0
         assert await messages(app) == ["stretch"]
         again = await remind(app, "every day at noon stretch")
-        with pytest.raises(NexusError, match="There is no reminder `reminder-1`"):
+        with pytest.raises(NexusError, match="No reminder named `reminder-1`"):
             await app.reminders.change(made.name, "pause")
     assert (made.name, again.name) == ("reminder-1", "reminder-2")
 

@@ -1,14 +1,15 @@
 """Reminders: what words mean, saving one, and pausing or deleting it."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, Field
 
 from nexus import clock
+from nexus.automations import when
 from nexus.automations.reminders import Draft, Reminder, of
-from nexus.automations.repetition import TimeError
-from nexus.automations.when import When, check_zone
+from nexus.automations.when import When
 from nexus.errors import UsageError
 from nexus.gateway.api.messages import Channel
 from nexus.gateway.dependencies import Home
@@ -70,7 +71,9 @@ async def draft_reminder(home: Home, words: Words) -> Drafted:
 @router.post("", status_code=201)
 async def add_reminder(home: Home, new: NewReminder) -> Reminder:
     """Save a reminder of the owner's. It arrives in its session, on its channel."""
-    return await home.remind(_draft(new), session_label=new.session, channel=new.channel)
+    return await home.remind(
+        _draft(new, home.reminders.now()), session_label=new.session, channel=new.channel
+    )
 
 
 @router.post("/{name}/{to}")
@@ -87,11 +90,15 @@ async def delete_reminder(home: Home, name: Name) -> list[Reminder]:
     return await home.reminders.listed()
 
 
-def _draft(new: NewReminder) -> Draft:
+def _draft(new: NewReminder, now: datetime) -> Draft:
     if (new.at is None) == (new.cron is None):
         raise UsageError("A reminder needs either `at` or `cron`")
+    zone = when.check_zone(new.zone)
+    if new.at is None:
+        return of(new.text, When(zone=zone, cron=new.cron), asks=new.asks)
     try:
-        at = None if new.at is None else clock.parse(new.at)
+        at = clock.parse(new.at)
     except ValueError:
-        raise TimeError(f"`{new.at}` is not a moment", hint="Such as `2026-12-01T08:00:00.000Z`.") from None
-    return of(new.text, When(zone=check_zone(new.zone), at=at, cron=new.cron), asks=new.asks)
+        hint = "Such as `2026-12-01T08:00:00.000Z`."
+        raise UsageError(f"`{new.at}` is not an ISO 8601 time", hint=hint) from None
+    return of(new.text, when.once_at(at, now, zone), asks=new.asks)

@@ -1,17 +1,29 @@
 """Reminders in the browser: drafted in the chat, shown before they are saved, listed, paused and deleted."""
 
+import asyncio
 import html
 import re
+from functools import partial
+from pathlib import Path
 
 import apsw
 import httpx
 import pytest
 
 from nexus.app import App
+from nexus.automations import proposals, registration
 from nexus.ledgers import events
+from nexus.ledgers.runtime import automations
+from nexus.ledgers.runtime.automations import Automation, NewAutomation
 from unit.gateway.scene import Scene
 
 PART = {"HX-Request": "true"}
+PROPOSED = '''"""tea-time: Says that there is <tea>."""
+
+
+def run(ctx):
+    return {"response": "tea"}
+'''
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +55,7 @@ async def test_the_chat_shows_the_time_before_it_saves_a_reminder(
 
 async def test_words_without_a_time_are_answered_with_examples(client: httpx.AsyncClient, app: App) -> None:
     told = await client.post("/chat/desk", data={"text": "/remind call Anna"}, headers=PART)
-    assert "says no time" in told.text
+    assert "No time found" in told.text
     assert "in two hours" in told.text
     assert await app.reminders.listed() == []
 
@@ -57,7 +69,7 @@ async def test_a_reminder_is_listed_paused_and_deleted(client: httpx.AsyncClient
     assert "Pause" in (await client.get("/reminders")).text
     await client.post("/reminders/reminder-1/delete")
     assert "No reminders" in (await client.get("/reminders")).text
-    assert (await client.post("/reminders/reminder-1/pause")).status_code == 409
+    assert (await client.post("/reminders/reminder-1/pause")).status_code == 404
 
 
 async def test_what_was_sent_unasked_comes_once_into_an_open_chat_and_stays_in_it(
@@ -94,3 +106,66 @@ async def test_an_open_chat_without_messages_looks_for_the_answer_to_a_scheduled
     later = re.search(r'data-later="[^"]*after=([^"&]+)', page)
     assert later is not None
     assert later[1].startswith("exe_")
+
+
+async def propose(app: App) -> None:
+    """As the agent does with its tool."""
+    new = NewAutomation(
+        name="proposed",
+        script_path="",
+        script_hash=None,
+        hook_point="schedule",
+        blocking=False,
+        triggers={"cron": "0 16 * * *", "zone": "UTC"},
+        created_by_agent="nexus",
+    )
+    write = registration.writer(app.ledgers)
+    await asyncio.to_thread(proposals.propose, app.home, write, PROPOSED, new)
+
+
+async def standing(app: App, name: str) -> Automation | None:
+    return await app.ledgers.runtime.read(partial(automations.get, name=name))
+
+
+async def test_the_page_of_a_proposal_shows_its_diff_and_approves_it_into_the_sandbox(
+    client: httpx.AsyncClient, app: App
+) -> None:
+    await propose(app)
+    page = (await client.get("/automations/tea-time@proposed")).text
+    assert "Proposed by the agent" in page
+    assert '<span class="add">+    return {&#34;response&#34;: &#34;tea&#34;}</span>' in page
+    assert "<tea>" not in page, "an agent wrote it"
+    (button,) = re.findall(r'action="([^"]+/approve)"', page)
+    assert "/enable" not in page
+    done = await client.post(button)
+    assert (done.status_code, done.headers["location"]) == (303, "/automations/tea-time")
+    made = await standing(app, "tea-time")
+    assert made is not None
+    assert (made.status, made.config["sandbox"]) == ("active", True)
+    assert await standing(app, "tea-time@proposed") is None
+    after = (await client.get("/automations/tea-time")).text
+    assert "Approve" not in after
+    assert (await client.post(button)).status_code == 404, "a second click"
+
+
+async def test_a_proposal_is_discarded_and_never_runs(client: httpx.AsyncClient, app: App) -> None:
+    await propose(app)
+    page = (await client.get("/automations/tea-time@proposed")).text
+    (button,) = re.findall(r'action="([^"]+/discard)"', page)
+    done = await client.post(button)
+    assert (done.status_code, done.headers["location"]) == (303, "/automations")
+    assert await standing(app, "tea-time@proposed") is None
+    assert await standing(app, "tea-time") is None
+    assert "tea-time" not in (await client.get("/automations")).text
+    assert (await client.post(button)).status_code == 404
+
+
+async def test_what_is_no_proposal_is_neither_approved_nor_discarded(
+    client: httpx.AsyncClient, scene: Scene, app: App, tmp_path: Path
+) -> None:
+    await scene.automation(tmp_path, "greeter")
+    for to in ("approve", "discard"):
+        assert (await client.post(f"/automations/greeter/{to}")).status_code == 404
+    made = await standing(app, "greeter")
+    assert made is not None
+    assert made.status == "active"

@@ -96,7 +96,7 @@ def _moment(text: str) -> datetime | None:
     try:
         return clock.parse(text) if text else None
     except ValueError:
-        raise UsageError(f"`{text:.40}` is not a moment") from None
+        raise UsageError(f"`{text:.40}` is not an ISO 8601 time") from None
 
 
 ROUTES = (
