@@ -99,7 +99,7 @@ async def test_a_full_disk_is_told_and_keeps_nothing_of_it(tmp_path: Path) -> No
         await engine.start("w", "x" * 1_000_000, key="k", lane="chat", execution_id="exe_1")
     _limit(engine, 1_000_000)
 
-    with pytest.raises(EngineError, match="no execution exe_1"):
+    with pytest.raises(EngineError, match="Unknown execution exe_1"):
         await engine.show("exe_1")
     assert (await engine.start("w", "x", key="k", lane="chat")).id
     await engine.close()
