@@ -20,33 +20,16 @@ from typing import Any, cast
 
 from nexus import ledgers
 from nexus.app import App
+from nexus.broker.agent.builtin import serve
 from nexus.config import Config, EngineConfig, ModelsConfig, ProviderConfig, ToolsConfig
 from nexus.home import Home
 from nexus.memory.provenance import Provenance
-
-_SERVER = """
-import sys, time, xllamacpp
-p = xllamacpp.CommonParams()
-p.model.path = sys.argv[1]
-p.model_alias = {"local"}
-p.hostnames = ["127.0.0.1"]
-p.port = 0
-p.n_ctx = int(sys.argv[2])
-p.n_parallel = 1
-p.use_jinja = True
-p.cpuparams.n_threads = 2
-p.cpuparams_batch.n_threads = 2
-p.verbosity = -1
-server = xllamacpp.Server(p)
-print(server.listening_address, flush=True)
-sys.stdin.read()
-"""
 
 
 @contextlib.contextmanager
 def served(file: Path, context_tokens: int) -> Generator[str]:
     """The address of the model, for as long as the context lasts."""
-    command = [sys.executable, "-c", _SERVER, str(file), str(context_tokens)]
+    command = [sys.executable, serve.__file__, str(file), "local", str(context_tokens)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdin is not None

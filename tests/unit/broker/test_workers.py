@@ -61,6 +61,23 @@ async def test_a_manager_hands_out_work_and_answers_with_its_results(home: Home,
     server.assert_exhausted()
 
 
+async def test_a_dispatch_that_waits_returns_the_result(home: Home, server: ModelServer) -> None:
+    # Small models fill in every argument.
+    one = send("dispatch", text="Find a train", wait=True, worker="all", timeout_ms=0)
+    other = send("dispatch", text="Find a room", wait=True)
+    server.when(from_manager).script(Turn("", [one, other]), heard)
+    server.when(last_user="Find a train").script("The 9:15")
+    server.when(last_user="Find a room").script("Room 7")
+    async with app_on(home, server) as app:
+        result = await (await app.send("Plan the trip")).result()
+        given = await given_by(app)
+    assert "The 9:15" in result.response.content
+    assert "Room 7" in result.response.content
+    assert [one.status for one in given] == ["done", "done"]
+    assert {one.delivered_to for one in given} == {result.execution_id}
+    server.assert_exhausted()
+
+
 async def test_a_result_that_nobody_waited_for_comes_as_a_message(home: Home, server: ModelServer) -> None:
     server.when(last_user="worker_result").script(lambda r: Turn(f"Heard: {r.last_user}"))
     server.when(last_user="Find a train").script(

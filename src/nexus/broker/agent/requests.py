@@ -1,13 +1,14 @@
 """A conversation as one model gets it: within its window and in the form that its server takes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pydantic_ai.messages import (
     InstructionPart,
     ModelMessage,
+    ModelRequest,
     ModelRequestPart,
     ModelResponse,
     ModelResponsePart,
@@ -40,6 +41,8 @@ To call a tool, answer with one line of JSON and nothing else, such as
 {"name": "TOOL", "arguments": {"ARGUMENT": "value"}}
 Then you are told its result. The tools, with `?` at arguments that may be left out:
 """
+# A small model takes the result of a call that it wrote as text for a reason to write the call again.
+_NEXT: Final = "\n\nThat is the result of your call. Say in words what came of it, or call another tool."
 CALLS_IN_TEXT: Final = "calls_in_text"
 """Kept with an answer whose calls the model wrote into its text."""
 _DEFAULTS: Final = ProviderConfig()
@@ -79,6 +82,7 @@ def asked(
         reads_images=known.images is not False,
         model=candidate.name,
     )
+    messages = _reminding(messages)
     if known.tool_calls == "none" and parameters.function_tools:
         messages, parameters = _in_words(messages, parameters)
     if form is not None:
@@ -184,6 +188,34 @@ def _stall_ms(candidate: Candidate, known: Capabilities) -> int:
     return max(config.stall_ms, int(_STALL_TOKENS / known.output_tokens_per_s * 1000))
 
 
+def _reminding(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """The messages, with what to do next at the end of what calls in text gave.
+
+    It depends on the answer with the calls alone, so that the cached prefix stays.
+    """
+    before: ModelMessage | None = None
+    reminding: list[ModelMessage] = []
+    for message in messages:
+        reminds = isinstance(before, ModelResponse) and (before.metadata or {}).get(CALLS_IN_TEXT)
+        if reminds and isinstance(message, ModelRequest):
+            reminding.append(replace(message, parts=_with_next(message.parts)))
+        else:
+            reminding.append(message)
+        before = message
+    return reminding
+
+
+def _with_next(parts: Sequence[ModelRequestPart]) -> list[ModelRequestPart]:
+    """The parts of a message, with the reminder at the last result of a call."""
+    found = [number for number, part in enumerate(parts) if isinstance(part, ToolReturnPart)]
+    return [
+        replace(part, content=part.model_response_str() + _NEXT)
+        if isinstance(part, ToolReturnPart) and number == found[-1]
+        else part
+        for number, part in enumerate(parts)
+    ]
+
+
 def _in_words(
     messages: list[ModelMessage], parameters: ModelRequestParameters
 ) -> tuple[list[ModelMessage], ModelRequestParameters]:
@@ -218,7 +250,9 @@ def _said(part: ModelResponsePart) -> ModelResponsePart:
 
 def _given(part: ModelRequestPart) -> ModelRequestPart:
     if isinstance(part, ToolReturnPart):
-        return UserPromptPart(wrapped("tool_result", part.model_response_str(), tool=part.tool_name))
+        text = part.model_response_str()
+        result = text.removesuffix(_NEXT)
+        return UserPromptPart(wrapped("tool_result", result, tool=part.tool_name) + text[len(result) :])
     if isinstance(part, RetryFeedbackPart):
         return UserPromptPart(str(part.content))
     return part

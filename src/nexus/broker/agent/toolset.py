@@ -6,14 +6,16 @@ from typing import Any
 
 from pydantic_ai import RunContext
 from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
 from nexus.broker.agent.records import BegunCall, CallTool, Journal, Step, ToolCall
+from nexus.broker.agent.requests import CALLS_IN_TEXT
 from nexus.broker.streams import Stream
 from nexus.broker.tools import Tool
-from nexus.errors import AgentError, ToolError
+from nexus.errors import AgentError, LimitError, ToolError
 from nexus.runs import Delta
 
 # Arguments only need to be an object here: the tool checks them, and says what is wrong in plain words.
@@ -21,6 +23,11 @@ _AN_OBJECT = SchemaValidator(core_schema.dict_schema(keys_schema=core_schema.str
 _INTERRUPTED = (
     "This call was interrupted by a restart. It may or may not have taken effect: look before you repeat it."
 )
+_REPEATED = (
+    "You just made this call, and its result is above. It was not made again. Say in words what came of it."
+)
+# A model that is told so and goes on would do so until the run's limit.
+_MOST_REPEATED = 2
 
 
 class RecordedTools(AbstractToolset[Any]):
@@ -72,7 +79,13 @@ class RecordedTools(AbstractToolset[Any]):
         """Calls of one answer run side by side; their steps begin in the order of the calls."""
         assert ctx.tool_call_id is not None  # noqa: S101 - an invariant, for the reader and the type checker
         call = ToolCall(call_id=ctx.tool_call_id, tool=name, arguments_json=json.dumps(tool_args))
-        await self._run_step(f"tool:{name}", self._step, call, tool_args)
+        repeated = 0 if self._tools[name].repeatable else _repeated(ctx.messages, name, tool_args)
+        if repeated > _MOST_REPEATED:
+            raise LimitError(
+                f"The model keeps making the same call of {name}",
+                hint="The call was made once. Use a larger model for tasks with tools.",
+            )
+        await self._run_step(f"tool:{name}", self._step, call, tool_args, bool(repeated))
         ended = self._ended.pop(call.call_id, None) or await self._journal.begin_call(call)
         if ended.state != "ended":
             raise AgentError(
@@ -83,10 +96,15 @@ class RecordedTools(AbstractToolset[Any]):
             raise ToolFailed(ended.error)
         return ended.result or ""
 
-    async def _step(self, call: ToolCall, arguments: dict[str, Any]) -> None:
+    async def _step(self, call: ToolCall, arguments: dict[str, Any], repeats: bool) -> None:
         begun = await self._journal.begin_call(call)
         if begun.state != "ended":
-            begun = await self._made(call, arguments, interrupted=begun.state == "interrupted")
+            is_interrupted = begun.state == "interrupted"
+            begun = (
+                BegunCall(state="ended", result=_REPEATED)
+                if repeats
+                else await self._made(call, arguments, interrupted=is_interrupted)
+            )
             await self._journal.end_call(call.call_id, result=begun.result, error=begun.error)
         self._ended[call.call_id] = begun
         self._stream.publish(
@@ -107,3 +125,27 @@ class RecordedTools(AbstractToolset[Any]):
             return BegunCall(state="ended", result=await self._call(tool, arguments, call.call_id))
         except ToolError as error:
             return BegunCall(state="ended", error=str(error))
+
+
+def _repeated(messages: Sequence[ModelMessage], name: str, arguments: dict[str, Any]) -> int:
+    """How many times in a row before its last answer a model wrote this call into its text, and it worked.
+
+    Small models recite their last call instead of answering. Calls that come as calls are meant.
+    """
+    *before, answer = messages
+    if not (isinstance(answer, ModelResponse) and (answer.metadata or {}).get(CALLS_IN_TEXT)):
+        return 0
+    count = 0
+    for called, result in zip(before[-2::-2], before[::-2], strict=False):
+        made = {
+            call.tool_call_id
+            for call in (called.tool_calls if isinstance(called, ModelResponse) else ())
+            if call.tool_name == name and call.args_as_dict() == arguments
+        }
+        if not all(isinstance(part, ToolReturnPart) for part in result.parts) or not any(
+            isinstance(part, ToolReturnPart) and part.tool_call_id in made and part.outcome == "success"
+            for part in result.parts
+        ):
+            break
+        count += 1
+    return count

@@ -21,6 +21,10 @@ async def _run(arguments: Arguments, context: Context) -> str:
             if not text:
                 raise ToolError("`text` is missing", hint="Write the task so that it stands on its own.")
             made = await workers.dispatch(call, text, read_only=arguments.get("read_only", False))
+            if arguments.get("wait"):
+                # Small models fill in every argument: no time at all is none given.
+                timeout_ms = arguments.get("timeout_ms") or _WAIT_MS
+                return _told(await workers.wait(call, made.id, min(timeout_ms, _LONGEST_WAIT_MS)))
             return f"Dispatched as {made.id}. Call agent_send with the op `wait` to get its result."
         case "status":
             return _listed(await workers.status(call, worker))
@@ -60,6 +64,7 @@ AGENT_SEND = Tool(
         "op",
         op={"type": "string", "enum": ["dispatch", "wait", "status", "cancel"]},
         text={"type": "string", "description": "The whole task."},
+        wait={"type": "boolean", "description": "Return its result."},
         read_only={"type": "boolean"},
         worker={"type": "string", "description": "Default: all."},
         timeout_ms={"type": "integer", "minimum": 0},

@@ -1,8 +1,15 @@
 import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent_runs import Run
 from nexus.broker.agent.text_calls import Holdback, find
+from nexus.broker.tools import Tool
+from nexus.errors import LimitError
+from nexus.testing import PROFILES, ModelRequest, ModelServer, ToolCall, Turn
 
 TOOLS = {
     "write": {
@@ -139,3 +146,64 @@ def test_arguments_with_an_operation_name_their_tool() -> None:
     assert find('{"query": "tea"}', tools) is None, "that may be the answer itself"
     holdback = Holdback(["op"])
     assert "".join(holdback.add(_DISPATCH[at : at + 3]) for at in range(0, len(_DISPATCH), 3)) == ""
+
+
+@pytest.fixture
+def writer_of_calls(tmp_path: Path) -> Iterator[Run]:
+    with ModelServer(profile=PROFILES["text_calls"]) as server:
+        yield Run(server, tmp_path, "openai")
+
+
+def _results(request: ModelRequest) -> list[str]:
+    return [str(each["content"]) for each in request.json["messages"] if each["role"] == "tool"]
+
+
+async def test_the_result_of_a_call_in_text_says_what_to_do_next(writer_of_calls: Run) -> None:
+    run, server = writer_of_calls, writer_of_calls.server
+    bern, oslo = (ToolCall("weather", {"city": city}) for city in ("Bern", "Oslo"))
+    server.script(Turn("", [bern]), Turn("", [oslo]), "Snow.")
+    assert (await run()).text == "Snow."
+    first, second = (_results(request) for request in server.requests[1:])
+    assert first[0].startswith("Bern: snow\n\n")
+    assert "in words" in first[0]
+    assert second[0] == first[0], "the cached prefix stays"
+
+
+async def test_calls_that_come_as_calls_give_their_result_alone(made: Callable[..., Run]) -> None:
+    run = made()
+    run.server.script(Turn("", [ToolCall("weather", {"city": "Bern"})]), "Snow.")
+    await run()
+    assert "in words" not in str(run.server.requests[-1].json["messages"])
+
+
+async def test_a_call_that_a_model_recites_is_not_made_again(writer_of_calls: Run) -> None:
+    run, server = writer_of_calls, writer_of_calls.server
+    made: list[str] = []
+
+    async def weather(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> str:
+        made.append(arguments["city"])
+        return f"{arguments['city']}: snow"
+
+    run.call = weather
+    bern, oslo = (ToolCall("weather", {"city": city}) for city in ("Bern", "Oslo"))
+    server.script(Turn("", [bern]), Turn("", [bern]), Turn("", [oslo]), Turn("", [bern]), "Snow.")
+    assert (await run()).text == "Snow."
+    assert made == ["Bern", "Oslo", "Bern"], "what came after another call is meant"
+    assert "not made again" in _results(server.requests[2])[1]
+
+
+async def test_a_model_that_goes_on_reciting_a_call_is_stopped(writer_of_calls: Run) -> None:
+    run, server = writer_of_calls, writer_of_calls.server
+    server.always(Turn("", [ToolCall("weather", {"city": "Bern"})]))
+    with pytest.raises(LimitError, match="same call of weather"):
+        await run()
+    assert len(server.requests) == 4
+    assert len([result for _, result, _, _ in run.journal.calls.values() if result == "Bern: snow"]) == 1
+
+
+async def test_a_repeatable_call_may_be_made_again(writer_of_calls: Run) -> None:
+    run, server = writer_of_calls, writer_of_calls.server
+    look = Turn("", [ToolCall("look", {"city": "Bern"})])
+    server.script(look, look, look, look, "Snow.")
+    assert (await run()).text == "Snow."
+    assert all(each.startswith("Bern: snow") for each in _results(server.requests[-1]))
