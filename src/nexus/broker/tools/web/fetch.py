@@ -39,7 +39,7 @@ def web_fetch(downloader: Downloader | None = None, given: Given | None = None) 
         parameters=parameters(
             "url",
             url={"type": "string"},
-            offset={"type": "integer", "minimum": 0, "description": "Skip this many characters."},
+            offset={"type": "integer", "minimum": 0},
         ),
         run=run,
         repeatable=True,
