@@ -31,7 +31,7 @@ from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
 from nexus.broker.tools.recall import recall_tool, visible_to
 from nexus.broker.tools.schedule import schedule_tool
-from nexus.channels import Channels, Message
+from nexus.channels import Channels, Message, kinds
 from nexus.channels.kinds import Adapters, adapters
 from nexus.config import Config, load
 from nexus.context import AssembledContext
@@ -341,24 +341,56 @@ class App:
     async def _from_channel(self, channel: str, message: Message) -> None:
         """Take in a message from a channel. Its answer leaves by the channel, when there is one."""
         settings = self.config.channels[channel]
-        answers = (
+        answers = not message.is_automatic and (
             not message.is_group
             or settings.answer == "always"
             or (settings.answer == "addressed" and message.is_addressed)
         )
+        # What claims to come from somebody must not get in the way of what really does.
+        claimed = "" if message.is_verified else "unverified:"
+        text, kept = await self._with_files(channel, message)
         incoming = Incoming(
             channel=channel,
-            content=message.text,
-            sender=message.sender,
-            thread=message.thread,
+            content=text,
+            attachments=kept,
+            sender=claimed + message.sender,
+            thread=claimed + message.thread,
+            title=message.title,
             display_name=message.sender_name,
-            external_id=message.id,
-            is_owner=message.is_verified and message.sender in settings.owner,
+            external_id=claimed + message.id,
+            is_owner=kinds.is_owner(settings, message),
             is_verified=message.is_verified,
             is_group=message.is_group,
             wants_answer=answers,
         )
         await self.accept(incoming)
+
+    async def _with_files(self, channel: str, message: Message) -> tuple[str, tuple[Attachment, ...]]:
+        """The text of a message with what its files say, and what is kept of them.
+
+        A file that can't be read is named, with the reason, and doesn't hold up the message. Files of an
+        unverified sender are only named.
+        """
+        text, most = message.text, self.config.attachments.max_files
+        kept: list[Attachment] = []
+        if not message.files:
+            return text, ()
+        find = partial(events.delivered, channel=channel, external_id=message.id)
+        if message.is_verified and (known := await self.ledgers.events.read(find)) is not None:
+            # It comes again: a file that could be read then must be read now, or it would look like another.
+            return known.content, await self.ledgers.events.read(
+                partial(events.attachments_of, event_id=known.id)
+            )
+        for number, file in enumerate(message.files):
+            try:
+                if number >= most or not message.is_verified:
+                    raise UsageError("not taken")
+                text, found = await self.attach(text, [File(name=file.name, data=file.data)])
+                kept += found
+            except UsageError as error:
+                name = " ".join(file.name.split())[:200]
+                text = "\n\n".join(filter(None, [text, f"[Attachment not read: {name} ({error.message})]"]))
+        return text, tuple(kept)
 
     async def reflect(
         self, question: str, *, save_as: str | None = None, asking: reflection.Asking = reflection.OWNER

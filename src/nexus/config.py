@@ -318,8 +318,9 @@ class ChannelConfig:
     Whoever isn't the owner is told a code, for you to let them in with `nexus access approve`.
     """
 
-    kind: Literal["program", "webhook"] = _setting(
-        "program", "What connects it: a program that you name, or signed requests to and from a URL."
+    kind: Literal["program", "webhook", "email"] = _setting(
+        "program",
+        "What connects it: a program that you name, signed requests to and from a URL, or a mail account.",
     )
     owner: tuple[str, ...] = _setting(
         (),
@@ -335,8 +336,16 @@ class ChannelConfig:
     env: Mapping[str, str] = _setting(
         {}, "program: its variables; a value may name a secret, such as `env:TOKEN`.", held=True
     )
-    secret: str = _setting("", "webhook: where the secret that signs requests is kept.", secret=True)
-    url: str = _setting("", "webhook: where answers are sent. Empty: nowhere.", held=True)
+    secret: str = _setting(
+        "",
+        "Where the secret is kept, such as `env:NAME`. webhook: what signs requests. email: the password.",
+        secret=True,
+    )
+    url: str = _setting(
+        "",
+        "webhook: where answers are sent. Empty: nowhere.",
+        held=True,
+    )
     signature: Literal["timed", "body"] = _setting(
         "timed",
         "webhook: how requests are signed. `timed`: with the time, so that a recorded one can't be used "
@@ -352,6 +361,29 @@ class ChannelConfig:
         "",
         "webhook: the JSON that is sent, with {text}, {thread}, {key} and {reply_to} in its texts. Empty: an "
         "object with these four.",
+    )
+    address: str = _setting("", "email: the agent's address. Answers come from it.", held=True)
+    user: str = _setting("", "email: the name to log in with. Empty: the address.")
+    token_command: tuple[str, ...] = _setting(
+        (), "email: a program that prints an OAuth 2.0 access token, instead of a password.", held=True
+    )
+    imap: str = _setting(
+        "", "email: server that is read, such as `imap.example.org`; port 993 if none is given.", held=True
+    )
+    smtp: str = _setting(
+        "", "email: server that sends, such as `smtp.example.org`; port 465 if none is given.", held=True
+    )
+    tls: bool = _setting(
+        True,
+        "email: encrypt. Ports 993 and 465 use TLS from the start, others STARTTLS. `false` is allowed only "
+        "for servers on this machine.",
+    )
+    folder: str = _setting("INBOX", "email: the folder that is read.")
+    auth_server: str = _setting(
+        "",
+        "email: the name that your mail server writes at the beginning of `Authentication-Results` headers, "
+        "such as `mx.google.com`. Mail that it doesn't vouch for is not answered; without a name, none is.",
+        held=True,
     )
 
 

@@ -45,7 +45,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "web": asdict(Config().web),
         "attachments": asdict(Config().attachments),
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
-        "channels": {"NAME": {**asdict(ChannelConfig()), "owner": [], "command": []}},
+        "channels": {"NAME": {**asdict(ChannelConfig()), "owner": [], "command": [], "token_command": []}},
         "automations": asdict(Config().automations),
         "gateway": {**asdict(Config().gateway), "hosts": []},
     }

@@ -57,6 +57,10 @@ class Message:
     """Whether the agent is meant. In a group, what isn't addressed to it is recorded and not answered."""
     is_verified: bool = True
     """Whether the channel vouches for the sender. Who isn't vouched for has no rights."""
+    is_automatic: bool = False
+    """Whether a program wrote it: an auto-reply, a bounce, a mailing list. It is recorded, never answered."""
+    title: str | None = None
+    """What the conversation is called: a subject, a room's name."""
     sent_at: str | None = None
     files: tuple[File, ...] = ()
 
@@ -90,6 +94,10 @@ class Delivery:
     text: str
     reply_to: str | None = None
     """The channel's own id of the message that this one answers."""
+    to: str | None = None
+    """Who wrote that message, as the channel names them."""
+    title: str | None = None
+    """What the conversation is called, if the channel said so."""
     files: tuple[File, ...] = ()
 
 

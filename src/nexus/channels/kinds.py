@@ -2,16 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nexus import secrets
-from nexus.channels.adapter import Adapter
+from nexus.channels.adapter import Adapter, Message
 from nexus.config import ChannelConfig
 from nexus.errors import ConfigError
 from nexus.home import Home
 
+if TYPE_CHECKING:
+    from nexus.channels.email import Server
+
 _TAKEN: Final = frozenset({"api", "cli", "schedule", "web"})
 """Names of what Nexus offers itself."""
+_IMAP_PORT: Final = 993
+_SMTP_PORT: Final = 465
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(kw_only=True)
@@ -26,9 +32,12 @@ class Adapters:
         """Make the adapter of a channel. Blocking: secrets are read from files or the keyring."""
         if name in _TAKEN:
             raise ConfigError(f"A channel can't be called {name}", hint="Nexus uses that name itself.")
-        self.made[name] = (
-            self._program(name, settings) if settings.kind == "program" else self._webhook(name, settings)
-        )
+        make = {
+            "program": self._program,
+            "webhook": self._webhook,
+            "email": self._email,
+        }
+        self.made[name] = make[settings.kind](name, settings)
 
     def redact(self, text: str) -> str:
         """The text without any of the secrets."""
@@ -53,6 +62,33 @@ class Adapters:
             body=settings.body,
         )
 
+    def _email(self, name: str, settings: ChannelConfig) -> Adapter:
+        try:
+            from nexus.channels.email import Account, Email
+        except ImportError as error:
+            raise ConfigError(
+                f"[channels.{name}] needs a package that isn't installed: {error.name}",
+                hint="Run `pip install 'nexus-runtime[email]'`.",
+            ) from error
+
+        for key in ("address", "imap", "smtp"):
+            if not getattr(settings, key):
+                raise ConfigError(
+                    f"[channels.{name}] needs `{key}`", hint="See docs/how-to/connect-a-channel."
+                )
+        password = "" if settings.token_command else self._read(name, settings.secret, "secret")
+        account = Account(
+            address=settings.address,
+            user=settings.user or settings.address,
+            password=password,
+            token_command=settings.token_command,
+            imap=_server(name, settings, "imap", _IMAP_PORT),
+            smtp=_server(name, settings, "smtp", _SMTP_PORT),
+            folder=settings.folder,
+            auth_server=settings.auth_server,
+        )
+        return Email(account)
+
     def _filled(self, text: str) -> str:
         source = secrets.source_in(text)
         if not source:
@@ -70,6 +106,32 @@ class Adapters:
         secret = secrets.read(source)
         self.secrets.add(secret)
         return secret
+
+
+def is_owner(settings: ChannelConfig, message: Message) -> bool:
+    """Whether a message comes from the owner: the channel vouches for a sender that the settings name."""
+    if settings.kind == "email":
+        return message.is_verified and message.sender in {each.casefold() for each in settings.owner}
+    return message.is_verified and message.sender in settings.owner
+
+
+def _server(name: str, settings: ChannelConfig, key: str, default_port: int) -> "Server":
+    from nexus.channels.email import Server
+
+    host, separator, port = getattr(settings, key).rpartition(":")
+    if not separator:
+        host, port = port, str(default_port)
+    if not host or not port.isdecimal():
+        raise ConfigError(
+            f"[channels.{name}] {key} is not a server",
+            hint="Write `mail.example.org` or `mail.example.org:587`.",
+        )
+    if not settings.tls and host not in _THIS_MACHINE:
+        raise ConfigError(
+            f"[channels.{name}] would send the password to {host} unencrypted",
+            hint="Remove `tls = false`; it is allowed only for servers on this machine.",
+        )
+    return Server(host=host, port=int(port), tls=settings.tls)
 
 
 def adapters(settings: Mapping[str, ChannelConfig], home: Home) -> Adapters:

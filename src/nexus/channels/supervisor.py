@@ -319,13 +319,15 @@ def _delivery(connection: apsw.Connection, event_id: str) -> Delivery | None:
     event = events.get(connection, event_id)
     if event is None or event.thread_id is None:
         return None
-    thread = events.thread_external_id(connection, event.thread_id)
+    thread, title = events.thread_name(connection, event.thread_id)
     asked = None if event.reply_to_event_id is None else events.get(connection, event.reply_to_event_id)
     return Delivery(
         key=event_id,
         thread=thread or "",
+        title=title,
         text=event.content,
         reply_to=None if asked is None else asked.external_id,
+        to=None if asked is None else asked.sender,
     )
 
 

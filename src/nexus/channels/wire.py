@@ -16,7 +16,7 @@ from nexus.channels.adapter import Capability, Delivery, File, Message, MessageE
 MAX_LINE_BYTES: Final = 40_000_000
 """Room for a message with files of 25 MB."""
 _TEXTS: Final = ("id", "thread", "sender", "text")
-_FLAGS: Final = ("is_group", "is_addressed", "is_verified")
+_FLAGS: Final = ("is_group", "is_addressed", "is_verified", "is_automatic")
 
 
 def parsed(line: bytes) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def message(value: Mapping[str, Any]) -> Message:
     """The message that an object describes."""
     given: dict[str, Any] = {name: _text(value, name) for name in _TEXTS}
     given |= {name: _flag(value, name) for name in _FLAGS if name in value}
-    for name in ("sender_name", "sent_at"):
+    for name in ("sender_name", "title", "sent_at"):
         if value.get(name) is not None:
             given[name] = _text(value, name)
     files = value.get("files")
@@ -46,7 +46,9 @@ def message(value: Mapping[str, Any]) -> Message:
 def deliver(delivery: Delivery) -> dict[str, Any]:
     """A delivery as an object."""
     told: dict[str, Any] = {"type": "deliver", "key": delivery.key, "thread": delivery.thread}
-    told |= {"text": delivery.text, "reply_to": delivery.reply_to}
+    told |= {"text": delivery.text, "reply_to": delivery.reply_to, "to": delivery.to}
+    if delivery.title is not None:
+        told["title"] = delivery.title
     if delivery.files:
         told["files"] = [
             {"name": each.name, "media_type": each.media_type, "data": b64encode(each.data).decode()}

@@ -21,6 +21,8 @@ class Incoming:
     sender: str
     thread: str
     """What the channel calls the conversation."""
+    title: str | None = None
+    """What people call it, such as a subject."""
     session_label: str = ""
     """The session that is to answer; empty: the one of the conversation."""
     display_name: str | None = None

@@ -51,6 +51,7 @@ class Pipeline:
             if not journey.is_over:
                 await self._stage(journey, "resolveAccess", stages.resolve_access(journey))
                 await self._decide(journey)
+                journey.handled = not journey.incoming.wants_answer
             if not journey.is_over:
                 await self._stage(journey, "runAutomations", stages.run_automations(journey))
             if not journey.is_over:

@@ -49,7 +49,9 @@ class Stages:
 
         def record(connection: apsw.Connection) -> tuple[str, str]:
             channel, thread = incoming.channel, incoming.thread
-            thread_id = events.ensure_thread(connection, channel=channel, external_id=thread)
+            thread_id = events.ensure_thread(
+                connection, channel=channel, external_id=thread, title=incoming.title
+            )
             sender = Participant(
                 role="sender", identifier=incoming.sender, display_name=incoming.display_name
             )
@@ -95,7 +97,10 @@ class Stages:
         journey.request.principal_id = journey.sender.entity_id
 
     async def resolve_access(self, journey: Journey) -> None:
-        """Decide what the sender may reach. Somebody whom nobody granted anything is told a code."""
+        """Decide what the sender may reach. Somebody whom nobody granted anything is told a code.
+
+        A program that wrote by itself is told nothing: two of them could go on for ever.
+        """
         sender, request = journey.sender, journey.request
         assert sender is not None  # noqa: S101 - an invariant, for the reader and the type checker
         if not journey.incoming.is_verified:
@@ -107,6 +112,9 @@ class Stages:
             request.access = replace(held, memory="own") if journey.incoming.is_group else held
             return
         granted = await self.ledgers.identity.read(partial(grants.of, entity_id=sender.entity_id))
+        if granted is None and not journey.incoming.wants_answer:
+            journey.denied = "an unknown sender that wants no answer"
+            return
         if granted is None:
             ask = partial(grants.ask, contact_id=sender.contact_id)
             code = await self.ledgers.identity.write(ask)
@@ -120,8 +128,9 @@ class Stages:
             journey.denied = f"the session {request.agent.session_label} was not granted"
 
     def listen(self, journey: Journey) -> None:
-        """What wants no answer goes no further."""
-        journey.handled = not journey.incoming.wants_answer
+        """What is said in a group and wants no answer goes no further: it is recorded, whoever said it."""
+        incoming = journey.incoming
+        journey.handled = incoming.is_group and incoming.is_verified and not incoming.wants_answer
 
     async def tell_failure(self, request: Request) -> None:
         """Let whoever wrote on a channel know that no answer comes. Why is in the trace, for the owner."""

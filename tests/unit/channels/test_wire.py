@@ -52,7 +52,7 @@ def test_an_empty_message_and_one_that_is_too_long() -> None:
 
 
 def test_a_delivery() -> None:
-    line = wire.line(wire.deliver(Delivery(key="k", thread="t", text="Grüße\n", reply_to="1")))
+    line = wire.line(wire.deliver(Delivery(key="k", thread="t", text="Grüße\n", reply_to="1", to="hana")))
     assert line.count(b"\n") == 1
     assert json.loads(line) == {
         "type": "deliver",
@@ -60,6 +60,7 @@ def test_a_delivery() -> None:
         "thread": "t",
         "text": "Grüße\n",
         "reply_to": "1",
+        "to": "hana",
     }
 
 

@@ -4,16 +4,15 @@ A thread is what the first message of its References names. Quotes of quotes are
 is in the mail that they quote.
 """
 
-import email.header
 import email.parser
 import email.utils
 import hashlib
 import re
 from collections.abc import Iterator
 from email.message import Message as Mail
-from html.parser import HTMLParser
 from typing import Any, ClassVar, Final, cast
 
+from nexus.history import mime
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
 from nexus.history.lines import lines
@@ -23,12 +22,6 @@ _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _LONGEST_TEXT: Final = 1_000_000
 _MOST_PARTS: Final = 200
 _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?){2,}")
-_ID = re.compile(r"<([^<>\s]{1,500})>")
-_AUTOMATED = re.compile(
-    r"(?:no-?reply|do-?not-?reply|mailer-daemon|postmaster|bounces?|notifications?|newsletter)\b",
-    re.IGNORECASE,
-)
-_REPLY = re.compile(r"^(?:(?:re|aw|sv|antw|fwd?|wg|tr|rif)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
 
 
 class Mbox(Source):
@@ -130,7 +123,7 @@ def mail_items(data: bytes, source: Source, place: str, is_cut: bool) -> Iterato
         metadata["quoted_lines_left_out"] = quoted
     if is_cut:
         metadata["cut_at_bytes"] = _LARGEST_BYTES
-    yield Thread(external_id=thread, title=_REPLY.sub("", subject).strip() or None, kind="email")
+    yield Thread(external_id=thread, title=mime.plain_subject(subject) or None, kind="email")
     yield Message(
         external_id=id_[0],
         thread=thread,
@@ -151,20 +144,17 @@ class _Headers:
 
     def __init__(self, mail: Mail) -> None:
         self._mail = mail
-        is_list = any(mail.get(name) for name in ("List-Id", "List-Unsubscribe"))
-        bulk = str(mail.get("Precedence", "")).casefold() in ("bulk", "list", "junk")
-        automatic = str(mail.get("Auto-Submitted", "no")).casefold() not in ("no", "")
-        self._is_automated = is_list or bulk or automatic
+        self._is_automated = mime.is_automated(mail)
         self.sender = self.people("From", self._is_automated) or self.people("Sender", self._is_automated)
 
     def text(self, name: str) -> str:
         raw = str(self._mail.get(name, ""))
         if "=?" in raw:
-            raw = _decoded(raw)
+            raw = mime.decoded(raw)
         return " ".join(raw.encode("utf-8", "replace").decode().split())[:1000]
 
     def ids(self, name: str, most: int) -> list[str]:
-        return _ID.findall(str(self._mail.get(name, "")))[:most]
+        return mime.message_ids(self._mail, name)[:most]
 
     def people(self, name: str, is_automated: bool = False) -> tuple[Person, ...]:
         found: dict[str, Person] = {}
@@ -175,8 +165,8 @@ class _Headers:
                 found[address_] = Person(
                     identifier=address_,
                     kind="email",
-                    name=_decoded(shown) or None,
-                    is_automated=is_automated or bool(_AUTOMATED.match(address_)),
+                    name=mime.decoded(shown) or None,
+                    is_automated=is_automated or mime.is_automated_address(address_),
                 )
         return tuple(found.values())
 
@@ -185,15 +175,6 @@ class _Headers:
             return moment(email.utils.parsedate_to_datetime(str(self._mail.get("Date", ""))).isoformat())
         except (ValueError, TypeError, IndexError, OverflowError):
             return None
-
-
-def _decoded(raw: str) -> str:
-    if "=?" not in raw:
-        return raw.strip()[:200]
-    try:
-        return str(email.header.make_header(email.header.decode_header(raw))).strip()[:200]
-    except (ValueError, LookupError, UnicodeError):
-        return raw.strip()[:200]
 
 
 def _body(mail: Mail) -> tuple[str, tuple[Attachment, ...]]:
@@ -209,29 +190,18 @@ def _body(mail: Mail) -> tuple[str, tuple[Attachment, ...]]:
         if name or part.get_content_disposition() == "attachment" or not type_.startswith("text/"):
             attachments.append(_attached(part, type_, name))
         elif type_ == "text/html":
-            html.append(_text(part))
+            html.append(mime.part_text(part))
         else:
-            plain.append(_text(part))
-    body = "\n".join(plain).strip() or _stripped("\n".join(html))
+            plain.append(mime.part_text(part))
+    body = "\n".join(plain).strip() or mime.text_of_html("\n".join(html))
     return body[:_LONGEST_TEXT], tuple(attachments)
-
-
-def _text(part: Mail) -> str:
-    data = part.get_payload(decode=True)
-    if not isinstance(data, bytes):
-        return str(part.get_payload())
-    charset = part.get_content_charset() or "utf-8"
-    try:
-        return data.decode(charset, "replace")
-    except LookupError:
-        return data.decode("utf-8", "replace")
 
 
 def _attached(part: Mail, type_: str, name: str | None) -> Attachment:
     data = part.get_payload(decode=True)
     held = data if isinstance(data, bytes) else b""
     return Attachment(
-        name=_decoded(name) if name else None,
+        name=mime.decoded(name) if name else None,
         media_type=type_,
         size_bytes=len(held),
         sha256=hashlib.sha256(held).hexdigest(),
@@ -248,35 +218,3 @@ def _unquoted(body: str) -> tuple[str, int]:
         else:
             kept.append(line)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), left_out
-
-
-class _Stripper(HTMLParser):
-    """The words of an HTML mail."""
-
-    _BREAKS: Final = frozenset({"p", "br", "div", "tr", "li", "h1", "h2", "h3", "h4", "table", "blockquote"})
-    _HIDDEN: Final = frozenset({"style", "script", "head", "title"})
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.parts: list[str] = []
-        self._hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._hidden += tag in self._HIDDEN
-        if tag in self._BREAKS:
-            self.parts.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._HIDDEN and self._hidden:
-            self._hidden -= 1
-
-    def handle_data(self, data: str) -> None:
-        if not self._hidden:
-            self.parts.append(data)
-
-
-def _stripped(html: str) -> str:
-    stripper = _Stripper()
-    stripper.feed(html[: 4 * _LONGEST_TEXT])
-    lines_ = (" ".join(line.split()) for line in "".join(stripper.parts).split("\n"))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines_)).strip()

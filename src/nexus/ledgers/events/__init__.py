@@ -140,6 +140,16 @@ def thread(connection: apsw.Connection, thread_id: str) -> tuple[str, str] | Non
     return cast("tuple[str, str] | None", found)
 
 
+def attachments_of(connection: apsw.Connection, event_id: str) -> tuple[Attachment, ...]:
+    """The kept files of an event, in order."""
+    rows = connection.execute(sql.queries("events")["attachments_of"], (event_id,)).fetchall()
+    found = cast("list[tuple[str, str, int, str]]", rows)
+    return tuple(
+        Attachment(name=name, media_type=media_type, size_bytes=size, sha256=sha256)
+        for name, media_type, size, sha256 in found
+    )
+
+
 def get(connection: apsw.Connection, event_id: str) -> Event | None:
     """One event, whole."""
     row = connection.execute(sql.queries("events")["get"], (event_id,)).fetchone()
@@ -155,11 +165,10 @@ def delivered(connection: apsw.Connection, *, channel: str, external_id: str) ->
     return None if found is None else get(connection, cast("str", found))
 
 
-def thread_external_id(connection: apsw.Connection, thread_id: str) -> str | None:
-    """What the channel calls a thread."""
-    return cast(
-        "str | None", connection.execute(sql.queries("events")["thread_external_id"], (thread_id,)).get
-    )
+def thread_name(connection: apsw.Connection, thread_id: str) -> tuple[str | None, str | None]:
+    """The channel's own id of a thread, and its title."""
+    found = connection.execute(sql.queries("events")["thread_name"], (thread_id,)).fetchone()
+    return cast("tuple[str | None, str | None]", found or (None, None))
 
 
 def last_seq(connection: apsw.Connection) -> int:

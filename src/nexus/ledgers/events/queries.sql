@@ -24,8 +24,8 @@ SELECT seq, id, thread_id, channel, direction, kind, external_id, sender, conten
        reply_to_event_id, request_id, metadata_json, occurred_at, created_at
 FROM events WHERE id = ?
 
--- name: thread_external_id
-SELECT external_id FROM threads WHERE id = ?
+-- name: thread_name
+SELECT external_id, title FROM threads WHERE id = ?
 
 -- name: last_seq
 SELECT coalesce(max(seq), 0) FROM events
@@ -227,3 +227,9 @@ WHERE entity_id IN (SELECT value FROM json_each(?))
 -- name: attach
 INSERT OR IGNORE INTO attachments (id, event_id, filename, media_type, size_bytes, sha256, path)
 VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: attachments_of
+-- What an import only knows about is no kept file.
+SELECT filename, media_type, size_bytes, sha256 FROM attachments
+WHERE event_id = ? AND path IS NOT NULL AND sha256 IS NOT NULL
+ORDER BY rowid

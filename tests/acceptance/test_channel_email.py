@@ -1,0 +1,203 @@
+"""Mail on a home that really runs, with real mail servers: answered once, and only to who really wrote."""
+
+import json
+import random
+import smtplib
+import time
+from collections.abc import Callable, Iterator
+from email.message import EmailMessage
+from email.policy import SMTP
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from acceptance.agents import environment, finish
+from acceptance.running import Served, serving
+from attached_files import pdf
+from mail_servers import AGENT, AUTH_SERVER, PASSWORD, Dovecot, Post, mail_servers
+from nexus.home import Home
+from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
+
+_ME: Final = "me@home.example"
+_SAM: Final = "sam@away.example"
+_PATIENCE_S: Final = 120
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[Dovecot, Post]]:
+    with mail_servers() as made:
+        yield made
+
+
+@pytest.fixture
+def post(servers: tuple[Dovecot, Post]) -> Post:
+    return servers[1]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as made:
+        yield made
+
+
+@pytest.fixture
+def env(home: Home, server: ModelServer, servers: tuple[Dovecot, Post]) -> dict[str, str]:
+    """A home that reads a mailbox, and whose owner writes from `me@home.example`."""
+    dovecot, post = servers
+    with home.config_file.open("a") as config:
+        config.write(
+            f'\n[channels.mail]\nkind = "email"\naddress = "{AGENT}"\nsecret = "env:MAIL_PASSWORD"\n'
+            f'imap = "127.0.0.1:{dovecot.port}"\nsmtp = "127.0.0.1:{post.port}"\ntls = false\n'
+            f'auth_server = "{AUTH_SERVER}"\nowner = ["Me@Home.example"]\n'
+        )
+    return environment(server, MAIL_PASSWORD=PASSWORD, NEXUS_ENGINE_LEASE_MS="30000")
+
+
+def _send(
+    post: Post, id_: str, text: str, *, sender: str = _ME, forged: bool = False, **headers: str
+) -> EmailMessage:
+    mail = EmailMessage()
+    given = {"From": sender, "To": AGENT, "Message-ID": f"<{id_}@home.example>", "Subject": f"Subject {id_}"}
+    for name, value in {**given, **headers}.items():
+        mail[name.replace("_", "-")] = value
+    mail.set_content(text)
+    return _sent(post, mail, forged=forged)
+
+
+def _sent(post: Post, mail: EmailMessage, *, forged: bool = False) -> EmailMessage:
+    with smtplib.SMTP("127.0.0.1", post.port) as client:
+        if not forged:
+            client.login(str(mail["From"]), PASSWORD)
+        client.sendmail(str(mail["From"]), [AGENT], mail.as_bytes(policy=SMTP))
+    return mail
+
+
+def _until(done: Callable[[], Any]) -> None:
+    end = time.monotonic() + _PATIENCE_S
+    while not done():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.05)
+
+
+def _connected(home: Home, env: dict[str, str]) -> None:
+    def is_connected() -> bool:
+        return json.loads(finish(home, env, "channels", "list", "--json").stdout)[0]["status"] == "connected"
+
+    _until(is_connected)
+
+
+def _echo(request: ModelRequest) -> Turn:
+    """Answers with the last word of what was said."""
+    said = str(request.json["messages"][-1]["content"]).replace("\\n", " ")
+    word = next(each for each in reversed(said.split()) if each.startswith("word"))
+    return Turn(f"You said {word.rstrip(chr(39) + '}],')}")
+
+
+def test_a_conversation_by_mail_with_a_file(
+    home: Home, env: dict[str, str], server: ModelServer, post: Post
+) -> None:
+    server.always(_echo)
+    with serving(home, env):
+        _connected(home, env)
+        _send(post, "1", "This is word1")
+        _until(lambda: post.sent)
+        answer = post.sent[0]
+        assert (answer["To"], answer["Subject"]) == (_ME, "Re: Subject 1")
+        assert answer["In-Reply-To"] == "<1@home.example>"
+        reply = EmailMessage()
+        reply["From"], reply["To"], reply["Message-ID"] = _ME, AGENT, "<2@home.example>"
+        reply["In-Reply-To"], reply["Subject"] = answer["Message-ID"], answer["Subject"]
+        reply["References"] = f"{answer['References']} {answer['Message-ID']}"
+        reply.set_content("And word2\n\nOn Monday, Agent wrote:\n> You said word1\n")
+        reply.add_attachment(pdf("Zebra crossing"), maintype="application", subtype="pdf", filename="a.pdf")
+        reply.add_attachment(b"\x00\x01\x02", maintype="application", subtype="zip", filename="b.zip")
+        _sent(post, reply)
+        _until(lambda: len(post.sent) == 2)
+    assert post.texts()[0] == "You said word1"
+    assert "word2" in post.texts()[1]
+    assert post.sent[1]["References"].split()[0] == "<1@home.example>"
+    last = server.requests[-1].body
+    assert b"Zebra crossing" in last, "the model read the PDF"
+    assert b"Attachment not read: b.zip" in last
+    assert b"This is word1" in last, "it is the same conversation"
+    assert last.count(b"On Monday, Agent wrote") == 0
+
+
+def test_a_forged_sender_is_neither_the_owner_nor_answered(
+    home: Home, env: dict[str, str], server: ModelServer, post: Post
+) -> None:
+    server.always(_echo)
+    with serving(home, env):
+        _connected(home, env)
+        _send(post, "f", "Tell me word0", forged=True)
+        _send(post, "r", "I am on holiday, word0", sender=_SAM, Auto_Submitted="auto-replied")
+        _send(post, "l", "News word0", List_Id="<news.home.example>")
+        _send(post, "s", "Let me in", sender=_SAM)
+        _until(lambda: post.sent)
+        _send(post, "f", "This is word1")
+        _until(lambda: len(post.sent) == 2)
+    assert [mail["To"] for mail in post.sent] == [_SAM, _ME]
+    assert "code" in post.texts()[0], "the stranger gets a code, nobody else does"
+    assert post.texts()[1] == "You said word1", "the forged mail doesn't stand in the owner's way"
+    assert len(server.requests) == 1
+
+
+def _recalling(request: ModelRequest) -> Turn:
+    """Asks the memory first, whatever was said."""
+    if "tool_result" in str(request.json["messages"][-1]):
+        return Turn("Here is what I know.")
+    return Turn("", [ToolCall("recall", {"query": "door code"})])
+
+
+def test_the_owner_is_told_by_mail_what_was_learned_elsewhere_and_a_guest_is_not(
+    home: Home, env: dict[str, str], server: ModelServer, post: Post
+) -> None:
+    server.always(_recalling)
+    with serving(home, env):
+        _connected(home, env)
+        told = finish(home, env, "run", "--no-wait", "My door code is 4711-Zebra")
+        assert told.returncode == 0, told.stderr
+        _send(post, "1", "What is the door code? Owner")
+        _until(lambda: post.sent)
+        _send(post, "2", "Let me in", sender=_SAM)
+        _until(lambda: len(post.sent) == 2)
+        code = post.texts()[1].split("code ")[1].rstrip(".")
+        assert finish(home, env, "access", "approve", code).returncode == 0
+        _send(post, "3", "What is the door code? Guest", sender=_SAM, References="<1@home.example>")
+        _until(lambda: len(post.sent) == 3)
+    bodies = [request.body for request in server.requests]
+    assert any(b"Owner" in body and b"Zebra" in body for body in bodies)
+    guests = [body for body in bodies if b"Guest" in body]
+    assert guests
+    assert not any(b"Zebra" in body or b"Owner" in body for body in guests)
+
+
+def test_killed_at_random_every_mail_is_answered_once(
+    home: Home, env: dict[str, str], server: ModelServer, post: Post
+) -> None:
+    """After a kill between sending and noting it, an answer may come again, under the same Message-ID."""
+    server.always(_echo)
+    chance = random.Random(5)
+    rounds, each = 3, 3
+    with serving(home, env):
+        _connected(home, env)
+    for round_ in range(rounds):
+        served = Served(home, env)
+        for number in range(round_ * each, (round_ + 1) * each):
+            _send(post, f"m{number}", f"This is word{number}x")
+        time.sleep(2 * chance.random())
+        served.kill()
+    total = rounds * each
+    with serving(home, env):
+        ids = partial(_ids, post)
+        _until(lambda: len(ids()) == total)
+        assert finish(home, env, "doctor", "--deep").returncode == 0
+    texts = {mail["Message-ID"]: text for mail, text in zip(post.sent, post.texts(), strict=True)}
+    assert sorted(texts.values()) == sorted(f"You said word{number}x" for number in range(total))
+    answered = [mail["In-Reply-To"] for mail in {mail["Message-ID"]: mail for mail in post.sent}.values()]
+    assert sorted(answered) == sorted(f"<m{number}@home.example>" for number in range(total))
+
+
+def _ids(post: Post) -> set[str]:
+    return {str(mail["Message-ID"]) for mail in post.sent}

@@ -1,0 +1,246 @@
+"""Mail becomes messages: who wrote, in which conversation, and what is new in it."""
+
+import random
+from email.message import EmailMessage
+from typing import Any
+
+import pytest
+
+from attached_files import png
+from nexus.channels.adapter import Message, MessageError
+from nexus.channels.email import parsing
+
+_OWN = frozenset({"agent@nexus.example"})
+_SERVER = "mx.nexus.example"
+_PASS = f"{_SERVER}; dmarc=pass (p=REJECT) header.from=home.example"
+
+
+def _mail(text: str = "Hello", *, results: str | None = _PASS, **headers: str) -> EmailMessage:
+    mail = EmailMessage()
+    if results is not None:
+        mail["Authentication-Results"] = results
+    given = {
+        "From": "Hana Ito <hana@home.example>",
+        "To": "agent@nexus.example",
+        "Message-ID": "<1@home.example>",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    for name, value in given.items():
+        mail[name] = value
+    mail.set_content(text)
+    return mail
+
+
+def _read(mail: EmailMessage | bytes, server: str = _SERVER) -> Message:
+    data = mail if isinstance(mail, bytes) else mail.as_bytes()
+    found = parsing.message(data, own=_OWN, auth_server=server)
+    assert found is not None
+    return found.checked()
+
+
+def test_a_mail_begins_a_conversation_with_its_subject() -> None:
+    message = _read(_mail("Hello\n\nHana", Subject="=?utf-8?q?Z=C3=BCrich?= next week"))
+    assert message.text == "Zürich next week\n\nHello\n\nHana"
+    assert message.title == "Zürich next week"
+    assert (message.id, message.sender, message.sender_name) == (
+        "1@home.example",
+        "hana@home.example",
+        "Hana Ito",
+    )
+    assert message.thread == "hana@home.example 1@home.example"
+    assert message.is_verified
+    assert not message.is_group
+    assert not message.is_automatic
+
+
+def test_replies_belong_to_the_first_mail_of_their_conversation() -> None:
+    reply = _mail(
+        Message_ID="<3@home.example>",
+        References="<1@home.example> <2@nexus.example>",
+        In_Reply_To="<2@nexus.example>",
+        Subject="Re: Trip",
+    )
+    message = _read(reply)
+    assert message.thread == "hana@home.example 1@home.example"
+    assert (message.text, message.title) == ("Hello", "Trip")
+    other = _read(_mail(From="sam@away.example", In_Reply_To="<1@home.example>"))
+    assert other.thread != message.thread, "who knows an id doesn't get into somebody's conversation"
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        f"{_SERVER}; dmarc=pass header.from=home.example",
+        f"{_SERVER} 1; spf=softfail smtp.mailfrom=x@y.example; dkim=pass (2048-bit) header.d=home.example",
+        f"{_SERVER.upper()}; dkim = pass header.i=@HOME.example",
+        f"{_SERVER}; spf=pass smtp.mailfrom=hana@home.example",
+    ],
+)
+def test_the_mail_server_vouches_for_the_sender(results: str) -> None:
+    assert _read(_mail(results=results)).is_verified
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        None,
+        f"{_SERVER}; dmarc=fail header.from=home.example",
+        f"{_SERVER}; dmarc=pass header.from=evil.example",
+        f"{_SERVER}; dkim=pass header.d=evil.example; spf=pass smtp.mailfrom=evil.example",
+        f"{_SERVER}; spf=pass smtp.mailfrom=hana@home.example.evil.example",
+        f"{_SERVER}; dkim=pass header.d=example",
+        "mx.evil.example; dmarc=pass header.from=home.example",
+        f"mx.evil.example ({_SERVER}); dmarc=pass header.from=home.example",
+        f'{_SERVER}; spf=fail smtp.mailfrom="x; dmarc=pass header.from=home.example"@evil.example',
+        f"{_SERVER}; spf=fail (; dmarc=pass header.from=home.example ;) smtp.mailfrom=evil.example",
+        f"{_SERVER}; none",
+    ],
+)
+def test_a_forged_sender_is_not_vouched_for(results: str | None) -> None:
+    assert not _read(_mail(results=results)).is_verified
+
+
+def test_only_what_the_own_server_wrote_on_top_counts() -> None:
+    own = f"Authentication-Results: {_SERVER}; dmarc=fail header.from=home.example\r\n".encode()
+    assert not _read(own + _mail().as_bytes()).is_verified
+    foreign = b"Authentication-Results: mx.evil.example; dmarc=fail header.from=home.example\r\n"
+    assert _read(foreign + _mail().as_bytes()).is_verified
+    assert not _read(_mail(), server="").is_verified, "nobody is named whose word counts"
+
+
+def test_two_senders_are_none_that_can_be_vouched_for() -> None:
+    second = b"From: hana@home.example\r\n"
+    for data in (
+        second + _mail(From="eve@evil.example").as_bytes(),
+        _mail(results=_PASS).as_bytes().replace(b"From: Hana Ito <", b"From: <eve@evil.example>, Hana <"),
+    ):
+        assert not _read(data).is_verified
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Auto_Submitted": "auto-replied"},
+        {"Auto_Submitted": "auto-generated; x=y"},
+        {"Precedence": "bulk"},
+        {"List_Id": "<talk.lists.example>"},
+        {"Return_Path": "<>"},
+        {"From": "mailer-daemon@home.example"},
+        {"X_Auto_Response_Suppress": "All"},
+    ],
+)
+def test_programs_and_lists_are_recognized(headers: dict[str, str]) -> None:
+    assert _read(_mail(**headers)).is_automatic
+
+
+def test_the_agents_own_mail_is_not_handed_over() -> None:
+    own = _mail(From="Agent <Agent@nexus.example>").as_bytes()
+    assert parsing.message(own, own=_OWN, auth_server=_SERVER) is None
+
+
+def test_others_who_read_along_make_a_group() -> None:
+    named = _read(_mail(To="agent@nexus.example, sam@away.example"))
+    assert (named.is_group, named.is_addressed, named.thread) == (True, True, "1@home.example")
+    copied = _read(_mail(To="sam@away.example", Cc="agent@nexus.example"))
+    assert (copied.is_group, copied.is_addressed) == (True, False)
+    alias = _read(_mail(To="nexus@home.example", Delivered_To="nexus@home.example"))
+    assert not alias.is_group
+
+
+@pytest.mark.parametrize(
+    ("text", "new"),
+    [
+        (
+            "Yes.\n\nOn Mon, 3 Nov 2025 at 10:00, Agent\n<agent@nexus.example> wrote:\n\n> Shall I?\n",
+            "Yes.",
+        ),
+        ("Ja.\n\nAm 3. November schrieb Agent:\n> Soll ich?\n", "Ja."),
+        ("Yes.\n\n-----Original Message-----\nFrom: Agent\nShall I?", "Yes."),
+        ("Yes.\n\nFrom: Agent\nSent: Monday\nTo: Hana\nSubject: Trip\n\nShall I?", "Yes."),
+        ("Yes.\n\n________________________________\nFrom: Agent\nShall I?", "Yes."),
+        ("Yes.\n-- \nHana Ito\n+41", "Yes."),
+        ("> Shall I?\nYes.\n> And now?\nNo.", "> Shall I?\nYes.\n> And now?\nNo."),
+        ("> Only a quote", "> Only a quote"),
+        ("Note:\nthe code is:\n> 4711", "Note:\nthe code is:"),
+    ],
+)
+def test_only_what_is_new_in_a_reply_is_read(text: str, new: str) -> None:
+    assert _read(_mail(text, In_Reply_To="<2@nexus.example>")).text == new
+    assert text.strip() in _read(_mail(text)).text, "a first mail is read whole: it may forward something"
+
+
+def test_html_is_read_without_what_it_hides_or_quotes() -> None:
+    mail = _mail(In_Reply_To="<2@nexus.example>")
+    mail.set_content(
+        "<html><head><style>p {}</style></head><body><p>See you <b>at 10</b>.</p><script>x()</script>"
+        '<div class="quote">On Monday, Agent wrote:<br><blockquote>When?<p>Agent</p></blockquote></div>',
+        subtype="html",
+    )
+    assert _read(mail).text == "See you at 10."
+
+
+def test_files_come_along() -> None:
+    mail = _mail("See the picture.")
+    mail.add_related(png(), maintype="image", subtype="png", cid="<logo>", disposition="inline")
+    mail.add_attachment(png(), maintype="image", subtype="png", filename="dögs.png")
+    mail.add_attachment(_mail("Inner words", Subject="Inner"))
+    message = _read(mail)
+    assert message.text == "See the picture."
+    assert [(file.name, file.media_type) for file in message.files] == [
+        ("dögs.png", "image/png"),
+        ("mail.eml", "message/rfc822"),
+    ]
+    assert message.files[0].data == png()
+    assert b"Inner words" in message.files[1].data
+
+
+def test_a_mail_without_an_id_has_the_same_one_each_time() -> None:
+    data = _mail().as_bytes().replace(b"Message-ID", b"X-Nothing")
+    assert _read(data).id == _read(data).id != "1@home.example"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00\xff\xfe",
+        b"From: \r\n\r\nHello",
+        b"From: <>\r\n\r\nHello",
+        b"Subject: no sender\r\n\r\nHello",
+    ],
+)
+def test_what_has_no_sender_is_no_message(data: bytes) -> None:
+    with pytest.raises(MessageError):
+        _read(data)
+
+
+def test_broken_mail_never_does_more_than_fail() -> None:
+    """Bytes are changed, cut and repeated at random: a message comes out, or a MessageError."""
+    mail = _mail("Hello\n> quoted", References="<a@b> <c@d>", Subject="=?utf-8?q?Z=C3=BCrich?=")
+    mail.add_attachment(png(), maintype="image", subtype="png", filename="a.png")
+    chance, whole = random.Random(11), mail.as_bytes()
+    for _ in range(400):
+        data = bytearray(whole)
+        for _ in range(chance.randrange(1, 12)):
+            place = chance.randrange(len(data))
+            change = chance.randrange(3)
+            if change == 0:
+                data[place] = chance.randrange(256)
+            elif change == 1:
+                del data[place : place + chance.randrange(1, 60)]
+            else:
+                data[place:place] = data[place : place + 40] * 3
+        _tried(bytes(data))
+    deep = b"From: a@b.c\r\n" + b"".join(
+        b'Content-Type: multipart/mixed; boundary="%d"\r\n\r\n--%d\r\n' % (n, n) for n in range(3_000)
+    )
+    _tried(deep)
+    _tried(b'From: a@b.c\r\nContent-Type: text/plain; charset="no-such"\r\n\r\n\xff\xfe')
+    _tried(b"From: a@b.c\r\nTo: " + b"(" * 100_000 + b"\r\n\r\nHello")
+
+
+def _tried(data: bytes) -> Any:
+    try:
+        return parsing.message(data, own=_OWN, auth_server=_SERVER)
+    except MessageError:
+        return None
