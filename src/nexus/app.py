@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from nexus import clock, ids
 from nexus.attachments import Attachment, File
-from nexus.automations import proposals, registration, reminders
+from nexus.automations import registration, reminders
 from nexus.automations.broker_services import BrokerServices
 from nexus.automations.occasion import Occasion
 from nexus.automations.parts import Automations
@@ -38,7 +38,7 @@ from nexus.context import AssembledContext
 from nexus.engine import Engine, Jobs, Settings
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.engine.forgetting import Forgetting
-from nexus.errors import AutomationError, ModelFileError, UsageError
+from nexus.errors import ModelFileError, UsageError
 from nexus.home import Home, locate
 from nexus.ledgers import Ledgers, events, forgetting
 from nexus.ledgers.agents import tool_calls
@@ -320,10 +320,7 @@ class App:
         found = await self.ledgers.runtime.read(partial(automations.get, name=name))
         if found is None:
             raise registration.unknown(name)
-        if found.disabled_reason in {automations.IMPORTED, proposals.PROPOSED}:
-            raise AutomationError(
-                f"`{name}` waits for approval", hint=f"Approve it with `nexus automations approve {name}`."
-            )
+        registration.check_approved(found)
         runner = self.automations.runner
         entry = Entry(found, runner.registry.handlers.get(found.script_path or ""))
         request = Request(

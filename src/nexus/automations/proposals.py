@@ -23,8 +23,6 @@ from nexus.home import Home
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation, NewAutomation
 
-PROPOSED: Final = "proposed: waits for approval"
-"""The reason of one that an agent proposed and that nobody has approved."""
 _SUFFIX: Final = "@proposed"
 _HEADER: Final = re.compile(r'\s*(?:"""|\'\'\'|#)\s*(?P<name>[a-z0-9][a-z0-9-]{1,50}):\s*(?P<told>[^"\'\n]+)')
 HOW_TO: Final = (
@@ -39,7 +37,7 @@ HOW_TO: Final = (
 
 
 def is_proposal(row: Automation) -> bool:
-    return row.disabled_reason == PROPOSED and row.name.endswith(_SUFFIX)
+    return row.disabled_reason == automations.PROPOSED and row.name.endswith(_SUFFIX)
 
 
 def target(row: Automation) -> str:
@@ -64,7 +62,7 @@ def propose(home: Home, write: Write, source: str, new: NewAutomation) -> Automa
         script_path=str(brought.path),
         script_hash=brought.hash,
         config={**new.config, SANDBOX: True},
-        disabled_reason=PROPOSED,
+        disabled_reason=automations.PROPOSED,
     )
     return registration.register(home, write, proposed).automation
 

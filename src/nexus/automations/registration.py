@@ -251,6 +251,13 @@ def kept_source(home: Home, version: Automation) -> str:
     return file.read_text(encoding="utf-8")
 
 
+def check_approved(row: Automation) -> None:
+    """Refuse one that an agent proposed or an import brought until somebody has approved it."""
+    if row.disabled_reason in {automations.IMPORTED, automations.PROPOSED}:
+        hint = f"Approve it with `nexus automations approve {row.name}`."
+        raise AutomationError(f"`{row.name}` waits for approval", hint=hint)
+
+
 def unknown(name: str) -> UnknownAutomationError:
     return UnknownAutomationError(
         f"Unknown automation `{name}`", hint="List them with `nexus automations list`."

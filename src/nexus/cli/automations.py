@@ -268,7 +268,9 @@ def _print_waiting(
 def enable(ctx: click.Context, name: str) -> None:
     """Enable an automation and close its circuit breaker."""
     with opened(ctx) as place:
-        place.write(partial(rows.enable, automation_id=place.found(name).id))
+        found = place.found(name)
+        registration.check_approved(found)
+        place.write(partial(rows.enable, automation_id=found.id))
         registry.touch(place.home)
     click.echo(f"Enabled {name}.")
 

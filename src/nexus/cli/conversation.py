@@ -194,7 +194,7 @@ class Conversation:
         if self._interactive:
             for message in await self._talk.scheduled_messages(self._label, self._sent):
                 async with self._speaking:
-                    self._screen.note(message.occurred_at)
+                    self._screen.note(f"{clock.parse(message.occurred_at).astimezone():%Y-%m-%d %H:%M}")
                     self._screen.line(message.content)
                 self._sent = message.seq
 

@@ -148,7 +148,7 @@ async def test_a_proposed_script_runs_once_it_is_approved_and_in_a_sandbox(
         assert "Proposed as tea-time@proposed" in told
         proposal = await standing(app, "tea-time@proposed")
         assert proposal is not None
-        assert (proposal.status, proposal.disabled_reason) == ("disabled", proposals.PROPOSED)
+        assert (proposal.status, proposal.disabled_reason) == ("disabled", automations.PROPOSED)
         assert proposal.config["sandbox"] is True
         assert proposal.created_by_agent == "nexus"
         write = registration.writer(app.ledgers)

@@ -182,6 +182,7 @@ async def list_runs(home: Home, name: Name, cursor: Cursor = None, limit: Limit 
 async def enable_automation(home: Home, name: Name) -> AutomationView:
     """Enable an automation and close its circuit breaker."""
     found = await views.get(home.ledgers, name)
+    registration.check_approved(found.automation)
     await home.ledgers.runtime.write(partial(rows.enable, automation_id=found.automation.id))
     return await _changed(home, name)
 

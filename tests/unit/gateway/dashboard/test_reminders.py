@@ -148,6 +148,26 @@ async def test_the_page_of_a_proposal_shows_its_diff_and_approves_it_into_the_sa
     assert (await client.post(button)).status_code == 404, "a second click"
 
 
+async def test_a_proposal_is_reviewed_before_it_runs(client: httpx.AsyncClient, app: App) -> None:
+    await propose(app)
+    listed = (await client.get("/automations")).text
+    assert 'href="/automations/tea-time@proposed">Review</a>' in listed.replace("%40", "@")
+    for address in ("/automations", "/api/automations"):
+        refused = await client.post(f"{address}/tea-time@proposed/enable")
+        assert (refused.status_code, "waits for approval" in refused.text) == (409, True)
+    proposal = await standing(app, "tea-time@proposed")
+    assert proposal is not None
+    assert proposal.status == "disabled"
+
+
+async def test_the_list_of_automations_leads_to_the_reminders(client: httpx.AsyncClient, app: App) -> None:
+    await app.remind(await app.reminders.draft("every Monday at 9 call Anna"))
+    page = (await client.get("/automations")).text
+    assert '<a href="/reminders">1 reminder</a>' in page
+    assert "reminder-1" not in page
+    assert "every Monday at 09:00 UTC" in (await client.get("/automations/reminder-1")).text
+
+
 async def test_a_proposal_is_discarded_and_never_runs(client: httpx.AsyncClient, app: App) -> None:
     await propose(app)
     page = (await client.get("/automations/tea-time@proposed")).text

@@ -1,6 +1,7 @@
 """Automations: what runs where, how it fares, and what can be done about it."""
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
-from nexus.automations import creation, hook_points, registration, registry
+from nexus.automations import creation, hook_points, registration, registry, reminders, when
 from nexus.automations.creation import Wish
 from nexus.errors import NexusError
 from nexus.gateway.dashboard import parts
@@ -16,6 +17,7 @@ from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import automations
+from nexus.gateway.views.automations import Place
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
 
@@ -31,15 +33,22 @@ _RESULTS = (
 
 async def listed(request: Request, app: App) -> Response:
     """Every hook point with what runs there."""
-    places = await automations.by_hook_point(app.ledgers)
+    places = [_without_reminders(place) for place in await automations.by_hook_point(app.ledgers)]
     return await page(
         request,
         "automations.html",
         active="automations",
         places=places,
         registered=sum(len(place.automations) for place in places),
+        reminders=len(await app.reminders.listed()),
         problems=app.automations.problems,
     )
+
+
+def _without_reminders(place: Place) -> Place:
+    """Reminders have a page of their own."""
+    kept = (line for line in place.automations if line.automation.script_path != reminders.SCRIPT)
+    return replace(place, automations=tuple(kept))
 
 
 async def shown(request: Request, app: App) -> Response:
@@ -54,6 +63,8 @@ async def shown(request: Request, app: App) -> Response:
         return await page(request, "part_script.html", part=script)
     proposal = await automations.proposal(app.ledgers, view.automation)
     values: dict[str, Any] = {"view": view, "runs": runs, "script": script, "proposal": proposal}
+    triggers = view.automation.triggers
+    values["schedule"] = when.described(triggers) if triggers.keys() & {"at", "cron"} else ""
     return await page(request, "automation.html", active="automations", **values)
 
 
@@ -82,6 +93,7 @@ async def change(request: Request, app: App) -> Response:
 async def enable(request: Request, app: App) -> Response:
     """Let it run again."""
     found = await _standing(app, request.path_params["name"])
+    registration.check_approved(found)
     await app.ledgers.runtime.write(partial(rows.enable, automation_id=found.id))
     return _changed(app, found.name)
 
