@@ -5,27 +5,13 @@ conversation; every other branch becomes a thread of its own that names the conv
 """
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from nexus.history import json_stream
-from nexus.history.files import Files
-from nexus.history.items import Attachment, Author, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.source import (
-    Source,
-    beginning,
-    cursor_place,
-    listed,
-    moment,
-    place_cursor,
-    record,
-    text,
-)
+from nexus.history.items import Attachment, Author, Item, Message, Person, SetAside, Thread
+from nexus.history.source import listed, moment, record, text
+from nexus.history.sources.conversations import Conversations
 
-_FILE: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
-# Larger conversations than this have not been seen; one is held while it is read.
-_LARGEST_BYTES: Final = 64 * 1024 * 1024
 _BRIEF_CHARACTERS: Final = 300
 _KEPT_CHARACTERS: Final = 20_000
 _AUTHORS: Final[dict[str, Author]] = {
@@ -34,72 +20,27 @@ _AUTHORS: Final[dict[str, Author]] = {
 _ASSISTANT: Final = Person(identifier="chatgpt", name="ChatGPT", is_automated=True)
 
 
-class ChatGpt(Source):
+class ChatGpt(Conversations):
     """The zip archive that ChatGPT mails to its users, or its `conversations.json` alone."""
 
     name: ClassVar[str] = "chatgpt"
     title: ClassVar[str] = "ChatGPT export"
     channel: ClassVar[str] = "chatgpt"
+    sign: ClassVar[bytes] = b'"mapping"'
 
-    @classmethod
-    def recognizes(cls, files: Files) -> bool:
-        return any(b'"mapping"' in beginning(files, name, 65_536) for name in _names(files))
-
-    def read(self, cursor: str | None) -> Iterator[Item]:
-        after, done = cursor_place(cursor)
-        for name in _names(self.files):
-            if name < after:
-                continue
-            skip = done if name == after else 0
-            yield from self._file(name, skip)
-
-    def _file(self, name: str, skip: int) -> Iterator[Item]:
-        number = 0
-        try:
-            with self.files.open(name) as stream:
-                for raw in json_stream.scan(stream, lambda path: path == ("*",), _LARGEST_BYTES):
-                    number += 1
-                    if number <= skip:
-                        continue
-                    whole = _parsed(raw.data)
-                    # The bytes aren't needed while the messages are written.
-                    del raw
-                    yield from _conversation(whole, f"{name}, conversation {number}")
-                    yield Mark(place_cursor(name, number))
-        except (json_stream.BrokenJsonError, OSError, EOFError) as error:
-            yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")
-
-
-def _names(files: Files) -> list[str]:
-    return [name for name in files.names() if _FILE.fullmatch(name)]
-
-
-def _parsed(data: bytes | None) -> dict[str, Any] | str:
-    """A conversation, or why it can't be read."""
-    if data is None:
-        return "the conversation is larger than 64 MiB"
-    try:
-        return record(json_stream.parsed(data))
-    except ValueError:
-        return "the conversation is not valid JSON"
-
-
-def _conversation(whole: dict[str, Any] | str, place: str) -> Iterator[Item]:
-    if isinstance(whole, str):
-        yield SetAside(reason=whole, place=place)
-        return
-    nodes = record(whole.get("mapping"))
-    id_ = text(whole.get("conversation_id")) or text(whole.get("id"))
-    if not nodes or id_ is None:
-        yield SetAside(reason="it is not a conversation", place=place)
-        return
-    yield Thread(
-        external_id=id_,
-        title=text(whole.get("title")),
-        at=moment(whole.get("create_time")),
-        metadata={"model": model} if (model := text(whole.get("default_model_slug"))) else {},
-    )
-    yield from _Tree(id_, nodes, text(whole.get("current_node"))).items()
+    def conversation(self, whole: dict[str, Any], place: str) -> Iterator[Item]:
+        nodes = record(whole.get("mapping"))
+        id_ = text(whole.get("conversation_id")) or text(whole.get("id"))
+        if not nodes or id_ is None:
+            yield SetAside(reason="it is not a conversation", place=place)
+            return
+        yield Thread(
+            external_id=id_,
+            title=text(whole.get("title")),
+            at=moment(whole.get("create_time")),
+            metadata={"model": model} if (model := text(whole.get("default_model_slug"))) else {},
+        )
+        yield from _Tree(id_, nodes, text(whole.get("current_node"))).items()
 
 
 class _Tree:
