@@ -134,9 +134,9 @@ def listed(connection: apsw.Connection) -> list[Automation]:
     return sorted(found, key=lambda each: each.id)
 
 
-def change(home: Home, write: Write, name: str, to: str) -> Automation:
-    """Pause, resume or delete a reminder."""
-    made: Automation = write(partial(_change, name=name, to=to))
+def change(home: Home, write: Write, name: str, to: str, now: datetime) -> Automation:
+    """Pause, resume or delete a reminder. What was due once and has passed is not resumed."""
+    made: Automation = write(partial(_change, name=name, to=to, now=now))
     registry.touch(home)
     return made
 
@@ -208,7 +208,7 @@ class Reminders:
 
     async def change(self, name: str, to: str) -> Automation:
         write = registration.writer(self._ledgers)
-        return await asyncio.to_thread(change, self._ledgers.home, write, name, to)
+        return await asyncio.to_thread(change, self._ledgers.home, write, name, to, self.now())
 
 
 def zone_of(settings: AutomationsConfig) -> str:
@@ -265,7 +265,7 @@ def _free_name(connection: apsw.Connection) -> str:
     return f"{_NAME}-{number}"
 
 
-def _change(connection: apsw.Connection, name: str, to: str) -> Automation:
+def _change(connection: apsw.Connection, name: str, to: str, now: datetime) -> Automation:
     found = automations.get(connection, name)
     if found is None or found.script_path != SCRIPT:
         raise MissingError(f"No reminder named `{name}`", hint="List them with `nexus remind list`.")
@@ -273,6 +273,8 @@ def _change(connection: apsw.Connection, name: str, to: str) -> Automation:
         case "pause":
             automations.disable(connection, found.id, "paused")
         case "resume":
+            if at := found.triggers.get("at"):
+                when.once_at(clock.parse(str(at)), now, str(found.triggers.get("zone", "UTC")))
             automations.enable(connection, found.id)
         case _:
             automations.remove(connection, found.name)

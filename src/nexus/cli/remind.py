@@ -112,5 +112,5 @@ def line(reminder: Reminder) -> str:
 
 def _change(ctx: click.Context, name: str, to: str, done: str) -> None:
     with opened(ctx) as home:
-        reminders.change(home.home, home.write, name, to)
+        reminders.change(home.home, home.write, name, to, clock.now())
     click.echo(f"{done} {name}.")

@@ -218,6 +218,27 @@ async def test_reminders_are_paused_resumed_and_deleted(home: Home, server: Mode
     assert (made.name, again.name) == ("reminder-1", "reminder-2")
 
 
+async def test_what_was_due_once_is_not_resumed_when_its_time_has_passed(
+    home: Home, server: ModelServer
+) -> None:
+    clock = Clock(TEN)
+    async with opened(home, server, clock) as app:
+        done = await remind(app, "in two hours call Anna")
+        paused = await remind(app, "in three hours call Ben")
+        await app.reminders.change(paused.name, "pause")
+        await app.timetable.keep()
+        clock.forward(hours=2)
+        await tick(app, done.name, clock)
+        clock.forward(hours=2)
+        for name in (done.name, paused.name):
+            with pytest.raises(NexusError, match="has passed"):
+                await app.reminders.change(name, "resume")
+        await app.timetable.keep()
+        assert await start_due(app, clock) == 0
+        assert await messages(app) == ["call Anna"]
+        assert [each.state for each in await app.reminders.listed()] == ["done", "paused"]
+
+
 async def test_an_answer_to_a_reminder_is_understood_wherever_the_person_gives_it(
     home: Home, server: ModelServer
 ) -> None:
