@@ -110,6 +110,16 @@ class Runner:
         await self._write([final])
         return final
 
+    async def rerun(self, entry: Entry, hook_point: str, occasion: Occasion) -> Invocation:
+        """Queue one automation by hand on an occasion that is over, whatever its circuit says."""
+        point = hook_points.get(hook_point)
+        asked = self._invocation(entry, point, replace(occasion, key=None), "queued", occasion.to_json())
+        asked = replace(asked, blocking=False)
+        await self.ledgers.runtime.write(partial(invocations.add, invocations=[asked]))
+        if self.queue is not None:
+            self.queue.add(asked.id, entry.automation.name, occasion.request.agent.session_label)
+        return asked
+
     async def active(self, automation: str, hook_point: str) -> Entry | None:
         """The automation of that name, where it is active."""
         found = self.registry.at(hook_point)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from nexus import config
-from nexus.automations.condition import Condition, condition
+from nexus.automations.condition import Condition, Surroundings, condition, used_up
 from nexus.automations.improvement import lessons
 from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
 from nexus.cli.findings import Finding
@@ -47,8 +47,14 @@ def troubled(home: Home, registered: list[Automation]) -> list[tuple[str, Condit
         settings = config.load(home.config_file)
     except ConfigError:
         return []  # told already
-    off = switched_off(settings)
-    found = [(each.name, condition(home, each, off, settings.automations)) for each in registered]
+    try:
+        connection = connect(home.ledger("runtime"), "runtime", LedgersConfig(), writes=False)
+    except LedgerError:
+        return []  # told already
+    with closing(connection):
+        spent = used_up(connection, settings.budgets)
+    around = Surroundings(off=switched_off(settings), settings=settings.automations, used_up=spent)
+    found = [(each.name, condition(home, each, around)) for each in registered]
     return [(name, told) for name, told in found if told.needs_attention]
 
 

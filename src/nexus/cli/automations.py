@@ -120,16 +120,17 @@ def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: 
 def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
     """List automations in execution order."""
     with opened(ctx) as place:
+        around = place.surroundings()
         found = [
-            (each, condition(place.home, each, place.off, place.config.automations).text)
+            (each, condition(place.home, each, around))
             for each in place.write(rows.listed)
             if hook_point in {None, each.hook_point}
         ]
         problems, dead = place.problems, cast("int", place.write(invocations.count_dead))
     if as_json:
-        click.echo(json.dumps([{**each.to_json(), "state": told} for each, told in found], indent=2))
+        click.echo(json.dumps([{**each.to_json(), **told.to_json()} for each, told in found], indent=2))
         return
-    print_list(found)
+    print_list([(each, told.text) for each, told in found])
     if dead:
         click.echo(f"\n{counted(dead, 'invocation')} failed. List and retry: `nexus automations retry`.")
     for problem in problems:
@@ -144,10 +145,10 @@ def show(ctx: click.Context, name: str, as_json: bool) -> None:
     """Show settings, state and last error of an automation."""
     with opened(ctx) as place:
         found = place.found(name)
-        told = condition(place.home, found, place.off, place.config.automations).text
+        told = condition(place.home, found, place.surroundings())
         aside = [lesson.id for lesson in waiting.pending(place.home, name)]
     if as_json:
-        click.echo(json.dumps({**found.to_json(), "state": told, "lessons": aside}, indent=2))
+        click.echo(json.dumps({**found.to_json(), **told.to_json(), "lessons": aside}, indent=2))
         return
     print_automation(found, told)
     if aside:

@@ -10,6 +10,7 @@ import apsw
 import click
 
 from nexus.automations import registration
+from nexus.automations.condition import Surroundings, used_up
 from nexus.automations.loading import load
 from nexus.cli.place import opened_home
 from nexus.config import Config
@@ -43,6 +44,11 @@ class Place:
                 raise
             self.connection.execute("COMMIT")
             return result
+
+    def surroundings(self) -> Surroundings:
+        """What decides how every automation here fares."""
+        spent = self.write(partial(used_up, limits=self.config.budgets))
+        return Surroundings(off=self.off, settings=self.config.automations, used_up=spent)
 
     def row(self, name: str) -> Automation | None:
         return self.write(partial(automations.get, name=name))

@@ -4,6 +4,7 @@ import json
 
 import click
 
+from nexus.automations.condition import Condition
 from nexus.automations.scripts.checked import SANDBOX
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
@@ -34,9 +35,9 @@ def print_list(found: list[tuple[Automation, str]]) -> None:
         click.echo("  ".join([*cells, row[5]]).rstrip())
 
 
-def print_automation(automation: Automation, told: str) -> None:
+def print_automation(automation: Automation, told: Condition) -> None:
     """Everything about one."""
-    shown = {**automation.to_json(), "status": told}
+    shown = {**automation.to_json(), "status": told.text, "remedy": told.remedy}
     for name, value in shown.items():
         if value not in (None, {}, [], (), ""):
             text = json.dumps(value) if isinstance(value, dict | list | tuple) else str(value)

@@ -210,6 +210,12 @@ async def retry_run(home: Home, name: Name, invocation_id: InvocationId) -> Invo
     return await views.retry(home.ledgers, home.automations.queue, name, invocation_id)
 
 
+@router.post("/{name}/runs/{invocation_id}/rerun", status_code=202)
+async def rerun_run(home: Home, name: Name, invocation_id: InvocationId) -> Invocation:
+    """Run an automation again on what an earlier run was given. Returns the new run, which is queued."""
+    return await views.rerun(home.ledgers, home.automations.runner, name, invocation_id)
+
+
 @router.post("/{name}/runs/{invocation_id}/dismiss")
 async def dismiss_run(home: Home, name: Name, invocation_id: InvocationId) -> Invocation:
     """Dismiss an async run that failed at every attempt: its input is deleted, and it can't be retried."""

@@ -15,9 +15,13 @@ import apsw
 
 from nexus import config
 from nexus.automations import hook_points, proposals, registration
-from nexus.automations.condition import condition
+from nexus.automations.condition import Condition, Surroundings, condition, used_up
 from nexus.automations.hook_points import HookPoint
+from nexus.automations.occasion import Occasion
 from nexus.automations.queue import InvocationQueue
+from nexus.automations.recorded import occasion_of
+from nexus.automations.registry import Entry
+from nexus.automations.runner import Runner
 from nexus.automations.workspace import workspace
 from nexus.automations.workspace.folder import Folder
 from nexus.automations.workspace.history import Change, History
@@ -40,7 +44,7 @@ class AutomationLine:
     """One automation in a list. `condition` says whether it would run now, and if not, why."""
 
     automation: Automation
-    condition: str
+    condition: Condition
     last: Invocation | None
 
 
@@ -68,7 +72,7 @@ class AutomationView:
     """One automation, whole."""
 
     automation: Automation
-    condition: str
+    condition: Condition
     script: str | None
     """The text of its script, where it has one that can be shown."""
     versions: tuple[Automation, ...]
@@ -83,6 +87,25 @@ async def retry(ledgers: Ledgers, queue: InvocationQueue, name: str, invocation_
     queued = await _changed(ledgers, name, invocation_id, invocations.retry)
     await queue.recover(ledgers)
     return queued
+
+
+async def rerun(ledgers: Ledgers, runner: Runner, name: str, invocation_id: str) -> Invocation:
+    """Run an automation again, in the background, on what an earlier run was given."""
+    earlier = await ledgers.runtime.read(partial(invocations.get, invocation_id=invocation_id))
+    versions = await ledgers.runtime.read(partial(stored.versions, name=name))
+    if earlier is None or earlier.automation_id not in {each.id for each in versions}:
+        raise MissingError(f"{name} has no run {invocation_id}", hint=f"See `nexus automations logs {name}`.")
+    standing = next((each for each in versions if each.status != "superseded"), None)
+    if standing is None or standing.status != "active":
+        raise AutomationError(f"`{name}` is disabled", hint=f"Run `nexus automations enable {name}` first.")
+    if earlier.input is not None:
+        occasion = Occasion.from_json(earlier.input)
+    else:
+        occasion = await occasion_of(ledgers, earlier.request_id or "", earlier.hook_point)
+    if occasion is None:
+        raise MissingError(f"The request of {invocation_id} is not recorded any more")
+    entry = Entry(standing, runner.registry.handlers.get(standing.script_path or ""))
+    return await runner.rerun(entry, earlier.hook_point, occasion)
 
 
 async def dismiss(ledgers: Ledgers, name: str, invocation_id: str) -> Invocation:
@@ -139,7 +162,7 @@ async def _proposal(ledgers: Ledgers, name: str) -> Automation:
 async def by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
     """Every hook point in the order in which a request meets them, with what is registered there."""
     found = await ledgers.runtime.read(_with_last)
-    told = await asyncio.to_thread(_conditions, ledgers.home, [each for each, _ in found])
+    told = await _conditions(ledgers, [each for each, _ in found])
     lines = [
         AutomationLine(automation=each, condition=said, last=last)
         for (each, last), said in zip(found, told, strict=True)
@@ -162,7 +185,8 @@ async def get(ledgers: Ledgers, name: str) -> AutomationView:
     if not versions:
         raise registration.unknown(name)
     standing = next((each for each in versions if each.status != "superseded"), versions[0])
-    return await asyncio.to_thread(_whole, ledgers.home, standing, tuple(versions))
+    (fares,) = await _conditions(ledgers, [standing])
+    return await asyncio.to_thread(_whole, ledgers.home, standing, tuple(versions), fares)
 
 
 async def runs(
@@ -236,7 +260,9 @@ def _runs_of_version(
     return [invocations.loaded(row) for row in rows]
 
 
-def _whole(home: Home, standing: Automation, versions: tuple[Automation, ...]) -> AutomationView:
+def _whole(
+    home: Home, standing: Automation, versions: tuple[Automation, ...], fares: Condition
+) -> AutomationView:
     files: tuple[File, ...] = ()
     history: tuple[Change, ...] = ()
     if standing.workspace_dir is not None:
@@ -244,7 +270,7 @@ def _whole(home: Home, standing: Automation, versions: tuple[Automation, ...]) -
         files, history = _files(Folder(place)), tuple(History(place).changes())
     return AutomationView(
         automation=standing,
-        condition=_conditions(home, [standing])[0],
+        condition=fares,
         script=_source(home, standing),
         versions=versions,
         peers=tuple(workspace.place(home.meeseeks, each).name for each in standing.peer_workspaces),
@@ -253,10 +279,11 @@ def _whole(home: Home, standing: Automation, versions: tuple[Automation, ...]) -
     )
 
 
-def _conditions(home: Home, found: list[Automation]) -> list[str]:
-    settings = config.load(home.config_file)
-    off = switched_off(settings)
-    return [condition(home, each, off, settings.automations).text for each in found]
+async def _conditions(ledgers: Ledgers, found: list[Automation]) -> list[Condition]:
+    settings = await asyncio.to_thread(config.load, ledgers.home.config_file)
+    spent = await ledgers.runtime.read(partial(used_up, limits=settings.budgets))
+    around = Surroundings(off=switched_off(settings), settings=settings.automations, used_up=spent)
+    return await asyncio.to_thread(lambda: [condition(ledgers.home, each, around) for each in found])
 
 
 def _files(folder: Folder) -> tuple[File, ...]:

@@ -53,7 +53,7 @@ async def said(app: App, text: str) -> str:
 
 async def test_a_script_sent_as_text_is_registered_and_answers(app: App, client: httpx.AsyncClient) -> None:
     made = await put(client, script=TEA, description="Makes tea", timeout_ms=5_000, workspace=True)
-    assert (made["condition"], made["script"]) == ("active", TEA)
+    assert (made["condition"]["text"], made["script"]) == ("active", TEA)
     automation = made["automation"]
     assert (automation["version"], automation["hook_point"], automation["timeout_ms"]) == (
         *(1, "runAutomations", 5_000),
@@ -80,14 +80,14 @@ async def test_settings_change_without_the_script_and_a_paused_one_stays_paused(
 ) -> None:
     await put(client, script=TEA, config={"cups": 2})
     paused = await client.post(f"{PLACE}/disable", json={"reason": "no kettle"})
-    assert paused.json()["condition"] == "disabled: no kettle"
+    assert paused.json()["condition"]["text"] == "disabled: no kettle"
     assert await said(app, "Is there tea?") == "From the model."
     changed = await client.patch(PLACE, json={"priority": 7, "config": {"milk": True}, "sandbox": True})
     told = changed.json()
-    assert told["condition"] == "disabled: no kettle"
+    assert told["condition"]["text"] == "disabled: no kettle"
     assert told["automation"]["priority"] == 7
     assert told["automation"]["config"] == {"cups": 2, "milk": True, "sandbox": True}
-    assert (await client.post(f"{PLACE}/enable")).json()["condition"] == "active"
+    assert (await client.post(f"{PLACE}/enable")).json()["condition"]["text"] == "active"
     assert await said(app, "Is there tea?") == "Tea is ready."
 
 
@@ -113,7 +113,7 @@ async def test_a_removed_one_runs_no_more_and_comes_back_with_a_rollback(
     assert (await client.delete(PLACE)).json()["automation"]["status"] == "superseded"
     assert await said(app, "Is there tea?") == "From the model."
     assert (await client.delete(PLACE)).status_code == 404
-    assert (await client.post(f"{PLACE}/rollback", json={})).json()["condition"] == "active"
+    assert (await client.post(f"{PLACE}/rollback", json={})).json()["condition"]["text"] == "active"
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
@@ -165,7 +165,7 @@ async def test_a_refused_version_leaves_the_registered_one_running(
     await put(client, script=TEA)
     refused = await client.put(PLACE, json={"script": TEA.replace("ready", "cold"), "hook_point": "tea"})
     assert refused.status_code == 409
-    assert (await client.get(PLACE)).json()["condition"] == "active"
+    assert (await client.get(PLACE)).json()["condition"]["text"] == "active"
     assert await said(app, "Is there tea?") == "Tea is ready."
 
 

@@ -42,9 +42,9 @@ async def test_an_automation_is_disabled_and_enabled(
     await scene.automation(tmp_path, "greeter")
     await client.post("/automations/greeter/disable", data={"reason": "too loud"})
     view = await automations.get(scene.ledgers, "greeter")
-    assert view.condition == "disabled: too loud"
+    assert view.condition.text == "disabled: too loud"
     await client.post("/automations/greeter/enable")
-    assert (await automations.get(scene.ledgers, "greeter")).condition == "active"
+    assert (await automations.get(scene.ledgers, "greeter")).condition.text == "active"
 
 
 async def test_an_older_version_comes_back_as_a_new_one(
@@ -70,7 +70,7 @@ async def test_a_role_becomes_a_script_a_workspace_and_a_row(client: httpx.Async
     done = await client.post("/automations/new", data=said)
     assert done.headers["location"] == "/automations/note-keeper"
     view = await automations.get(app.ledgers, "note-keeper")
-    assert (view.condition, view.automation.blocking) == ("active", False)
+    assert (view.condition.text, view.automation.blocking) == ("active", False)
     role = (app.home.meeseeks / "note-keeper" / "ROLE.md").read_text()
     assert role == "# Notes\n\nKeep a note of what was agreed.\n"
     assert view.script is not None

@@ -14,7 +14,7 @@ async def test_every_hook_point_is_shown_with_what_runs_there(scene: Scene, tmp_
     await scene.automation(tmp_path, "greeter", hook_point="finalize")
     places = {place.name: place for place in await automations.by_hook_point(scene.ledgers)}
     (line,) = places["finalize"].automations
-    assert (line.automation.name, line.condition, line.last) == ("greeter", "active", None)
+    assert (line.automation.name, line.condition.text, line.last) == ("greeter", "active", None)
     assert places["runAutomations"].automations == ()
 
 

@@ -134,6 +134,13 @@ async def retry(request: Request, app: App) -> Response:
     return back(f"/automations/{segment(name)}")
 
 
+async def rerun(request: Request, app: App) -> Response:
+    """Run it again on what an earlier run was given."""
+    name, run = request.path_params["name"], request.path_params["run"]
+    await automations.rerun(app.ledgers, app.automations.runner, name, run)
+    return back(f"/automations/{segment(name)}")
+
+
 async def dismiss(request: Request, app: App) -> Response:
     """Give up on a run that failed for good."""
     name, run = request.path_params["name"], request.path_params["run"]
@@ -222,5 +229,6 @@ ROUTES = (
     post("/automations/{name}/approve", approve),
     post("/automations/{name}/discard", discard),
     post("/automations/{name}/runs/{run}/retry", retry),
+    post("/automations/{name}/runs/{run}/rerun", rerun),
     post("/automations/{name}/runs/{run}/dismiss", dismiss),
 )
