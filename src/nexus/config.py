@@ -318,9 +318,10 @@ class ChannelConfig:
     Whoever isn't the owner is told a code, for you to let them in with `nexus access approve`.
     """
 
-    kind: Literal["program", "webhook", "email"] = _setting(
+    kind: Literal["program", "webhook", "email", "telegram"] = _setting(
         "program",
-        "What connects it: a program that you name, signed requests to and from a URL, or a mail account.",
+        "What connects it: a program that you name, signed requests to and from a URL, a mail account, or a "
+        "Telegram bot.",
     )
     owner: tuple[str, ...] = _setting(
         (),
@@ -338,12 +339,14 @@ class ChannelConfig:
     )
     secret: str = _setting(
         "",
-        "Where the secret is kept, such as `env:NAME`. webhook: what signs requests. email: the password.",
+        "Where the secret is kept, such as `env:NAME`. webhook: what signs requests. email: the password. "
+        "telegram: the bot's token.",
         secret=True,
     )
     url: str = _setting(
         "",
-        "webhook: where answers are sent. Empty: nowhere.",
+        "webhook: where answers are sent; empty: nowhere. telegram: a server of the Bot API other than "
+        "Telegram's.",
         held=True,
     )
     signature: Literal["timed", "body"] = _setting(

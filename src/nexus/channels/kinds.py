@@ -36,6 +36,7 @@ class Adapters:
             "program": self._program,
             "webhook": self._webhook,
             "email": self._email,
+            "telegram": self._telegram,
         }
         self.made[name] = make[settings.kind](name, settings)
 
@@ -88,6 +89,11 @@ class Adapters:
             auth_server=settings.auth_server,
         )
         return Email(account)
+
+    def _telegram(self, name: str, settings: ChannelConfig) -> Adapter:
+        from nexus.channels.telegram import Telegram
+
+        return Telegram(token=self._read(name, settings.secret, "secret"), url=settings.url)
 
     def _filled(self, text: str) -> str:
         source = secrets.source_in(text)

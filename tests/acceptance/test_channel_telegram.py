@@ -1,0 +1,82 @@
+"""Telegram on a home that really runs: answered once, whenever the program is killed."""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from acceptance.agents import environment, finish
+from acceptance.running import Served, serving
+from nexus.home import Home
+from nexus.testing import ModelRequest, ModelServer, Turn
+from telegram_server import TOKEN, TelegramServer
+
+_PATIENCE_S: Final = 120
+
+
+@pytest.fixture
+def telegram() -> Iterator[TelegramServer]:
+    made = TelegramServer()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as made:
+        yield made
+
+
+@pytest.fixture
+def env(home: Home, server: ModelServer, telegram: TelegramServer) -> dict[str, str]:
+    """A home with a bot, whose owner has the id 7."""
+    with home.config_file.open("a") as config:
+        config.write(
+            f'\n[channels.telegram]\nkind = "telegram"\nsecret = "env:BOT_TOKEN"\nurl = "{telegram.url}"\n'
+            'owner = ["7"]\n'
+        )
+    return environment(server, BOT_TOKEN=TOKEN, NEXUS_ENGINE_LEASE_MS="30000")
+
+
+def _until(done: Callable[[], Any]) -> None:
+    end = time.monotonic() + _PATIENCE_S
+    while not done():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.05)
+
+
+def _echo(request: ModelRequest) -> Turn:
+    """Answers with the last word of what was said."""
+    said = str(request.json["messages"][-1]["content"]).replace("\\n", " ")
+    word = next(each for each in reversed(said.split()) if each.startswith("word"))
+    return Turn(f"You said {word.rstrip(chr(39) + '}],')}")
+
+
+def test_killed_at_random_the_owner_is_answered_and_a_stranger_gets_a_code(
+    home: Home, env: dict[str, str], server: ModelServer, telegram: TelegramServer
+) -> None:
+    """The Bot API has no idempotency keys: after a kill an answer may come again."""
+    server.always(_echo)
+    chance = random.Random(3)
+    asked: dict[int, str] = {}
+    for round_ in range(2):
+        served = Served(home, env)
+        for number in range(round_ * 2, round_ * 2 + 2):
+            asked[telegram.write(f"This is word{number}x")] = f"You said word{number}x"
+        time.sleep(2 * chance.random())
+        served.kill()
+    with serving(home, env):
+        telegram.write("Let me in", sender=9)
+        _until(
+            lambda: {*asked.values()} <= {*telegram.texts()} and len({*telegram.texts()}) == len(asked) + 1
+        )
+        assert finish(home, env, "doctor", "--deep").returncode == 0
+    told = {each["text"]: each for each in telegram.sent}
+    for id_, answer in asked.items():
+        assert told[answer]["reply_parameters"]["message_id"] == id_
+        assert told[answer]["chat_id"] == "7"
+    [code] = [text for text in told if "code" in text]
+    assert told[code]["chat_id"] == "9"
+    assert len(server.requests) >= len(asked)
