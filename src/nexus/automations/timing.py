@@ -54,6 +54,8 @@ def check(new: NewAutomation) -> None:
         raise AutomationError("A scheduled automation can't be blocking", hint="Leave out --blocking.")
     if "at" in said and new.mode != "once":
         raise AutomationError("An automation with a single date runs once", hint="Pass --once.")
+    if "cron" in said and upcoming(new.triggers, clock.now()) is None:
+        raise AutomationError(f"The schedule `{new.triggers['cron']}` never comes due")
     schedule(new.name, new.triggers)
 
 

@@ -47,7 +47,8 @@ _DATE: Final = re.compile(
     rf"|\d{{4}}-\d{{2}}-\d{{2}})"
 )
 _NUMERIC: Final = re.compile(r"(?:on )?(\d{1,2})\.(\d{1,2})(?:\.(\d{4})?)?")
-# A repetition that cron can't say: what is left of it must not get lost.
+_NO_TIME: Final = re.compile(r"\bat (\d{1,2}):(\d{2})\b")
+# A repetition that cron can't say.
 _UNREAD: Final = re.compile(
     rf"\b(?:every|each) (?:other|second|third|fourth|{AMOUNT}) |\b(?:biweekly|fortnightly)\b"
 )
@@ -90,7 +91,7 @@ def find(text: str, now: datetime, zone: str) -> Found:
     words = text.split()
     first = _window(words, now, zone)
     if first is None:
-        _check_repetition(text)
+        _check_rest(text)
         raise TimeError(f"No time found in {text.strip()!r:.80}", hint=_hint())
     said, when, rest = first
     # `tomorrow call Anna at 9` says it in two places; of `every morning tell me what is due today`, one.
@@ -100,11 +101,14 @@ def find(text: str, now: datetime, zone: str) -> Found:
                 when, rest = together, second[2]
                 break
     left = " ".join(rest)
-    _check_repetition(left)
+    _check_rest(left)
     return Found(when=when, rest=left)
 
 
-def _check_repetition(left: str) -> None:
+def _check_rest(left: str) -> None:
+    """Refuse words that look like a time and were not read as one: they must not get lost."""
+    if (wrong := _NO_TIME.search(left)) and (int(wrong[1]) > 23 or int(wrong[2]) > 59):
+        raise TimeError(f"{wrong[1]}:{wrong[2]} is not a time of day", hint="Midnight is 00:00.")
     if _UNREAD.search(left.lower()):
         hint = "Try `every 15 minutes`, `every 6 hours`, `every Monday at 9` or `every month on the 1st`."
         raise TimeError(f"Nexus can't repeat that: {left!r:.80}", hint=hint)
@@ -177,7 +181,12 @@ def _read(words: str, now: datetime, zone: str) -> When | None:
     words = words.lower()
     local = now.astimezone(ZoneInfo(zone))
     cron = cron_of(words, local)
-    return When(zone=zone, cron=cron) if cron is not None else _once(words, local, zone)
+    if cron is None:
+        return _once(words, local, zone)
+    found = When(zone=zone, cron=cron)
+    if timing.upcoming(found.triggers, now) is None:
+        raise TimeError(f"There is no such day: {words!r:.80}")
+    return found
 
 
 def _exact(words: str, zone: str) -> datetime | None:

@@ -79,6 +79,7 @@ async def test_words_are_drafted_saved_listed_paused_resumed_and_deleted(client:
         ("", {"text": "x", "at": "2020-01-01T08:00Z"}, "has passed"),
         ("", {"text": "x", "cron": "0 9 * * 1", "zone": "Mars/Olympus"}, "`Mars/Olympus` is not a time zone"),
         ("", {"text": "x", "cron": "whenever"}, "whenever"),
+        ("", {"text": "x", "cron": "0 9 30 2 *"}, "The schedule `0 9 30 2 *` never comes due"),
     ],
 )
 async def test_what_makes_no_reminder_is_refused_with_the_reason(
