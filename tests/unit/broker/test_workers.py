@@ -78,6 +78,15 @@ async def test_a_dispatch_that_waits_returns_the_result(home: Home, server: Mode
     server.assert_exhausted()
 
 
+async def test_waiting_for_nobody_says_how_to_start_a_worker(home: Home, server: ModelServer) -> None:
+    server.when(from_manager).script(Turn("", [send("wait", text="Find a train")]), "Nobody.")
+    async with app_on(home, server) as app:
+        await (await app.send("Plan the trip")).result()
+    told = str(server.requests[-1].json["messages"][-1])
+    assert "no worker to wait for" in told
+    assert "op=dispatch" in told
+
+
 async def test_a_result_that_nobody_waited_for_comes_as_a_message(home: Home, server: ModelServer) -> None:
     server.when(last_user="worker_result").script(lambda r: Turn(f"Heard: {r.last_user}"))
     server.when(last_user="Find a train").script(

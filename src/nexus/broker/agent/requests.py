@@ -206,14 +206,14 @@ def _reminding(messages: list[ModelMessage]) -> list[ModelMessage]:
 
 
 def _with_next(parts: Sequence[ModelRequestPart]) -> list[ModelRequestPart]:
-    """The parts of a message, with the reminder at the last result of a call."""
-    found = [number for number, part in enumerate(parts) if isinstance(part, ToolReturnPart)]
-    return [
-        replace(part, content=part.model_response_str() + _NEXT)
-        if isinstance(part, ToolReturnPart) and number == found[-1]
-        else part
-        for number, part in enumerate(parts)
-    ]
+    """The parts of a message, with the reminder at its end if that is what a call gave.
+
+    What failed says itself what to do, and asked to tell of it, a small model makes up a success.
+    """
+    *before, last = parts
+    if not isinstance(last, ToolReturnPart) or last.outcome != "success":
+        return [*before, last]
+    return [*before, replace(last, content=last.model_response_str() + _NEXT)]
 
 
 def _in_words(

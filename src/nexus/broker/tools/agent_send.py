@@ -41,7 +41,12 @@ def _listed(found: list[Worker]) -> str:
 
 
 def _told(found: list[Worker]) -> str:
-    return "\n".join(_one(worker) for worker in found) or "No workers that have not been heard of."
+    if not found:
+        raise ToolError(
+            "There is no worker to wait for",
+            hint="Start one with op=dispatch, its task as text, and wait=true.",
+        )
+    return "\n".join(_one(worker) for worker in found)
 
 
 def _one(worker: Worker) -> str:

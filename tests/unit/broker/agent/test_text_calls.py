@@ -169,6 +169,15 @@ async def test_the_result_of_a_call_in_text_says_what_to_do_next(writer_of_calls
     assert second[0] == first[0], "the cached prefix stays"
 
 
+async def test_a_failed_call_in_text_says_why_and_nothing_else(writer_of_calls: Run) -> None:
+    run, server = writer_of_calls, writer_of_calls.server
+    server.script(Turn("", [ToolCall("weather", {"city": "Atlantis"})]), "There is none.")
+    await run()
+    (result,) = _results(server.requests[-1])
+    assert "There is no such city" in result
+    assert "in words" not in result
+
+
 async def test_calls_that_come_as_calls_give_their_result_alone(made: Callable[..., Run]) -> None:
     run = made()
     run.server.script(Turn("", [ToolCall("weather", {"city": "Bern"})]), "Snow.")
