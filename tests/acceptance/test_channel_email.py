@@ -201,3 +201,27 @@ def test_killed_at_random_every_mail_is_answered_once(
 
 def _ids(post: Post) -> set[str]:
     return {str(mail["Message-ID"]) for mail in post.sent}
+
+
+def test_the_guided_setup_logs_in_and_writes_what_connects(
+    home: Home, server: ModelServer, servers: tuple[Dovecot, Post]
+) -> None:
+    dovecot, post = servers
+    env = environment(server, MAIL_PASSWORD=PASSWORD)
+    _send(post, "1", "There must be a mail")
+    places = f"127.0.0.1:{dovecot.port}\n127.0.0.1:{post.port}"
+    typed = f"{AGENT}\nenv:MAIL_PASSWORD\n{places}\n\n{_ME}\n"
+    wrong = finish(
+        home, {**env, "MAIL_PASSWORD": "wrong"}, "channels", "add", "email", "--no-tls", stdin=typed
+    )
+    assert wrong.returncode != 0
+    assert "can't be read" in wrong.stderr
+    done = finish(home, env, "channels", "add", "email", "--no-tls", "--name", "mail", stdin=typed)
+    assert done.returncode == 0, done.stderr
+    assert f'auth_server = "{AUTH_SERVER}"' in home.config_file.read_text()
+    server.always(_echo)
+    with serving(home, env):
+        _connected(home, env)
+        _send(post, "2", "This is word2")
+        _until(lambda: post.sent)
+    assert post.texts() == ["You said word2"]

@@ -1,5 +1,6 @@
 """Telegram on a home that really runs: answered once, whenever the program is killed."""
 
+import json
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ import pytest
 
 from acceptance.agents import environment, finish
 from acceptance.running import Served, serving
+from nexus import logs
 from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer, Turn
 from telegram_server import TOKEN, TelegramServer
@@ -80,3 +82,13 @@ def test_killed_at_random_the_owner_is_answered_and_a_stranger_gets_a_code(
     [code] = [text for text in told if "code" in text]
     assert told[code]["chat_id"] == "9"
     assert len(server.requests) >= len(asked)
+
+
+def test_the_log_of_one_channel(home: Home, env: dict[str, str]) -> None:
+    lines = [{"level": "info", "message": f"about {name}", "channel": name} for name in ("telegram", "other")]
+    logs.path(home).parent.mkdir(parents=True, exist_ok=True)
+    logs.path(home).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    shown = finish(home, env, "channels", "logs", "telegram")
+    assert "about telegram" in shown.stdout
+    assert "about other" not in shown.stdout
+    assert finish(home, env, "channels", "logs", "other").returncode != 0

@@ -38,7 +38,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "usage": ("nexus.cli.usage:usage", "Show token usage, cost and budgets."),
     "automations": ("nexus.cli.automations:automations", "Register, test and inspect automations."),
     "mcp": ("nexus.cli.mcp:mcp", "Connect other agents to this memory over MCP."),
-    "channels": ("nexus.cli.channels:channels", "See how channels are doing, pause and retry them."),
+    "channels": (
+        "nexus.cli.channels:channels",
+        "Add channels, see how they are doing, pause and retry them.",
+    ),
     "access": ("nexus.cli.access:access", "Manage who may talk to the agent."),
     "engine": ("nexus.cli.engine:engine", "Inspect, retry and cancel background work."),
     "backup": ("nexus.cli.backup:backup", "Back up the home while it runs."),

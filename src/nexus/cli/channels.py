@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 import apsw
 import click
 
+from nexus import logs as written
+from nexus.cli import logs as log
+from nexus.cli.channels_add import add
 from nexus.cli.place import counted, opened_home
 from nexus.config import Config
 from nexus.errors import UsageError
@@ -25,6 +28,9 @@ def channels() -> None:
     """See and steer the channels. They are set up in config.toml, in sections such as [channels.alerts]."""
 
 
+channels.add_command(add)
+
+
 @channels.command("list")
 @_json
 @click.pass_context
@@ -36,7 +42,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
         click.echo(json.dumps(found, indent=2))
         return
     if not found:
-        click.echo("No channels yet. Add one to config.toml: docs/how-to/connect-a-channel.")
+        click.echo("No channels yet. Add one with `nexus channels add`, or in config.toml.")
     for each in found:
         click.echo(f"{each['name']}  {each['kind']}, {each['status']}{_details(each)}")
 
@@ -59,6 +65,24 @@ def resume(ctx: click.Context, name: str) -> None:
     _known(ctx, name)
     _with(ctx, partial(ledger.pause, name=name, paused=False))
     click.echo(f"{name} connects within a few seconds if the home is running.")
+
+
+@channels.command()
+@click.argument("name")
+@click.option(
+    "--lines", type=click.IntRange(1), default=50, show_default=True, help="Number of lines to show."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the raw JSON lines.")
+@click.pass_context
+def logs(ctx: click.Context, name: str, lines: int, as_json: bool) -> None:
+    """Show what was logged about the channel NAME."""
+    _known(ctx, name)
+    home, _ = opened_home(ctx)
+    found = [line for line in written.read(home) if log.parsed(line).get("channel") == name]
+    for line in found[-lines:]:
+        log.show(line, as_json=as_json)
+    if not found:
+        click.echo(f"Nothing was logged about {name}.", err=True)
 
 
 @channels.command("set-aside")

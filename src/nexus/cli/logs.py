@@ -38,14 +38,14 @@ def logs(ctx: click.Context, follow: bool, level: str, lines: int, as_json: bool
     tail = written.Tail(home)
     wanted = [line for line in written.read(home) if _is_serious(line, level)]
     for line in wanted[-lines:] if lines else []:
-        _show(line, as_json=as_json)
+        show(line, as_json=as_json)
     if not wanted and not follow:
         click.echo("The log is empty. `nexus up` writes it.", err=True)
     try:
         while follow:
             for line in tail.next():
                 if _is_serious(line, level):
-                    _show(line, as_json=as_json)
+                    show(line, as_json=as_json)
             time.sleep(_LOOK_S)
     except KeyboardInterrupt:
         return
@@ -54,12 +54,13 @@ def logs(ctx: click.Context, follow: bool, level: str, lines: int, as_json: bool
 
 
 def _is_serious(line: str, level: str) -> bool:
-    found = _parsed(line).get("level", "")
+    found = parsed(line).get("level", "")
     return found not in written.LEVELS or written.LEVELS.index(found) >= written.LEVELS.index(level)
 
 
-def _show(line: str, *, as_json: bool) -> None:
-    told = _parsed(line)
+def show(line: str, *, as_json: bool) -> None:
+    """Print a line of the log."""
+    told = parsed(line)
     if as_json or not told:
         click.echo(printable(line))
         return
@@ -75,7 +76,8 @@ def _short(value: object) -> str:
     return str(value)
 
 
-def _parsed(line: str) -> dict[str, Any]:
+def parsed(line: str) -> dict[str, Any]:
+    """A line of the log as an object; empty if it is none."""
     try:
         told = json.loads(line)
     except ValueError:
