@@ -10,7 +10,7 @@ import pytest
 
 from acceptance.agents import environment, finish
 from acceptance.running import Served, serving
-from nexus import logs
+from nexus import config, logs
 from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer, Turn
 from telegram_server import TOKEN, TelegramServer
@@ -92,3 +92,15 @@ def test_the_log_of_one_channel(home: Home, env: dict[str, str]) -> None:
     assert "about telegram" in shown.stdout
     assert "about other" not in shown.stdout
     assert finish(home, env, "channels", "logs", "other").returncode != 0
+
+
+def test_the_guided_setup_finds_the_owner(home: Home, server: ModelServer, telegram: TelegramServer) -> None:
+    telegram.write("It is me")
+    env = environment(server, TELEGRAM_TOKEN=TOKEN)
+    done = finish(home, env, "channels", "add", "telegram", "--url", telegram.url, stdin="\n\n\n")
+    assert done.returncode == 0, done.stderr
+    assert "Connected as @nexus_agent_bot" in done.stdout
+    settings = config.load(home.config_file, {}).channels["telegram"]
+    assert (settings.owner, settings.secret, settings.url) == (("7",), "env:TELEGRAM_TOKEN", telegram.url)
+    again = finish(home, env, "channels", "add", "telegram", stdin="\n\n\n")
+    assert "already" in again.stderr

@@ -19,27 +19,28 @@ from nexus.home import Home
 @click.argument("kind", type=click.Choice(["email", "telegram"]))
 @click.option("--name", help="Name of the channel.  [default: its kind]")
 @click.option("--no-tls", is_flag=True, help="email: don't encrypt. For mail servers on this machine.")
+@click.option("--url", default="", help="telegram: a server of the Bot API other than Telegram's.")
 @click.pass_context
-def add(ctx: click.Context, kind: str, name: str | None, no_tls: bool) -> None:
+def add(ctx: click.Context, kind: str, name: str | None, no_tls: bool, url: str) -> None:
     """Set up a channel step by step: email or Telegram. Logs in and sends nothing."""
     home, config = opened_home(ctx)
     name = name or kind
     if name in config.channels:
         raise UsageError(f"There is a channel {name} already", hint="Choose another name with `--name`.")
-    asked = _email if kind == "email" else _telegram
-    values = {"kind": kind, **asked(home, name, not no_tls)}
+    asked = _email(home, name, not no_tls) if kind == "email" else _telegram(url)
+    values = {"kind": kind, **asked}
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
     text = home.config_file.read_text(encoding="utf-8").rstrip("\n")
     write(home.config_file, "\n".join([text, "", f"[channels.{json.dumps(name)}]", *lines, ""]))
     click.echo(f"Saved to {home.config_file}. Restart `nexus up` to connect the channel.")
 
 
-def _telegram(home: Home, name: str, tls: bool) -> dict[str, Any]:
+def _telegram(url: str) -> dict[str, Any]:
     from nexus.channels.telegram import Telegram
 
     click.echo("Create a bot with @BotFather in Telegram, and put its token into a variable or a file.")
     source = _source("Where is the token", "env:TELEGRAM_TOKEN")
-    bot = Telegram(token=secrets.read(source))
+    bot = Telegram(token=secrets.read(source), url=url)
     click.echo(f"Connected as @{asyncio.run(bot.me())['username']}.")
     click.prompt("Write something to the bot, then press Enter", default="", show_default=False)
     found = asyncio.run(bot.newest_sender())
@@ -48,7 +49,7 @@ def _telegram(home: Home, name: str, tls: bool) -> dict[str, Any]:
         click.echo("Nobody wrote. Add your numeric id to `owner` later.")
     elif click.confirm(f"{found[1]} wrote (id {found[0]}). Is that you?", default=True):
         owner = [found[0]]
-    return {"secret": source, "owner": owner}
+    return {"secret": source, "owner": owner} | ({"url": url} if url else {})
 
 
 def _email(home: Home, name: str, tls: bool) -> dict[str, Any]:
