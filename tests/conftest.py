@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from nexus import ledgers
 from nexus.config import LedgersConfig
@@ -11,6 +12,10 @@ from nexus.home import Home
 from nexus.ledgers import attach
 
 pytest_plugins = ["leftovers"]
+
+# No test depends on how fast the machine is.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 
 @pytest.fixture(autouse=True)
