@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from nexus.config import Config, EngineConfig, GatewayConfig, McpConfig, PriceConfig, ProviderConfig
+from nexus.config import (
+    ChannelConfig,
+    Config,
+    EngineConfig,
+    GatewayConfig,
+    McpConfig,
+    PriceConfig,
+    ProviderConfig,
+)
 from nexus.gateway.views import settings
 
 
@@ -36,6 +44,7 @@ _SECTIONS = {
     "providers": ProviderConfig(),
     "prices": PriceConfig(),
     "mcp": McpConfig(),
+    "channels": ChannelConfig(),
 }
 _TEXTS = [
     (section, f.name)
@@ -59,7 +68,7 @@ def test_no_setting_shows_what_is_secret_in_an_address(section: str, name: str, 
     made: Any = _SECTIONS[section]
     value = (address,) if isinstance(getattr(made, name), tuple) else address
     part = replace(made, **{name: value})
-    named = {"x": part} if section in {"providers", "mcp"} else part
+    named = {"x": part} if section in {"providers", "mcp", "channels"} else part
     told = settings.sections(replace(Config(), **{section: named}))
     assert "hid" not in str([each.value for part in told for each in part.settings])
 
