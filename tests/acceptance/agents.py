@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -57,6 +58,14 @@ def kill_when(server: ModelServer, process: subprocess.Popen[str], condition: Ca
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=PATIENCE_S)
     assert process.returncode == -signal.SIGKILL
+
+
+def until(done: Callable[[], object]) -> None:
+    """Wait for something that another process does."""
+    end = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.05)
 
 
 def rows(home: Home, ledger: str, query: str) -> list[tuple[Any, ...]]:

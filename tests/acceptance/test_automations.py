@@ -3,8 +3,7 @@
 import json
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -12,7 +11,7 @@ from typing import IO, Any
 import pytest
 
 import nexus.roles.bundled
-from acceptance.agents import PATIENCE_S, environment, finish, rows
+from acceptance.agents import PATIENCE_S, environment, finish, rows, until
 from acceptance.program import NEXUS
 from apps import dispatching
 from migration.old_hooks import OLD_ROWS, old_database
@@ -174,13 +173,6 @@ def chatting(home: Home, server: ModelServer, **more: str) -> Generator[IO[str]]
     finally:
         process.kill()
         process.wait()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_old_hooks_folders_and_plugins_are_listed_and_fire(tmp_path: Path, server: ModelServer) -> None:

@@ -4,24 +4,24 @@ import json
 import random
 import smtplib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from email.message import EmailMessage
 from email.policy import SMTP
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from acceptance.agents import environment, finish
+from acceptance.agents import environment, finish, until
+from acceptance.on_channels import echo_word, recalling
 from acceptance.running import Served, serving
 from attached_files import pdf
 from mail_servers import AGENT, AUTH_SERVER, PASSWORD, Dovecot, Post, mail_servers
 from nexus.home import Home
-from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
+from nexus.testing import ModelServer
 
 _ME: Final = "me@home.example"
 _SAM: Final = "sam@away.example"
-_PATIENCE_S: Final = 120
 
 
 @pytest.fixture
@@ -73,35 +73,21 @@ def _sent(post: Post, mail: EmailMessage, *, forged: bool = False) -> EmailMessa
     return mail
 
 
-def _until(done: Callable[[], Any]) -> None:
-    end = time.monotonic() + _PATIENCE_S
-    while not done():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
-
-
 def _connected(home: Home, env: dict[str, str]) -> None:
     def is_connected() -> bool:
         return json.loads(finish(home, env, "channels", "list", "--json").stdout)[0]["status"] == "connected"
 
-    _until(is_connected)
-
-
-def _echo(request: ModelRequest) -> Turn:
-    """Answers with the last word of what was said."""
-    said = str(request.json["messages"][-1]["content"]).replace("\\n", " ")
-    word = next(each for each in reversed(said.split()) if each.startswith("word"))
-    return Turn(f"You said {word.rstrip(chr(39) + '}],')}")
+    until(is_connected)
 
 
 def test_a_conversation_by_mail_with_a_file(
     home: Home, env: dict[str, str], server: ModelServer, post: Post
 ) -> None:
-    server.always(_echo)
+    server.always(echo_word)
     with serving(home, env):
         _connected(home, env)
         _send(post, "1", "This is word1")
-        _until(lambda: post.sent)
+        until(lambda: post.sent)
         answer = post.sent[0]
         assert (answer["To"], answer["Subject"]) == (_ME, "Re: Subject 1")
         assert answer["In-Reply-To"] == "<1@home.example>"
@@ -113,7 +99,7 @@ def test_a_conversation_by_mail_with_a_file(
         reply.add_attachment(pdf("Zebra crossing"), maintype="application", subtype="pdf", filename="a.pdf")
         reply.add_attachment(b"\x00\x01\x02", maintype="application", subtype="zip", filename="b.zip")
         _sent(post, reply)
-        _until(lambda: len(post.sent) == 2)
+        until(lambda: len(post.sent) == 2)
     assert post.texts()[0] == "You said word1"
     assert "word2" in post.texts()[1]
     assert post.sent[1]["References"].split()[0] == "<1@home.example>"
@@ -127,45 +113,38 @@ def test_a_conversation_by_mail_with_a_file(
 def test_a_forged_sender_is_neither_the_owner_nor_answered(
     home: Home, env: dict[str, str], server: ModelServer, post: Post
 ) -> None:
-    server.always(_echo)
+    server.always(echo_word)
     with serving(home, env):
         _connected(home, env)
         _send(post, "f", "Tell me word0", forged=True)
         _send(post, "r", "I am on holiday, word0", sender=_SAM, Auto_Submitted="auto-replied")
         _send(post, "l", "News word0", List_Id="<news.home.example>")
         _send(post, "s", "Let me in", sender=_SAM)
-        _until(lambda: post.sent)
+        until(lambda: post.sent)
         _send(post, "f", "This is word1")
-        _until(lambda: len(post.sent) == 2)
+        until(lambda: len(post.sent) == 2)
     assert [mail["To"] for mail in post.sent] == [_SAM, _ME]
     assert "code" in post.texts()[0], "the stranger gets a code, nobody else does"
     assert post.texts()[1] == "You said word1", "the forged mail doesn't stand in the owner's way"
     assert len(server.requests) == 1
 
 
-def _recalling(request: ModelRequest) -> Turn:
-    """Asks the memory first, whatever was said."""
-    if "tool_result" in str(request.json["messages"][-1]):
-        return Turn("Here is what I know.")
-    return Turn("", [ToolCall("recall", {"query": "door code"})])
-
-
 def test_the_owner_is_told_by_mail_what_was_learned_elsewhere_and_a_guest_is_not(
     home: Home, env: dict[str, str], server: ModelServer, post: Post
 ) -> None:
-    server.always(_recalling)
+    server.always(recalling)
     with serving(home, env):
         _connected(home, env)
         told = finish(home, env, "run", "--no-wait", "My door code is 4711-Zebra")
         assert told.returncode == 0, told.stderr
         _send(post, "1", "What is the door code? Owner")
-        _until(lambda: post.sent)
+        until(lambda: post.sent)
         _send(post, "2", "Let me in", sender=_SAM)
-        _until(lambda: len(post.sent) == 2)
+        until(lambda: len(post.sent) == 2)
         code = post.texts()[1].split("code ")[1].rstrip(".")
         assert finish(home, env, "access", "approve", code).returncode == 0
         _send(post, "3", "What is the door code? Guest", sender=_SAM, References="<1@home.example>")
-        _until(lambda: len(post.sent) == 3)
+        until(lambda: len(post.sent) == 3)
     bodies = [request.body for request in server.requests]
     assert any(b"Owner" in body and b"Zebra" in body for body in bodies)
     guests = [body for body in bodies if b"Guest" in body]
@@ -177,7 +156,7 @@ def test_killed_at_random_every_mail_is_answered_once(
     home: Home, env: dict[str, str], server: ModelServer, post: Post
 ) -> None:
     """After a kill between sending and noting it, an answer may come again, under the same Message-ID."""
-    server.always(_echo)
+    server.always(echo_word)
     chance = random.Random(5)
     rounds, each = 3, 3
     with serving(home, env):
@@ -191,7 +170,7 @@ def test_killed_at_random_every_mail_is_answered_once(
     total = rounds * each
     with serving(home, env):
         ids = partial(_ids, post)
-        _until(lambda: len(ids()) == total)
+        until(lambda: len(ids()) == total)
         assert finish(home, env, "doctor", "--deep").returncode == 0
     texts = {mail["Message-ID"]: text for mail, text in zip(post.sent, post.texts(), strict=True)}
     assert sorted(texts.values()) == sorted(f"You said word{number}x" for number in range(total))
@@ -219,9 +198,9 @@ def test_the_guided_setup_logs_in_and_writes_what_connects(
     done = finish(home, env, "channels", "add", "email", "--no-tls", "--name", "mail", stdin=typed)
     assert done.returncode == 0, done.stderr
     assert f'auth_server = "{AUTH_SERVER}"' in home.config_file.read_text()
-    server.always(_echo)
+    server.always(echo_word)
     with serving(home, env):
         _connected(home, env)
         _send(post, "2", "This is word2")
-        _until(lambda: post.sent)
+        until(lambda: post.sent)
     assert post.texts() == ["You said word2"]

@@ -3,19 +3,17 @@
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
 
 import pytest
 
-from acceptance.agents import environment, finish
+from acceptance.agents import environment, finish, until
+from acceptance.on_channels import echo_word
 from acceptance.running import Served, serving
 from nexus import config, logs
 from nexus.home import Home
-from nexus.testing import ModelRequest, ModelServer, Turn
+from nexus.testing import ModelServer
 from telegram_server import TOKEN, TelegramServer
-
-_PATIENCE_S: Final = 120
 
 
 @pytest.fixture
@@ -42,25 +40,11 @@ def env(home: Home, server: ModelServer, telegram: TelegramServer) -> dict[str, 
     return environment(server, BOT_TOKEN=TOKEN, NEXUS_ENGINE_LEASE_MS="30000")
 
 
-def _until(done: Callable[[], Any]) -> None:
-    end = time.monotonic() + _PATIENCE_S
-    while not done():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
-
-
-def _echo(request: ModelRequest) -> Turn:
-    """Answers with the last word of what was said."""
-    said = str(request.json["messages"][-1]["content"]).replace("\\n", " ")
-    word = next(each for each in reversed(said.split()) if each.startswith("word"))
-    return Turn(f"You said {word.rstrip(chr(39) + '}],')}")
-
-
 def test_killed_at_random_the_owner_is_answered_and_a_stranger_gets_a_code(
     home: Home, env: dict[str, str], server: ModelServer, telegram: TelegramServer
 ) -> None:
     """The Bot API has no idempotency keys: after a kill an answer may come again."""
-    server.always(_echo)
+    server.always(echo_word)
     chance = random.Random(3)
     asked: dict[int, str] = {}
     for round_ in range(2):
@@ -71,9 +55,7 @@ def test_killed_at_random_the_owner_is_answered_and_a_stranger_gets_a_code(
         served.kill()
     with serving(home, env):
         telegram.write("Let me in", sender=9)
-        _until(
-            lambda: {*asked.values()} <= {*telegram.texts()} and len({*telegram.texts()}) == len(asked) + 1
-        )
+        until(lambda: {*asked.values()} <= {*telegram.texts()} and len({*telegram.texts()}) == len(asked) + 1)
         assert finish(home, env, "doctor", "--deep").returncode == 0
     told = {each["text"]: each for each in telegram.sent}
     for id_, answer in asked.items():

@@ -6,7 +6,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -14,13 +14,13 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from acceptance.agents import environment, finish
+from acceptance.agents import environment, finish, until
+from acceptance.on_channels import echo_word, recalling
 from acceptance.running import Served, serving
 from nexus.home import Home
-from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
+from nexus.testing import ModelServer
 
 _SECRET: Final = "what both sides know"
-_PATIENCE_S: Final = 120
 
 
 class _Receiver:
@@ -89,28 +89,14 @@ def _send(served: Served, id_: str, text: str, *, sender: str = "me", **more: An
     return httpx.post(f"{served.url}/hooks/desk", content=body, headers=headers, timeout=60)
 
 
-def _until(done: Callable[[], Any]) -> None:
-    end = time.monotonic() + _PATIENCE_S
-    while not done():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
-
-
-def _echo(request: ModelRequest) -> Turn:
-    """Answers with the last word of what was said."""
-    said = str(request.json["messages"][-1]["content"]).replace("\\n", " ")
-    word = next(each for each in reversed(said.split()) if each.startswith("word"))
-    return Turn(f"You said {word.rstrip(chr(39) + '}],')}")
-
-
 def test_a_message_is_answered_by_the_same_channel_once(
     home: Home, env: dict[str, str], server: ModelServer, receiver: _Receiver
 ) -> None:
-    server.always(_echo)
+    server.always(echo_word)
     with serving(home, env) as served:
         assert _send(served, "1", "This is word1").status_code == 202
         assert _send(served, "1", "This is word1").status_code == 202, "it comes again"
-        _until(lambda: receiver.got)
+        until(lambda: receiver.got)
         assert receiver.got[0]["thread"] == "t"
         assert receiver.got[0]["reply_to"] == "1"
         listed = json.loads(finish(home, env, "channels", "list", "--json").stdout)
@@ -126,38 +112,31 @@ def test_a_message_is_answered_by_the_same_channel_once(
 def test_strangers_get_a_code_and_groups_are_heard_silently(
     home: Home, env: dict[str, str], server: ModelServer, receiver: _Receiver
 ) -> None:
-    server.always(_echo)
+    server.always(echo_word)
     with serving(home, env) as served:
         _send(served, "1", "Let me in", sender="sam")
-        _until(lambda: receiver.got)
+        until(lambda: receiver.got)
         code = receiver.texts()[0].split("code ")[1].rstrip(".")
         _send(served, "2", "Nobody asked: word2", sender="ann", is_group=True, is_addressed=False)
         assert finish(home, env, "access", "approve", code).returncode == 0
         _send(served, "3", "And now word3", sender="sam")
-        _until(lambda: len(receiver.got) == 2)
+        until(lambda: len(receiver.got) == 2)
         assert finish(home, env, "recall", "Nobody asked").stdout.count("word2")
     assert receiver.texts()[1] == "You said word3"
     assert len(server.requests) == 1, "neither the stranger nor the group was answered by a model"
 
 
-def _recalling(request: ModelRequest) -> Turn:
-    """Asks the memory first, whatever was said."""
-    if "tool_result" in str(request.json["messages"][-1]):
-        return Turn("Here is what I know.")
-    return Turn("", [ToolCall("recall", {"query": "door code"})])
-
-
 def test_what_the_owner_asks_in_a_group_is_answered_without_the_memory(
     home: Home, env: dict[str, str], server: ModelServer, receiver: _Receiver
 ) -> None:
-    server.always(_recalling)
+    server.always(recalling)
     with serving(home, env) as served:
         told = finish(home, env, "run", "--no-wait", "My door code is 4711-Zebra")
         assert told.returncode == 0, told.stderr
         _send(served, "1", "What is my door code? In a group", is_group=True)
-        _until(lambda: receiver.got)
+        until(lambda: receiver.got)
         _send(served, "2", "What is my door code? Alone", thread="alone")
-        _until(lambda: len(receiver.got) == 2)
+        until(lambda: len(receiver.got) == 2)
     bodies = [request.body for request in server.requests]
     in_group = [body for body in bodies if b"In a group" in body and b"Alone" not in body]
     assert len(in_group) >= 2, "asked, and told what was found"
@@ -168,13 +147,13 @@ def test_what_the_owner_asks_in_a_group_is_answered_without_the_memory(
 def test_an_answer_waits_for_a_receiver_that_is_away(
     home: Home, env: dict[str, str], server: ModelServer, receiver: _Receiver
 ) -> None:
-    server.always(_echo)
+    server.always(echo_word)
     receiver.status = 503
     with serving(home, env) as served:
         _send(served, "1", "This is word1")
-        _until(lambda: "1 to send" in finish(home, env, "channels", "list").stdout)
+        until(lambda: "1 to send" in finish(home, env, "channels", "list").stdout)
         receiver.status = 204
-        _until(lambda: receiver.got)
+        until(lambda: receiver.got)
     assert receiver.texts() == ["You said word1"]
 
 
@@ -182,7 +161,7 @@ def test_killed_at_random_nothing_is_lost_or_answered_twice(
     home: Home, env: dict[str, str], server: ModelServer, receiver: _Receiver
 ) -> None:
     """After a kill between sending and noting it, an answer may come again, under the same key."""
-    server.always(_echo)
+    server.always(echo_word)
     chance = random.Random(7)
     rounds, each = 2, 4
     sent = rounds * each
@@ -193,13 +172,13 @@ def test_killed_at_random_nothing_is_lost_or_answered_twice(
     for round_ in range(rounds):
         served = Served(home, env)
         for number in range(round_ * each + 1, (round_ + 1) * each + 1):
-            _until(partial(send, served, number))
+            until(partial(send, served, number))
         time.sleep(chance.random())
         served.kill()
     with serving(home, env) as served:
         for number in range(1, sent + 1):
             assert send(served, number)
-        _until(lambda: len({each["key"] for each in receiver.got}) == sent)
+        until(lambda: len({each["key"] for each in receiver.got}) == sent)
         assert finish(home, env, "doctor", "--deep").returncode == 0
     by_key = {each["key"]: each["text"] for each in receiver.got}
     assert sorted(by_key.values()) == sorted(f"You said word{n}x" for n in range(1, sent + 1))

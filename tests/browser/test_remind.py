@@ -6,8 +6,7 @@ nights and days pass between two of them.
 
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,7 +18,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from acceptance.agents import PATIENCE_S, environment, finish
+from acceptance.agents import PATIENCE_S, environment, finish, until
 from acceptance.running import Served
 from acceptance.terminal import Terminal
 from browser.conftest import PATIENCE_MS
@@ -159,13 +158,6 @@ def _agent(request: ModelRequest) -> Turn:
     return Turn("", [ToolCall("schedule", {"op": "say", "when": when, "text": text.strip()})])
 
 
-def _until(done: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < end, "it did not come"
-        time.sleep(0.05)
-
-
 def _ask(scene: Scene, when: str) -> None:
     """Type a reminder in the terminal, in the browser and on the channel."""
     with closing(scene.chat()) as terminal:
@@ -181,7 +173,7 @@ def _ask(scene: Scene, when: str) -> None:
     expect(page.locator(".answer").last).to_contain_text("Saved as reminder-2")
     page.context.close()
     scene.write(f"Remind me: {when}, post the letter")
-    _until(scene.delivered)
+    until(scene.delivered)
     assert scene.delivered() == ["Saved."]
 
 
@@ -221,8 +213,8 @@ def test_a_reminder_arrives_once_at_its_time_after_a_kill_and_a_night_in_which_c
         # Both screens show what was typed on either; nobody types or reloads anything.
         for text in ("call Anna", "water the roses"):
             expect(page.locator(".answer", has_text=text)).to_have_count(1)
-        _until(lambda: "call Anna" in terminal.read() and "water the roses" in terminal.read())
-        _until(lambda: "post the letter" in scene.delivered())
+        until(lambda: "call Anna" in terminal.read() and "water the roses" in terminal.read())
+        until(lambda: "post the letter" in scene.delivered())
         expect(page.locator(".answer", has_text="water the roses")).to_have_count(1)
         scene.stop()
         terminal.read()
@@ -260,16 +252,16 @@ def test_after_a_day_of_downtime_a_reminder_arrives_once_or_not_at_all_as_set(
 
     scene.start(asked + timedelta(days=1, hours=2))
     state = "done" if missed == "once" else "missed"
-    _until(lambda: [each["state"] for each in scene.reminders()] == [state] * 3)
+    until(lambda: [each["state"] for each in scene.reminders()] == [state] * 3)
     texts = ("call Anna", "water the roses", "post the letter")
     if missed == "once":
-        _until(lambda: len(scene.delivered()) > 1)
+        until(lambda: len(scene.delivered()) > 1)
         page = scene.page()
         for text in texts[:2]:
             expect(page.locator(".answer", has_text=text)).to_contain_text("delivered late")
         page.context.close()
         with closing(scene.chat()) as terminal:
-            _until(lambda: all(text in terminal.read() for text in texts[:2]))
+            until(lambda: all(text in terminal.read() for text in texts[:2]))
     scene.stop()
 
     scene.start(asked + timedelta(days=3))
