@@ -47,7 +47,8 @@ class Entry:
             return False
         opened = automation.circuit_opened_at
         passed_ms = (now() - clock.parse(opened)).total_seconds() * 1000 if opened else cooldown_ms
-        return automation.circuit_state == "half_open" or passed_ms >= cooldown_ms
+        # One that opens in the future did so before the clock was set back.
+        return automation.circuit_state == "half_open" or not 0 <= passed_ms < cooldown_ms
 
 
 @dataclass(kw_only=True)

@@ -295,7 +295,8 @@ class SessionQueue:
         if execution.mode != "collect":
             return []
         waited_s = (clock.now() - clock.parse(execution.enqueued_at)).total_seconds()
-        await asyncio.sleep(max(0.0, self._debounce_s - waited_s))
+        # Said in the future, when the clock was set back since: not a reason to wait until then.
+        await asyncio.sleep(max(0.0, self._debounce_s - max(0.0, waited_s)))
 
         async def take() -> list[Any]:
             return await ledgers.runtime.write(partial(executions.take, taker=execution, mode="collect"))

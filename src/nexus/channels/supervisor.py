@@ -32,6 +32,7 @@ _LOOK_S: Final = 2.0
 _SEEN_EVENTS: Final = 1_000
 """After how many events that are none of a channel's own it is remembered that they were looked at."""
 _DELIVERY_TIMEOUT_S: Final = 60.0
+_LONGEST_DELAY: Final = timedelta(seconds=_LONGEST_PAUSE_S * 4)
 _DELIVERY_ATTEMPTS: Final = 12
 """Two hours and a half, with the pauses between them."""
 _log = logging.getLogger(__name__)
@@ -195,7 +196,8 @@ class Channels:
         while True:
             channel.has_more.clear()
             await self._queue(channel.name)
-            due = await self._ledgers.runtime.read(partial(ledger.due, channel=channel.name, now=self._now()))
+            look = partial(ledger.due, channel=channel.name, now=self._now(), longest=_LONGEST_DELAY)
+            due = await self._ledgers.runtime.read(look)
             await asyncio.gather(*(self._deliver(channel, each) for each in due))
             if not due:
                 await self._wait_for_more(channel)
@@ -237,7 +239,7 @@ class Channels:
             )
 
     async def _try_again(self, waiting: ledger.Delivery, error: str, *, final: bool) -> None:
-        pause_s = min(self._pause_s * 2.0 ** (waiting.attempts + 1), _LONGEST_PAUSE_S * 4)
+        pause_s = min(self._pause_s * 2.0 ** (waiting.attempts + 1), _LONGEST_DELAY.total_seconds())
         is_last = final or waiting.attempts + 1 >= _DELIVERY_ATTEMPTS
         at = None if is_last else self._now() + timedelta(seconds=pause_s)
         failed = partial(ledger.failed, event_id=waiting.event_id, error=error, next_at=at)

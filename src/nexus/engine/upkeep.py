@@ -55,6 +55,7 @@ class Upkeep:
             self._tidied_s = time.monotonic()
             started += versions.adopt(self._database, self._settings.version)
             self._schedules.set_back()
+            started += tables.set_back_delays(self._database)
             tables.forget_crashes(self._database)
             Cancels(self._database).forget_met()
             letters.bury_deadly(self._database)

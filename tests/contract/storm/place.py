@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+import clocks
 from contract.postgres import Postgres
 from nexus import config
 from nexus.engine import Settings, health
@@ -22,7 +23,6 @@ from nexus.testing import ModelServer
 
 LEASE_MS = 3_000
 _NEXUS = Path(sys.executable).with_name("nexus")
-_FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 _SECOND = Path(__file__).with_name("second.py")
 _DISK_BYTES = 1024**3
 # A loaded machine may take that long to start the program.
@@ -35,7 +35,7 @@ _TICKER = 'def run(ctx):\n    return {"response": "TICK"}\n'
 
 def no_clock() -> str | None:
     """Why the clock can't be set, or None."""
-    return None if _FAKETIME.is_file() else "libfaketime is not installed (Debian: faketime)"
+    return None if clocks.FAKETIME.is_file() else "libfaketime is not installed (Debian: faketime)"
 
 
 def no_disk() -> str | None:
@@ -78,20 +78,23 @@ class Place:
         loaded = config.load(self.home.config_file, self._environment)
         return Settings.of_home(self.home, loaded.engine)
 
-    def start(self, clock: str = "") -> None:
-        """Serve the home; returns when it answers. Its clock may be off, such as by `+2h`."""
+    def start(self, off_by_s: float = 0.0) -> None:
+        """Serve the home; returns when it answers. Its clock may be wrong."""
         began = time.monotonic()
         for attempt in range(_STARTS):
-            if self._started(clock):
+            if self._started(off_by_s):
                 break
             # As a service manager does. A slow machine may let Postgres end a start in the middle.
             assert attempt < _STARTS - 1, f"nexus up does not start: {self._said()}"
         self.starts_s.append(time.monotonic() - began)
 
-    def _started(self, clock: str) -> bool:
-        # Python sleeps by the monotonic clock, which this library can't leave alone: it fakes all of them.
-        faked = {"LD_PRELOAD": str(_FAKETIME), "FAKETIME": clock} if clock else {}
-        self._is_off = bool(clock)
+    def _started(self, off_by_s: float) -> bool:
+        faked: dict[str, str] = {}
+        if off_by_s:
+            wrong = clocks.WrongClock(self.folder)
+            wrong.be_off_by(off_by_s)
+            faked = wrong.variables
+        self._is_off = bool(off_by_s)
         with (self.folder / "stderr").open("ab") as errors:
             self._process = subprocess.Popen(
                 [str(_NEXUS), "--home", str(self.home.root), "up", "--json", "--port", str(self._port)],

@@ -19,7 +19,7 @@ from .talk import Talk, script
 _MESSAGES_IN_A_SECOND = 4
 # When people can't get through for so long, the next fault strikes all the same.
 _STANDSTILL_S = 120.0
-_CLOCKS = ("+2h", "+40d", "-1h")
+_CLOCKS_S = (7_200.0, 40 * 86_400.0, -3_600.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +196,7 @@ class _Storm:
     def _clock(self) -> None:
         """The program dies, lives a while with another clock, and dies again."""
         self._place.kill()
-        self._place.start(self._chance.choice(_CLOCKS))
+        self._place.start(self._chance.choice(_CLOCKS_S))
         time.sleep(self._chance.uniform(1, 3))
         self._place.kill()
         self._place.start()

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -285,6 +286,25 @@ async def test_the_circuit_opens_is_tried_after_a_while_and_closes(opened: Ledge
         assert (row.circuit_state, row.consecutive_errors) == ("closed", 0)
         await stage.fire()
         assert (await stage.rows("shaky"))[-1].status == "done"
+
+
+async def test_a_circuit_that_opened_before_the_clock_was_set_back_is_tried(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    moment = [datetime(2026, 3, 1, tzinfo=UTC)]
+
+    def run(ctx: Context) -> None:
+        raise ValueError("not today")
+
+    async with staged(opened, tmp_path, now=lambda: moment[0]) as stage:
+        await stage.code("shaky", run)
+        for _ in range(4):
+            await stage.fire()
+        assert Counter(each.status for each in await stage.rows("shaky")) == {"failed": 3, "skipped": 1}
+
+        moment[0] -= timedelta(days=40)
+        await stage.fire()
+        assert Counter(each.status for each in await stage.rows("shaky")) == {"failed": 4, "skipped": 1}
 
 
 async def test_one_that_is_to_run_once_does(stage: Stage) -> None:

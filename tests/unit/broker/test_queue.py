@@ -126,6 +126,21 @@ async def test_what_is_said_within_the_debounce_becomes_one_run(stage: Stage) ->
     assert [(await handle.state()).taken_by for handle in handles] == [None, handles[0].id, handles[0].id]
 
 
+async def test_a_message_from_before_the_clock_was_set_back_does_not_wait_for_its_time(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    await opened.runtime.write(
+        lambda c: c.execute("INSERT INTO requests (id, root_request_id) VALUES ('req_1', 'req_0')")
+    )
+    async with staged(opened, tmp_path, serve=False) as stage:
+        handle = await stage.say("hello", mode="collect")
+        await opened.runtime.write(
+            lambda c: c.execute("UPDATE executions SET enqueued_at = '2126-01-01T00:00:00.000Z'")
+        )
+    async with staged(opened, tmp_path) as stage, asyncio.timeout(60):
+        assert await stage.queue.handle(handle.id).result() == {"said": ["hello"]}
+
+
 async def test_collecting_does_not_reach_past_a_follow_up(stage: Stage) -> None:
     modes = ["collect", "collect", "followup", "collect"]
     handles = [await stage.say(f"{n}", mode=mode) for n, mode in enumerate(modes)]

@@ -196,6 +196,20 @@ async def test_what_cannot_be_sent_fails_visibly_and_can_be_retried(ledgers: Led
         await _until(lambda: adapter.sent)
 
 
+async def test_what_was_recorded_before_the_clock_was_set_back_is_sent(ledgers: Ledgers) -> None:
+    async with _running(ledgers, _Adapter()):
+        await _connected(ledgers)
+    await _say(ledgers, "Hello")
+    outgoing, seq = await ledgers.events.read(partial(events.outgoing, channel=_NAME, after=0))
+    await ledgers.runtime.write(partial(ledger.queue, name=_NAME, outgoing=outgoing, seq=seq))
+    await ledgers.runtime.write(
+        lambda connection: connection.execute("UPDATE deliveries SET next_at = '2126-01-01T00:00:00.000Z'")
+    )
+    adapter = _Adapter()
+    async with _running(ledgers, adapter):
+        await _until(lambda: adapter.sent)
+
+
 async def test_a_poisonous_message_is_set_aside_and_can_be_retried(ledgers: Ledgers) -> None:
     heard: list[str] = []
 

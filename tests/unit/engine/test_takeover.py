@@ -205,6 +205,29 @@ async def test_a_schedule_that_waits_for_too_late_a_moment_is_set_back(
     assert made.set_back() == 0
 
 
+def test_a_wait_that_began_before_the_clock_was_set_back_is_no_longer(database: Database) -> None:
+    soon_ms, later_ms = 5_000, 40 * 86_400_000
+    now_ms = round(datetime.now(UTC).timestamp() * 1000)
+    new = [
+        tables.new_execution(
+            "work", None, key=id_, lane="chat", version="1", id_=id_, delay_until_ms=now_ms + ahead + soon_ms
+        )
+        for id_, ahead in (("exe_ahead", later_ms), ("exe_right", 0))
+    ]
+    with database.write() as connection:
+        tables.insert(database, connection, new)
+        move = "UPDATE {t}workflow_status SET updated_at = updated_at + :by WHERE workflow_uuid = 'exe_ahead'"
+        connection.execute(database.sql(move), {"by": later_ms})
+
+    assert tables.set_back_delays(database) == 1
+    with database.read() as connection:
+        left = database.sql("SELECT delay_until_epoch_ms - updated_at FROM {t}workflow_status")
+        assert [abs(row[0] - soon_ms) < 1_000 for row in connection.execute(left)] == [True, True]
+        late = database.sql("SELECT count(*) FROM {t}workflow_status WHERE delay_until_epoch_ms > :later")
+        assert connection.execute(late, {"later": now_ms + later_ms}).scalar_one() == 0
+    assert tables.set_back_delays(database) == 0
+
+
 def test_what_is_recorded_in_one_moment_keeps_its_order(database: Database, settings: Settings) -> None:
     """An id may be older than its place in the queue, so ids must not decide."""
     ids = [f"exe_{9 - number}" for number in range(9)]

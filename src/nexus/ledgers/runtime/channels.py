@@ -7,7 +7,7 @@ the order in which they were recorded; those of other threads don't wait for the
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, cast
 
 import apsw
@@ -124,9 +124,19 @@ def queue(connection: apsw.Connection, name: str, outgoing: Iterable[tuple[str, 
     connection.execute(_query("keep_queued_seq"), {"name": name, "seq": seq})
 
 
-def due(connection: apsw.Connection, channel: str, now: datetime, limit: int = 32) -> list[Delivery]:
-    """What a channel can send now: of each thread the first that waits."""
-    values = {"channel": channel, "now": clock.timestamp(now), "limit": limit}
+def due(
+    connection: apsw.Connection, channel: str, now: datetime, longest: timedelta, limit: int = 32
+) -> list[Delivery]:
+    """What a channel can send now: of each thread the first that waits.
+
+    One that would wait longer than the longest pause was recorded before the clock was set back.
+    """
+    values = {
+        "channel": channel,
+        "now": clock.timestamp(now),
+        "at_most": clock.timestamp(now + longest),
+        "limit": limit,
+    }
     return [_delivery(row) for row in connection.execute(_query("due_deliveries"), values)]
 
 

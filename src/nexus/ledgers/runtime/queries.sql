@@ -836,7 +836,7 @@ ON CONFLICT (event_id) DO NOTHING
 -- name: due_deliveries
 SELECT d.event_id, d.channel, d.thread_id, d.status, d.attempts, d.next_at, d.external_id, d.error, d.created_at
 FROM deliveries AS d
-WHERE d.channel = :channel AND d.status = 'waiting' AND d.next_at <= :now
+WHERE d.channel = :channel AND d.status = 'waiting' AND (d.next_at <= :now OR d.next_at > :at_most)
   AND NOT EXISTS (
     SELECT 1 FROM deliveries AS earlier
     WHERE earlier.channel = d.channel AND earlier.thread_id = d.thread_id AND earlier.status = 'waiting'
