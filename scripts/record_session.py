@@ -34,9 +34,8 @@ _ABOUT = """\
 
 # A recorded session
 
-What the commands of the README and of the [quickstart](quickstart.md) printed when a script typed them in a
-fresh virtual environment, with the built wheel and the locked requirements in it and nothing else. Every
-change of Nexus has them typed again, and is refused where they print something else: only sizes, times, ids
+What the commands of the README and the [quickstart](quickstart.md) printed when a script typed them in a
+fresh virtual environment with the built wheel. Every change to Nexus runs them again; only sizes, times, ids
 and versions may differ.
 """
 _LOCKED = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?==(?P<version>[^ ;\\]+)", re.MULTILINE)

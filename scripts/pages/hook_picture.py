@@ -11,8 +11,8 @@ _AFTER = "after:"
 # The hook point of the last stage: those behind it lie outside of a message's way.
 _LAST = "finalize"
 _LABEL = (
-    "The stages of a message from top to bottom. Behind each stage stands its hook point, with what "
-    "automations there may return. Below stand the hook points that lie outside of that way."
+    "The stages of a message from top to bottom, each followed by its hook point and what automations "
+    "there may return. Below are the hook points outside a message's path."
 )
 
 

@@ -5,9 +5,9 @@ from nexus.config import AutomationsConfig
 from pages import hook_picture, markdown
 
 _ABOUT = """\
-Every place where [automations](../concepts/automations.md) run, in the order in which a message reaches
-them; the last five lie outside of that way. All but `schedule`, which keeps nobody waiting, run blocking and
-async automations."""
+Where [automations](../concepts/automations.md) can run, in the order a message reaches them. The last five
+are not part of a message's path. Automations can be blocking or async everywhere except at `schedule`, where
+nothing waits for them."""
 
 # The markers let other pages show the same picture.
 _FIGURE = """\
@@ -39,8 +39,8 @@ def page() -> str:
     parts += [
         "## What may be returned",
         "An automation returns nothing, or an object with some of these keys. `reply` and `remember` may be "
-        "returned from `after:resolveAccess` on; `log` and `flag` anywhere. What nobody would read, such as "
-        "`enrich` of an async automation or a change of `ctx.request` in a script, is a warning in "
+        "returned from `after:resolveAccess` on; `log` and `flag` anywhere. A result that nothing reads, such "
+        "as `enrich` of an async automation or a change of `ctx.request` in a script, is a warning in "
         "`nexus automations logs` and an error in `nexus automations test`.",
         markdown.table(["Key", "Meaning"], [[markdown.code(key), text] for key, text in RETURNS.items()]),
     ]

@@ -64,7 +64,7 @@ WriterSetting = Literal["auto", "structured", "code"]
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig:
-    """What is remembered, and how it is found."""
+    """What to remember, and how to search it."""
 
     embedding_model: str = _setting(
         "nexus-english",
@@ -112,7 +112,7 @@ class MemoryConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelsConfig:
-    """Which model answers in which role, as `provider/model`. The next of a list is asked when one fails."""
+    """The model of each role, as `provider/model`. In a list, the next one is a fallback."""
 
     manager: tuple[str, ...] = _setting((), "Talks to you and delegates work.")
     worker: tuple[str, ...] = _setting((), "Does delegated work. Default: the manager's.")
@@ -160,8 +160,8 @@ class ProviderConfig:
     concurrency: int = _setting(0, "Maximum concurrent requests. 0: as many as the server reports.")
     temperature: float = _setting(
         -1.0,
-        "How freely the model picks its words, from 0 to 2. -1: 0.2 on a local server, where small models "
-        "lose the thread at the usual 0.8, and the provider's default elsewhere.",
+        "Sampling temperature, from 0 to 2. -1: 0.2 on a local server, because small models lose the thread "
+        "at the usual 0.8; elsewhere the provider's default.",
         least=-1,
     )
 
@@ -178,9 +178,9 @@ class ProviderConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PriceConfig:
-    """What a model costs, in US dollars for a million tokens: in a section such as `[prices."ollama/qwen3"]`.
+    """The price of a model in US dollars per million tokens, such as `[prices."ollama/qwen3"]`.
 
-    It is for models that the public list of prices does not have, and wins over that list. 0: free.
+    Overrides the public price list. 0: free.
     """
 
     fresh_usd: float = _setting(0.0, "Input tokens, uncached or written to a cache.")
@@ -190,7 +190,7 @@ class PriceConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentsConfig:
-    """Limits of agents. What they may spend is in [budgets]."""
+    """Limits of agents. For spending limits, see [budgets]."""
 
     max_turns: int = _setting(50, "Maximum model calls per run.", least=1)
     timeout_ms: int = _setting(1_800_000, "Maximum duration of a run.", least=1)
@@ -220,10 +220,10 @@ class AgentsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetsConfig:
-    """What may be spent, in US dollars and in tokens, looked at before each request to a model. 0: no limit.
+    """Spending limits in US dollars and tokens, checked before each model call. 0: no limit.
 
-    Money counts where the price of a model is known, by the public list or by [prices.NAME], tokens always.
-    Days and months are those of UTC.
+    Dollar limits apply to models with a known price, from the public list or [prices.NAME]. Token limits
+    always apply. Days and months are in UTC.
     """
 
     request_usd: float = _setting(10.0, "Maximum cost of one message and all work it leads to.")
@@ -242,7 +242,7 @@ class BudgetsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolsConfig:
-    """What the tools of your own agent may reach."""
+    """What your agent's tools may access."""
 
     directories: tuple[str, ...] = _setting(
         (),
@@ -287,16 +287,16 @@ class WebConfig:
 class AttachmentsConfig:
     """Files that come with a message."""
 
-    max_bytes: int = _setting(20_971_520, "The most bytes of one file.", least=1)
-    max_files: int = _setting(10, "The most files of one message.", least=1)
+    max_bytes: int = _setting(20_971_520, "Maximum size of one file.", least=1)
+    max_files: int = _setting(10, "Maximum files per message.", least=1)
     text_characters: int = _setting(
-        60_000, "The most characters of one text or PDF that are shown to the model.", least=1
+        60_000, "Maximum characters of one text or PDF shown to the model.", least=1
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class McpConfig:
-    """A server of tools that speaks MCP. It is a program of yours and runs outside the sandbox."""
+    """An MCP server whose tools agents may call. It runs outside the sandbox, with your rights."""
 
     command: str = _setting("", "Program to start.", held=True)
     args: tuple[str, ...] = _setting((), "Its arguments.", held=True)
@@ -313,15 +313,14 @@ class McpConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelConfig:
-    """A place where people reach the agent besides its own windows.
+    """A channel through which people reach the agent, such as email or Telegram.
 
-    Whoever isn't the owner is told a code, for you to let them in with `nexus access approve`.
+    Unknown senders get a pairing code; let them in with `nexus access approve`.
     """
 
     kind: Literal["program", "webhook", "email", "telegram"] = _setting(
         "program",
-        "What connects it: a program that you name, signed requests to and from a URL, a mail account, or a "
-        "Telegram bot.",
+        "What connects it: your own program, signed HTTP requests, a mail account, or a Telegram bot.",
     )
     owner: tuple[str, ...] = _setting(
         (),
@@ -330,29 +329,28 @@ class ChannelConfig:
     )
     answer: Literal["addressed", "always", "never"] = _setting(
         "addressed",
-        "Which messages of a group are answered. `addressed`: those meant for the agent. What isn't answered "
-        "is recorded all the same.",
+        "Which messages in a group are answered. `addressed`: those meant for the agent. The others are only "
+        "recorded.",
     )
-    command: tuple[str, ...] = _setting((), "program: what to start, and its arguments.", held=True)
+    command: tuple[str, ...] = _setting((), "program: the command and its arguments.", held=True)
     env: Mapping[str, str] = _setting(
-        {}, "program: its variables; a value may name a secret, such as `env:TOKEN`.", held=True
+        {}, "program: environment variables; a value may name a secret, such as `env:TOKEN`.", held=True
     )
     secret: str = _setting(
         "",
-        "Where the secret is kept, such as `env:NAME`. webhook: what signs requests. email: the password. "
-        "telegram: the bot's token.",
+        "Where the secret is, such as `env:NAME`. webhook: the signing key. email: the password. telegram: "
+        "the bot's token.",
         secret=True,
     )
     url: str = _setting(
         "",
-        "webhook: where answers are sent; empty: nowhere. telegram: a server of the Bot API other than "
-        "Telegram's.",
+        "webhook: where answers are posted; empty: nowhere. telegram: another server of the Bot API.",
         held=True,
     )
     signature: Literal["timed", "body"] = _setting(
         "timed",
-        "webhook: how requests are signed. `timed`: with the time, so that a recorded one can't be used "
-        "later. `body`: the body alone, as GitHub and others do.",
+        "webhook: how requests are signed. `timed`: with a timestamp, which prevents replays. `body`: the "
+        "body alone, as GitHub does.",
     )
     signature_header: str = _setting("", "webhook: the header with the signature. Empty: `Nexus-Signature`.")
     fields: Mapping[str, str] = _setting(
@@ -362,30 +360,26 @@ class ChannelConfig:
     )
     body: str = _setting(
         "",
-        "webhook: the JSON that is sent, with {text}, {thread}, {key} and {reply_to} in its texts. Empty: an "
+        "webhook: template of the JSON to post, with {text}, {thread}, {key} and {reply_to}. Empty: an "
         "object with these four.",
     )
     address: str = _setting("", "email: the agent's address. Answers come from it.", held=True)
-    user: str = _setting("", "email: the name to log in with. Empty: the address.")
+    user: str = _setting("", "email: login name. Empty: the address.")
     token_command: tuple[str, ...] = _setting(
         (), "email: a program that prints an OAuth 2.0 access token, instead of a password.", held=True
     )
-    imap: str = _setting(
-        "", "email: server that is read, such as `imap.example.org`; port 993 if none is given.", held=True
-    )
-    smtp: str = _setting(
-        "", "email: server that sends, such as `smtp.example.org`; port 465 if none is given.", held=True
-    )
+    imap: str = _setting("", "email: IMAP server, such as `imap.example.org`; default port 993.", held=True)
+    smtp: str = _setting("", "email: SMTP server, such as `smtp.example.org`; default port 465.", held=True)
     tls: bool = _setting(
         True,
         "email: encrypt. Ports 993 and 465 use TLS from the start, others STARTTLS. `false` is allowed only "
         "for servers on this machine.",
     )
-    folder: str = _setting("INBOX", "email: the folder that is read.")
+    folder: str = _setting("INBOX", "email: the folder to read.")
     auth_server: str = _setting(
         "",
-        "email: the name that your mail server writes at the beginning of `Authentication-Results` headers, "
-        "such as `mx.google.com`. Mail that it doesn't vouch for is not answered; without a name, none is.",
+        "email: the name at the start of the `Authentication-Results` headers of your mail server, such as "
+        "`mx.google.com`. Mail that fails its check is not answered; without a name, none is.",
         held=True,
     )
 
@@ -400,7 +394,7 @@ class AutomationsConfig:
         10_000, "How long all blocking automations at one hook point may take together.", least=1
     )
     decision_budget_ms: int = _setting(
-        30_000, "The same at `runAutomations`, where an automation may answer by itself.", least=1
+        30_000, "The same at `runAutomations`, where an automation may answer.", least=1
     )
     worker_budget_ms: int = _setting(
         10_000, "The same at `worker:pre_execution`, before a worker begins.", least=1
@@ -413,12 +407,12 @@ class AutomationsConfig:
     memory_mib: int = _setting(512, "Maximum memory per script process.", least=32)
     missed: Literal["once", "skip"] = _setting(
         "once",
-        "What happens to schedules and reminders that came due while Nexus was not running. `once`: each "
-        "runs once, late, and a reminder says so. `skip`: it is skipped, and the automation's log says so.",
+        "What happens to schedules and reminders missed while Nexus was not running. `once`: each runs once, "
+        "late, and a reminder says so. `skip`: it is skipped and logged.",
     )
     zone: str = _setting(
         "",
-        "The time zone of times in words, such as `Europe/Berlin`. Empty: that of this machine.",
+        "Time zone of reminders, such as `Europe/Berlin`. Empty: this machine's.",
     )
 
 

@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mcp": ("nexus.cli.mcp:mcp", "Connect other agents to this memory over MCP."),
     "channels": (
         "nexus.cli.channels:channels",
-        "Add channels, see how they are doing, pause and retry them.",
+        "Add, inspect, pause and retry channels.",
     ),
     "access": ("nexus.cli.access:access", "Manage who may talk to the agent."),
     "engine": ("nexus.cli.engine:engine", "Inspect, retry and cancel background work."),

@@ -35,7 +35,7 @@ channels.add_command(add)
 @_json
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
-    """List the channels, and how each is doing."""
+    """List channels and their state."""
     _, config = opened_home(ctx)
     found = _with(ctx, lambda c: [_picture(c, name, config) for name in config.channels])
     if as_json:
@@ -75,7 +75,7 @@ def resume(ctx: click.Context, name: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the raw JSON lines.")
 @click.pass_context
 def logs(ctx: click.Context, name: str, lines: int, as_json: bool) -> None:
-    """Show what was logged about the channel NAME."""
+    """Show the log of channel NAME."""
     _known(ctx, name)
     home, _ = opened_home(ctx)
     found = [line for line in written.read(home) if log.parsed(line).get("channel") == name]
@@ -89,7 +89,7 @@ def logs(ctx: click.Context, name: str, lines: int, as_json: bool) -> None:
 @_json
 @click.pass_context
 def set_aside(ctx: click.Context, as_json: bool) -> None:
-    """List messages that could not be taken in."""
+    """List messages that couldn't be processed."""
     found = _with(ctx, partial(ledger.those_set_aside, channel=None))
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True)
 @click.pass_context
 def models(ctx: click.Context) -> None:
-    """Show the models that this home uses and what is known of them; test and download models."""
+    """Show this home's models and their capabilities; test and download models."""
     if ctx.invoked_subcommand is not None:
         return
     home, settings = opened_home(ctx)

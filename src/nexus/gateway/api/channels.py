@@ -1,4 +1,4 @@
-"""Channels: how each is doing, what could not be taken in, and what to do about it."""
+"""Channels: their state, and the messages they couldn't process or deliver."""
 
 from functools import partial
 
@@ -13,24 +13,24 @@ router = APIRouter(tags=["channels"])
 
 
 class Channel(BaseModel):
-    """A channel, and how it is doing."""
+    """A channel and its state."""
 
     name: str
     kind: str = Field(description="What connects it, by the settings.")
     status: str = Field(
         description="`starting`, `connected`, `waiting` (for its next start), `paused`, `stopped`."
     )
-    reason: str | None = Field(description="What went wrong last, where it is not connected.")
+    reason: str | None = Field(description="The last error, if it is not connected.")
     paused: bool
-    restarts: int = Field(description="How often it ended by itself since it was last connected.")
+    restarts: int = Field(description="Times it ended unexpectedly since it last connected.")
     last_message_at: str | None
     waiting: int = Field(description="How many messages it has to send.")
-    failed: int = Field(description="How many could not be sent.")
-    set_aside: int = Field(description="How many could not be taken in.")
+    failed: int = Field(description="Messages that couldn't be sent.")
+    set_aside: int = Field(description="Messages that couldn't be processed.")
 
 
 class SetAside(BaseModel):
-    """A message that could not be taken in."""
+    """A message that couldn't be processed."""
 
     id: str
     channel: str
@@ -76,7 +76,7 @@ async def retry_deliveries(home: Home, name: str) -> Changed:
 
 @router.get("/set-aside")
 async def list_set_aside(home: Home) -> list[SetAside]:
-    """Messages of channels that could not be taken in."""
+    """List messages that couldn't be processed."""
     found = await home.ledgers.runtime.read(partial(ledger.those_set_aside, channel=None))
     return [
         SetAside(
@@ -93,7 +93,7 @@ async def list_set_aside(home: Home) -> list[SetAside]:
 
 @router.post("/set-aside/{id}/retry")
 async def retry_set_aside(home: Home, id: str) -> Changed:  # noqa: A002 - the name in the path
-    """Take a message in after all. It stays where it is if that fails."""
+    """Process a message again. If that fails, it stays set aside."""
     if not await home.channels.retry(id):
         raise MissingError(f"No message {id} was set aside", hint="GET /api/set-aside lists them.")
     return Changed(count=1)

@@ -19,7 +19,7 @@ Name = Annotated[str, Path(max_length=200, description="The reminder's name: `re
 
 
 class Words(BaseModel):
-    """What somebody wants to be reminded of, and when."""
+    """A reminder to set: what and when."""
 
     words: str = Field(min_length=1, max_length=5_000, examples=["every Monday at 9 tell me what is open"])
 
@@ -28,7 +28,7 @@ class NewReminder(BaseModel):
     """A reminder to save: one moment (`at`), or a repetition (`cron`)."""
 
     text: str = Field(min_length=1, max_length=4_000, pattern=r"\S")
-    asks: bool = Field(default=False, description="Have the agent answer the text; otherwise it is said.")
+    asks: bool = Field(default=False, description="Have the agent answer the text instead of repeating it.")
     at: str | None = Field(default=None, max_length=40, examples=["2026-12-01T08:00:00.000Z"])
     cron: str | None = Field(default=None, max_length=100, examples=["0 9 * * 1"])
     zone: str = Field(default="UTC", max_length=60)

@@ -82,7 +82,7 @@ class MergeEvent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Merged:
-    """An entity that stands for another one now, and can be taken out again."""
+    """An entity merged into another one; the merge can be undone."""
 
     id: str
     name: str

@@ -17,7 +17,7 @@ _CHARACTERS = 2_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Said:
-    """A message beside another one. `characters` is its whole length."""
+    """A message before or after another one. `characters` is its full length."""
 
     seq: int
     id: str

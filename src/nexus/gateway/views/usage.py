@@ -75,7 +75,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report(Usage):
-    """What was spent, what may be spent, and what was refused."""
+    """Usage, budgets and refused calls."""
 
     until: str
     """The last day of the report, UTC."""

@@ -1,18 +1,18 @@
--- events.db: everything that was said, in and out, over every channel.
--- What is in `events` is never changed and never deleted, except by `nexus forget`.
+-- events.db: every message and document, inbound and outbound, on every channel.
+-- Rows in `events` are never changed, and only `nexus forget` deletes them.
 
 CREATE TABLE schema_migrations (
-  -- Which migrations this file has seen; each row was committed together with what it did.
+  -- Migrations applied to this file, each committed together with its row.
   version     INTEGER PRIMARY KEY,
   name        TEXT NOT NULL,
   applied_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
 CREATE TABLE threads (
-  -- Containers of events: a chat, an e-mail thread, a channel, a session.
+  -- Conversations that group events: a chat, an email thread, a channel, a session.
   id                TEXT PRIMARY KEY,                -- thr_…
   channel           TEXT NOT NULL,                   -- cli, slack, imessage, email, …
-  external_id       TEXT,                            -- the channel's own id of the thread
+  external_id       TEXT,                            -- the channel's id for the thread
   kind              TEXT NOT NULL DEFAULT 'chat',    -- chat, email, channel, session, …
   title             TEXT,
   parent_thread_id  TEXT REFERENCES threads (id),
@@ -23,21 +23,21 @@ CREATE TABLE threads (
 CREATE UNIQUE INDEX threads_external ON threads (channel, external_id) WHERE external_id IS NOT NULL;
 
 CREATE TABLE events (
-  -- One row for each message or document, in the order in which it was recorded. Append-only.
-  seq                INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of recording; never used twice
+  -- One row per message or document, in recording order. Append-only.
+  seq                INTEGER PRIMARY KEY AUTOINCREMENT,  -- recording order; never reused
   id                 TEXT NOT NULL UNIQUE,               -- evt_…
   thread_id          TEXT REFERENCES threads (id),
   channel            TEXT NOT NULL,
   direction          TEXT NOT NULL CHECK (direction IN ('inbound', 'outbound', 'internal')),
   kind               TEXT NOT NULL DEFAULT 'message',    -- message, document, reaction, …
-  external_id        TEXT,                               -- the channel's own id; recorded once
-  sender             TEXT,                               -- who said it, as the channel names them
+  external_id        TEXT,                               -- the channel's id; unique per channel
+  sender             TEXT,                               -- the sender, as named by the channel
   content            TEXT NOT NULL,
   content_type       TEXT NOT NULL DEFAULT 'text/plain',
   reply_to_event_id  TEXT,
-  request_id         TEXT,                               -- runtime.requests: what produced it (outbound)
+  request_id         TEXT,                               -- runtime.requests: the request that produced it (outbound)
   metadata_json      TEXT NOT NULL DEFAULT '{}',
-  occurred_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),  -- when it was said
+  occurred_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),  -- when it was sent
   created_at         TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))   -- when it was recorded
 ) STRICT;
 CREATE UNIQUE INDEX events_external ON events (channel, external_id) WHERE external_id IS NOT NULL;
@@ -58,7 +58,7 @@ WHEN EXISTS (SELECT 1 FROM events WHERE id = NEW.id OR seq = NEW.seq)
       AND EXISTS (SELECT 1 FROM events WHERE channel = NEW.channel AND external_id = NEW.external_id))
 BEGIN SELECT RAISE(ABORT, 'events is append-only: that event is recorded already'); END;
 
--- The full-text index keeps no copy of the text: it reads events through this view.
+-- Source of the full-text index, which stores no copy of the text.
 CREATE VIEW events_text AS SELECT seq, id AS event_id, sender, content FROM events;
 
 CREATE VIRTUAL TABLE events_fts USING fts5 (
@@ -79,8 +79,8 @@ BEGIN
   VALUES ('delete', OLD.seq, OLD.id, OLD.sender, OLD.content);
 END;
 
--- Texts in scripts without spaces (Chinese, Japanese, Thai…), which the index above can't cut into words. The
--- space at the end lets the last two characters be the beginning of a trigram.
+-- Events in scripts without spaces (Chinese, Japanese, Thai…), indexed by trigrams. The trailing space lets
+-- the last two characters start a trigram.
 CREATE VIEW events_unspaced AS
 SELECT seq, id AS event_id, sender, content || ' ' AS content FROM events
 WHERE content GLOB '*[ก-ໟက-႟ក-៹々-ヿ㐀-鿿豈-龎𠀀-𳍐]*';
@@ -104,10 +104,10 @@ BEGIN
 END;
 
 CREATE TABLE event_participants (
-  -- Who was involved in an event.
+  -- People involved in an event.
   event_id      TEXT NOT NULL REFERENCES events (id),
   role          TEXT NOT NULL CHECK (role IN ('sender', 'recipient', 'cc', 'observer')),
-  identifier    TEXT NOT NULL,   -- as the channel gave it: a number, an address, a handle
+  identifier    TEXT NOT NULL,   -- as given by the channel: a number, an address, a handle
   display_name  TEXT,
   contact_id    TEXT,            -- identity.contacts, once resolved
   entity_id     TEXT,            -- identity.entities, once resolved
@@ -117,7 +117,7 @@ CREATE INDEX event_participants_entity ON event_participants (entity_id) WHERE e
 CREATE INDEX event_participants_identifier ON event_participants (identifier);
 
 CREATE TABLE event_state (
-  -- What may change about an event, kept apart so that the event itself never does.
+  -- Mutable state of an event. The event itself never changes.
   event_id    TEXT PRIMARY KEY REFERENCES events (id),
   read_at     TEXT,
   flagged     INTEGER NOT NULL DEFAULT 0 CHECK (flagged IN (0, 1)),
@@ -128,7 +128,7 @@ CREATE TABLE event_state (
 CREATE INDEX event_state_status ON event_state (status);
 
 CREATE TABLE event_tags (
-  -- Labels on events, with where each came from.
+  -- Labels on events, with their source.
   event_id    TEXT NOT NULL REFERENCES events (id),
   tag         TEXT NOT NULL,
   source      TEXT NOT NULL,   -- user, an automation's name, a channel
@@ -139,31 +139,31 @@ CREATE TABLE event_tags (
 CREATE INDEX event_tags_tag ON event_tags (tag);
 
 CREATE TABLE attachments (
-  -- Files that came with an event; the bytes lie in a file, not here.
+  -- Files attached to an event. The bytes are in a file below the home.
   id          TEXT PRIMARY KEY,   -- att_…
   event_id    TEXT NOT NULL REFERENCES events (id),
   filename    TEXT,
   media_type  TEXT NOT NULL,
   size_bytes  INTEGER,
   sha256      TEXT,
-  path        TEXT,               -- below the home
+  path        TEXT,               -- relative to the home
   created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 CREATE INDEX attachments_event ON attachments (event_id);
 
 CREATE TABLE imports (
-  -- Histories that were imported from elsewhere, with how far each has come.
+  -- Imported histories and their progress.
   id              TEXT PRIMARY KEY,             -- imp_…
   source          TEXT NOT NULL,                -- the format: chatgpt, mbox, slack, …
-  location        TEXT NOT NULL,                -- the file or folder that was read
-  fingerprint     TEXT NOT NULL,                -- of its size and edges: an interrupted import resumes only if it matches
-  options_json    TEXT NOT NULL DEFAULT '{}',   -- how it was read: time zone, the owner's addresses, …
+  location        TEXT NOT NULL,                -- the file or folder read
+  fingerprint     TEXT NOT NULL,                -- hash of size, start and end; an interrupted import resumes only if it matches
+  options_json    TEXT NOT NULL DEFAULT '{}',   -- options: time zone, the owner's addresses, …
   status          TEXT NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'done')),
   cursor          TEXT,                         -- where in the source to resume
   threads         INTEGER NOT NULL DEFAULT 0,   -- threads created
   messages        INTEGER NOT NULL DEFAULT 0,   -- events recorded
-  known           INTEGER NOT NULL DEFAULT 0,   -- messages that were recorded before
-  set_aside_json  TEXT NOT NULL DEFAULT '{}',   -- what could not be read: counts by reason, and examples
+  known           INTEGER NOT NULL DEFAULT 0,   -- messages recorded before
+  set_aside_json  TEXT NOT NULL DEFAULT '{}',   -- unreadable items: counts by reason, with examples
   created_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   updated_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   completed_at    TEXT
@@ -171,7 +171,7 @@ CREATE TABLE imports (
 CREATE INDEX imports_created ON imports (created_at, id);
 
 CREATE TABLE import_ranges (
-  -- Which events came with which import, as ranges of their seq. Every event in a range belongs to the import.
+  -- Events of each import, as ranges of seq. Every event in a range belongs to the import.
   import_id  TEXT NOT NULL REFERENCES imports (id),
   first_seq  INTEGER NOT NULL,
   last_seq   INTEGER NOT NULL,
@@ -180,7 +180,7 @@ CREATE TABLE import_ranges (
 CREATE INDEX import_ranges_seq ON import_ranges (first_seq);
 
 CREATE TABLE document_heads (
-  -- Stable names for documents whose versions are events: skills, docs, memory, tools.
+  -- Named documents (skills, docs, memory, tools) whose versions are events.
   id             TEXT PRIMARY KEY,   -- doc_…
   kind           TEXT NOT NULL,      -- skill, doc, memory, tool
   name           TEXT NOT NULL,
@@ -193,7 +193,7 @@ CREATE TABLE document_heads (
 CREATE INDEX document_heads_event ON document_heads (head_event_id);
 
 CREATE TABLE bus_events (
-  -- A stream of what else happened to a home (restored, forgotten, …), for followers with a cursor.
+  -- Other changes to a home (restored, forgotten, …), for programs that follow along by seq.
   seq           INTEGER PRIMARY KEY AUTOINCREMENT,
   type          TEXT NOT NULL,      -- home.restored, entity.forgotten, …
   subject_type  TEXT,

@@ -1,21 +1,21 @@
--- identity.db: who and what there is: entities with their aliases, people, and how to reach them.
+-- identity.db: entities and their aliases, people, and how to reach them.
 
 CREATE TABLE schema_migrations (
-  -- Which migrations this file has seen; each row was committed together with what it did.
+  -- Migrations applied to this file, each committed together with its row.
   version     INTEGER PRIMARY KEY,
   name        TEXT NOT NULL,
   applied_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
 CREATE TABLE entities (
-  -- People, companies, projects, places, …: each once, under one name.
+  -- People, companies, projects, places and other things, each under one canonical name.
   id                TEXT PRIMARY KEY,                 -- ent_…
   type              TEXT NOT NULL,                    -- Person, Company, Project, …; any text
   canonical_name    TEXT NOT NULL,
-  normalized_name   TEXT NOT NULL,                    -- lower case, cleaned, for matching
+  normalized_name   TEXT NOT NULL,                    -- case-folded and cleaned, for matching
   summary           TEXT,
-  merged_into       TEXT REFERENCES entities (id),    -- the entity that this one turned out to be
-  source_event_id   TEXT,                             -- events.events: where it was first met
+  merged_into       TEXT REFERENCES entities (id),    -- the entity this one was merged into
+  source_event_id   TEXT,                             -- events.events: first mention
   metadata_json     TEXT NOT NULL DEFAULT '{}',
   created_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   updated_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
@@ -26,12 +26,12 @@ CREATE INDEX entities_merged ON entities (merged_into) WHERE merged_into IS NOT 
 CREATE INDEX entities_updated ON entities (updated_at, id) WHERE merged_into IS NULL;
 
 CREATE TABLE entity_aliases (
-  -- Every name, address, number or handle that an entity goes by.
+  -- Names, addresses, numbers and handles of an entity.
   id               TEXT PRIMARY KEY,               -- ali_…
   entity_id        TEXT NOT NULL REFERENCES entities (id),
-  alias            TEXT NOT NULL,                  -- as it was written
+  alias            TEXT NOT NULL,                  -- as written
   type             TEXT NOT NULL DEFAULT 'name',   -- name, email, phone, handle, url, …
-  normalized       TEXT NOT NULL,                  -- as it is matched
+  normalized       TEXT NOT NULL,                  -- as matched
   confidence       REAL NOT NULL DEFAULT 1.0,
   source_type      TEXT,                           -- self_disclosed, mentioned, observed, inferred
   source_event_id  TEXT,
@@ -41,14 +41,14 @@ CREATE TABLE entity_aliases (
 CREATE INDEX entity_aliases_normalized ON entity_aliases (normalized);
 
 CREATE TABLE alias_keys (
-  -- How the words of each name begin and end: by these, near names are found among very many.
+  -- Beginnings and endings of each name's words, to find similar names quickly.
   key       TEXT NOT NULL,   -- ^sar, rah$
   alias_id  TEXT NOT NULL REFERENCES entity_aliases (id),
   PRIMARY KEY (key, alias_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX alias_keys_alias ON alias_keys (alias_id);
 
--- Every entity with the one that it stands for now: itself, or the end of its chain of merges.
+-- Every entity with its root: itself, or the end of its chain of merges.
 CREATE VIEW entity_roots AS
 WITH RECURSIVE up (id, root_id, next) AS (
   SELECT entities.id, above.id, above.merged_into FROM entities JOIN entities AS above ON above.id = entities.merged_into
@@ -61,7 +61,7 @@ UNION ALL
 SELECT id, id AS root_id FROM entities WHERE merged_into IS NULL;
 
 CREATE TABLE persons (
-  -- The entities that are people, and which of them owns the home.
+  -- Entities that are people, and which of them owns the home.
   id            TEXT PRIMARY KEY,   -- per_…
   entity_id     TEXT NOT NULL UNIQUE REFERENCES entities (id),
   display_name  TEXT NOT NULL,
@@ -71,7 +71,7 @@ CREATE TABLE persons (
 ) STRICT;
 
 CREATE TABLE contacts (
-  -- Endpoints that messages come from and go to, one for each correspondent on a channel.
+  -- Correspondents on a channel, one row per person and channel.
   id            TEXT PRIMARY KEY,   -- con_…
   entity_id     TEXT REFERENCES entities (id),
   channel       TEXT NOT NULL,
@@ -82,11 +82,11 @@ CREATE TABLE contacts (
 CREATE INDEX contacts_entity ON contacts (entity_id) WHERE entity_id IS NOT NULL;
 
 CREATE TABLE contact_identifiers (
-  -- The numbers, addresses and handles by which a channel names a contact.
+  -- Numbers, addresses and handles of a contact on its channel.
   contact_id  TEXT NOT NULL REFERENCES contacts (id),
   channel     TEXT NOT NULL,
   type        TEXT NOT NULL,    -- email, phone, handle, …
-  identifier  TEXT NOT NULL,    -- as the channel gave it
+  identifier  TEXT NOT NULL,    -- as given by the channel
   normalized  TEXT NOT NULL,
   created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   PRIMARY KEY (channel, normalized)
@@ -94,7 +94,7 @@ CREATE TABLE contact_identifiers (
 CREATE INDEX contact_identifiers_contact ON contact_identifiers (contact_id);
 
 CREATE TABLE person_contact_links (
-  -- Which contacts are which person, and how sure that is.
+  -- Which contact belongs to which person, with confidence.
   person_id    TEXT NOT NULL REFERENCES persons (id),
   contact_id   TEXT NOT NULL REFERENCES contacts (id),
   confidence   REAL NOT NULL DEFAULT 1.0,
@@ -105,7 +105,7 @@ CREATE TABLE person_contact_links (
 CREATE INDEX person_contact_links_contact ON person_contact_links (contact_id);
 
 CREATE TABLE person_facts (
-  -- Hard identity data about a person (an address, a birthday, an employer), each with who said so.
+  -- Identity data of a person (address, birthday, employer), each with its source.
   id               TEXT PRIMARY KEY,            -- pfa_…
   person_id        TEXT NOT NULL REFERENCES persons (id),
   category         TEXT NOT NULL,               -- contact, professional, personal, …
@@ -119,7 +119,7 @@ CREATE TABLE person_facts (
 CREATE INDEX person_facts_person ON person_facts (person_id, category);
 
 CREATE TABLE merge_candidates (
-  -- Two entities that may be one, for a person or an agent to decide.
+  -- Pairs of entities that may be the same, for a person or an agent to decide.
   id            TEXT PRIMARY KEY,   -- mrg_…
   entity_a_id   TEXT NOT NULL REFERENCES entities (id),
   entity_b_id   TEXT NOT NULL REFERENCES entities (id),
@@ -136,11 +136,11 @@ CREATE INDEX merge_candidates_status ON merge_candidates (status);
 CREATE INDEX merge_candidates_b ON merge_candidates (entity_b_id);
 
 CREATE TABLE entity_merge_events (
-  -- Every merge and un-merge that was done, with what is needed to undo it.
+  -- Every merge and unmerge, with what is needed to undo it.
   id                TEXT PRIMARY KEY,   -- mev_…
   action            TEXT NOT NULL CHECK (action IN ('merge', 'unmerge')),
-  source_entity_id  TEXT NOT NULL REFERENCES entities (id),   -- the one that was merged away
-  target_entity_id  TEXT NOT NULL REFERENCES entities (id),   -- the one that stays
+  source_entity_id  TEXT NOT NULL REFERENCES entities (id),   -- the entity merged away
+  target_entity_id  TEXT NOT NULL REFERENCES entities (id),   -- the entity that remains
   candidate_id      TEXT REFERENCES merge_candidates (id),
   undoes_id         TEXT REFERENCES entity_merge_events (id),
   actor             TEXT NOT NULL,
@@ -152,12 +152,12 @@ CREATE INDEX entity_merge_events_source ON entity_merge_events (source_entity_id
 CREATE INDEX entity_merge_events_target ON entity_merge_events (target_entity_id);
 
 CREATE TABLE grants (
-  -- What a person other than the owner may reach. Somebody without a row is not answered at all.
+  -- Access of people other than the owner. Senders without a row get no answer.
   entity_id         TEXT PRIMARY KEY REFERENCES entities (id),
-  tools_json        TEXT NOT NULL DEFAULT '[]',   -- names of tools
-  directories_json  TEXT NOT NULL DEFAULT '[]',   -- as in the settings: ~/notes, or ~/notes:rw
+  tools_json        TEXT NOT NULL DEFAULT '[]',   -- tool names
+  directories_json  TEXT NOT NULL DEFAULT '[]',   -- as in config.toml: ~/notes, or ~/notes:rw
   network           INTEGER NOT NULL DEFAULT 0 CHECK (network IN (0, 1)),
-  sessions_json     TEXT NOT NULL DEFAULT '[]',   -- patterns of session labels, beside their own
+  sessions_json     TEXT NOT NULL DEFAULT '[]',   -- session label patterns, besides their own
   memory            TEXT NOT NULL DEFAULT 'own' CHECK (memory IN ('none', 'own', 'all')),
   granted_by        TEXT NOT NULL,
   created_at        TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
@@ -165,7 +165,7 @@ CREATE TABLE grants (
 ) STRICT;
 
 CREATE TABLE pairings (
-  -- Codes that unknown senders were told, for the owner to approve. Each sender has one at most.
+  -- Pairing codes of unknown senders, awaiting the owner's approval. At most one per sender.
   code        TEXT PRIMARY KEY,
   contact_id  TEXT NOT NULL UNIQUE REFERENCES contacts (id),
   created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),

@@ -1,21 +1,21 @@
--- memory.db: what was learned: facts, episodes, observations, mental models.
--- A fact's text is never changed and never deleted, except by `nexus forget`.
+-- memory.db: everything learned: facts, episodes, observations and mental models.
+-- Facts are never changed, and only `nexus forget` deletes them.
 
 CREATE TABLE schema_migrations (
-  -- Which migrations this file has seen; each row was committed together with what it did.
+  -- Migrations applied to this file, each committed together with its row.
   version     INTEGER PRIMARY KEY,
   name        TEXT NOT NULL,
   applied_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
 CREATE TABLE summaries (
-  -- The number under which an episode, an observation or a mental model stands in the full-text index.
+  -- Row numbers of episodes, observations and mental models in the full-text index.
   seq  INTEGER PRIMARY KEY AUTOINCREMENT,
   id   TEXT NOT NULL UNIQUE   -- episodes, analysis_runs or mental_models
 ) STRICT;
 
 CREATE TABLE episode_definitions (
-  -- How events are cut into episodes: a named strategy with its settings.
+  -- Strategies for grouping events into episodes, with their settings.
   id           TEXT PRIMARY KEY,   -- def_…
   name         TEXT NOT NULL UNIQUE,
   strategy     TEXT NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE episode_definitions (
 ) STRICT;
 
 CREATE TABLE episodes (
-  -- Stretches of conversation with a beginning and an end. A new version points at the one before it.
+  -- Stretches of conversation with a start and an end. A new version links to the previous one.
   id                   TEXT PRIMARY KEY,   -- epi_…
   definition_id        TEXT REFERENCES episode_definitions (id),
   channel              TEXT NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE episodes (
   token_count          INTEGER NOT NULL DEFAULT 0,
   version              INTEGER NOT NULL DEFAULT 1,
   previous_version_id  TEXT REFERENCES episodes (id),
-  source_request_id    TEXT,               -- runtime.requests: which run made it
+  source_request_id    TEXT,               -- runtime.requests: the run that created it
   metadata_json        TEXT NOT NULL DEFAULT '{}',
   created_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
@@ -46,7 +46,7 @@ CREATE INDEX episodes_thread ON episodes (thread_id, end_time);
 CREATE INDEX episodes_previous ON episodes (previous_version_id) WHERE previous_version_id IS NOT NULL;
 
 CREATE TABLE episode_events (
-  -- Which events belong to which episode.
+  -- Events of each episode.
   episode_id  TEXT NOT NULL REFERENCES episodes (id),
   event_id    TEXT NOT NULL,      -- events.events
   position    INTEGER NOT NULL DEFAULT 0,
@@ -55,7 +55,7 @@ CREATE TABLE episode_events (
 CREATE INDEX episode_events_event ON episode_events (event_id);
 
 CREATE TABLE episode_entity_mentions (
-  -- Which episodes mention which entities, and how often.
+  -- Entities mentioned in each episode, with counts.
   episode_id     TEXT NOT NULL REFERENCES episodes (id),
   entity_id      TEXT NOT NULL,   -- identity.entities
   mention_count  INTEGER NOT NULL DEFAULT 1,
@@ -64,18 +64,18 @@ CREATE TABLE episode_entity_mentions (
 CREATE INDEX episode_entity_mentions_entity ON episode_entity_mentions (entity_id);
 
 CREATE TABLE facts (
-  -- The observation log: every statement that was learned, in order, none ever overwritten. Append-only.
-  seq                INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of recording; never used twice
+  -- The observation log: every statement learned, in order. Append-only.
+  seq                INTEGER PRIMARY KEY AUTOINCREMENT,  -- recording order; never reused
   id                 TEXT NOT NULL UNIQUE,               -- fact_…
-  source_entity_id   TEXT,                               -- identity.entities: whom or what it is about
+  source_entity_id   TEXT,                               -- identity.entities: the subject
   relation_type      TEXT,                               -- WORKS_AT, LIKES, BIRTHDAY, …; any text
-  target_entity_id   TEXT,                               -- identity.entities, where it ties two
+  target_entity_id   TEXT,                               -- identity.entities: the object, if it is an entity
   fact               TEXT NOT NULL,                      -- the statement, as a sentence
   confidence         REAL NOT NULL DEFAULT 1.0 CHECK (confidence BETWEEN 0.0 AND 1.0),
   source_type        TEXT NOT NULL DEFAULT 'mentioned',  -- self_disclosed, mentioned, observed, inferred
-  as_of              TEXT,                               -- when it was true, where that was said
+  as_of              TEXT,                               -- when it was true, if stated
   valid_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  source_event_id    TEXT,                               -- events.events: the message that it came from
+  source_event_id    TEXT,                               -- events.events: the message it came from
   source_episode_id  TEXT REFERENCES episodes (id),
   source_request_id  TEXT,                               -- runtime.requests: the run that wrote it
   metadata_json      TEXT NOT NULL DEFAULT '{}',
@@ -101,9 +101,9 @@ WHEN EXISTS (SELECT 1 FROM facts WHERE id = NEW.id OR seq = NEW.seq)
 BEGIN SELECT RAISE(ABORT, 'facts is append-only: that fact is recorded already'); END;
 
 CREATE TABLE fact_seals (
-  -- A running hash over the facts, so that one that was changed or removed outside of Nexus is found. Append-only.
+  -- A hash chain over the facts, to detect facts changed or removed outside Nexus. Append-only.
   seq     INTEGER PRIMARY KEY,   -- facts.seq
-  digest  BLOB NOT NULL          -- SHA-256 of the digest before it and the fact
+  digest  BLOB NOT NULL          -- SHA-256 of the previous digest and the fact
 ) STRICT;
 
 CREATE TRIGGER fact_seals_are_not_changed BEFORE UPDATE ON fact_seals
@@ -117,14 +117,14 @@ WHEN EXISTS (SELECT 1 FROM fact_seals WHERE seq = NEW.seq)
 BEGIN SELECT RAISE(ABORT, 'fact_seals is append-only: that fact is sealed already'); END;
 
 CREATE TABLE fact_reseals (
-  -- Why seals were made again: `nexus forget` removed facts, or the owner accepted changed ones.
+  -- Why seals were recomputed: `nexus forget` removed facts, or the owner accepted changed ones.
   id          TEXT PRIMARY KEY,   -- forgets.id, or res_…
   reason      TEXT NOT NULL CHECK (reason IN ('forget', 'accepted')),
-  broken      INTEGER NOT NULL,   -- facts that did not match their seals before
+  broken      INTEGER NOT NULL,   -- facts that didn't match their seals before
   created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
--- The full-text index keeps no copy of the text: it reads facts through this view.
+-- Source of the full-text index, which stores no copy of the text.
 CREATE VIEW facts_text AS SELECT seq, id AS fact_id, fact FROM facts;
 
 CREATE VIRTUAL TABLE facts_fts USING fts5 (
@@ -143,8 +143,8 @@ BEGIN
   INSERT INTO facts_fts (facts_fts, rowid, fact_id, fact) VALUES ('delete', OLD.seq, OLD.id, OLD.fact);
 END;
 
--- Texts in scripts without spaces (Chinese, Japanese, Thai…), which the index above can't cut into words. The
--- space at the end lets the last two characters be the beginning of a trigram.
+-- Facts in scripts without spaces (Chinese, Japanese, Thai…), indexed by trigrams. The trailing space lets
+-- the last two characters start a trigram.
 CREATE VIEW facts_unspaced AS
 SELECT seq, id AS fact_id, fact || ' ' AS fact FROM facts
 WHERE fact GLOB '*[ก-ໟက-႟ក-៹々-ヿ㐀-鿿豈-龎𠀀-𳍐]*';
@@ -167,7 +167,7 @@ BEGIN
   SELECT 'delete', seq, fact_id, fact FROM facts_unspaced WHERE seq = OLD.seq;
 END;
 
--- A ULID made in SQL, for rows written with nothing but `sqlite3`.
+-- A new ULID, for rows written with plain `sqlite3`.
 CREATE VIEW ulids AS
 WITH
   moment (ms) AS (SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)),
@@ -180,7 +180,7 @@ WITH
   )
 SELECT group_concat(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', digit + 1, 1), '') AS ulid FROM digits;
 
--- The facts that say how an entity relates: the table that the specified queries read and write.
+-- Facts that connect an entity to another entity or a value. Inserting here adds a fact.
 CREATE VIEW relationships AS
 SELECT id, source_entity_id, target_entity_id, relation_type, fact, confidence, source_type,
        as_of, valid_at, source_event_id, source_episode_id, source_request_id, metadata_json, created_at
@@ -205,7 +205,7 @@ BEGIN
 END;
 
 CREATE TABLE fact_entities (
-  -- Further entities that a fact names, beside its source and target.
+  -- Other entities that a fact names, besides its subject and object.
   fact_id    TEXT NOT NULL REFERENCES facts (id),
   entity_id  TEXT NOT NULL,   -- identity.entities
   role       TEXT NOT NULL DEFAULT 'mentioned',
@@ -214,11 +214,11 @@ CREATE TABLE fact_entities (
 CREATE INDEX fact_entities_entity ON fact_entities (entity_id);
 
 CREATE TABLE episode_relationship_mentions (
-  -- Where a relationship was seen: its provenance across episodes.
+  -- Episodes in which a relationship was mentioned.
   episode_id       TEXT NOT NULL REFERENCES episodes (id),
   relationship_id  TEXT NOT NULL REFERENCES facts (id),
   source_type      TEXT,
-  extracted_fact   TEXT,     -- the words of this episode
+  extracted_fact   TEXT,     -- as worded in this episode
   confidence       REAL NOT NULL DEFAULT 1.0,
   created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   PRIMARY KEY (episode_id, relationship_id)
@@ -226,7 +226,7 @@ CREATE TABLE episode_relationship_mentions (
 CREATE INDEX episode_relationship_mentions_relationship ON episode_relationship_mentions (relationship_id);
 
 CREATE TABLE causal_links (
-  -- One fact that led to another.
+  -- Cause and effect between facts.
   id                 TEXT PRIMARY KEY,   -- cau_…
   cause_fact_id      TEXT NOT NULL REFERENCES facts (id),
   effect_fact_id     TEXT NOT NULL REFERENCES facts (id),
@@ -240,19 +240,19 @@ CREATE INDEX causal_links_cause ON causal_links (cause_fact_id);
 CREATE INDEX causal_links_effect ON causal_links (effect_fact_id);
 
 CREATE TABLE fact_successions (
-  -- Which fact replaced which. Derived from the log, and derived again by `nexus memory successions --rebuild`.
+  -- Which fact replaced which. Derived; `nexus memory successions --rebuild` derives it again.
   old_fact_id  TEXT PRIMARY KEY REFERENCES facts (id),
   new_fact_id  TEXT NOT NULL REFERENCES facts (id),
   confidence   REAL NOT NULL CHECK (confidence BETWEEN 0.0 AND 1.0),
-  basis        TEXT NOT NULL CHECK (basis IN ('stated', 'judged')),   -- stated: a causal link says `replaced`
+  basis        TEXT NOT NULL CHECK (basis IN ('stated', 'judged')),   -- stated: by a causal link with relation `replaced`
   derived_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   CHECK (old_fact_id <> new_fact_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX fact_successions_new ON fact_successions (new_fact_id);
 
 CREATE TABLE succession_progress (
-  -- How far the log has been searched for replacements, and by which judge.
-  judge       TEXT PRIMARY KEY,   -- the version of its weights and the embedding model
+  -- How far the log has been searched for replacements, by judge.
+  judge       TEXT PRIMARY KEY,   -- version of the weights and the embedding model
   position    INTEGER NOT NULL,   -- facts.seq
   updated_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT, WITHOUT ROWID;
@@ -267,7 +267,7 @@ BEGIN
       derived_at = excluded.derived_at;
 END;
 
--- A fact whose successor was forgotten may have another: what came after it is searched again.
+-- If a fact's successor is forgotten, later facts are searched again for another.
 CREATE TRIGGER lost_successions_are_searched_again AFTER DELETE ON fact_successions
 BEGIN
   UPDATE succession_progress
@@ -275,7 +275,7 @@ BEGIN
 END;
 
 CREATE TABLE analysis_types (
-  -- The kinds of analysis that are run over the memory; consolidation into observations is one.
+  -- Kinds of analysis over the memory. `observation` is consolidation.
   id           TEXT PRIMARY KEY,   -- observation, …
   description  TEXT NOT NULL,
   config_json  TEXT NOT NULL DEFAULT '{}',
@@ -285,7 +285,7 @@ INSERT INTO analysis_types (id, description)
 VALUES ('observation', 'What a group of facts says together, with its changes over time.');
 
 CREATE TABLE analysis_runs (
-  -- What an analysis found. An observation is a run of type `observation`; a new version points at the one before it.
+  -- Results of analyses. Observations have type `observation`. A new version links to the previous one.
   id                   TEXT PRIMARY KEY,   -- obs_… for observations, ana_… otherwise
   type_id              TEXT NOT NULL REFERENCES analysis_types (id),
   subject_entity_id    TEXT,               -- identity.entities
@@ -293,7 +293,7 @@ CREATE TABLE analysis_runs (
   confidence           REAL NOT NULL DEFAULT 1.0,
   version              INTEGER NOT NULL DEFAULT 1,
   previous_version_id  TEXT REFERENCES analysis_runs (id),
-  stale_at             TEXT,               -- since when newer facts touch it
+  stale_at             TEXT,               -- when a newer fact made it stale
   stale_reason         TEXT,
   source_request_id    TEXT,               -- runtime.requests
   metadata_json        TEXT NOT NULL DEFAULT '{}',
@@ -303,11 +303,11 @@ CREATE INDEX analysis_runs_subject ON analysis_runs (subject_entity_id) WHERE su
 CREATE INDEX analysis_runs_previous ON analysis_runs (previous_version_id) WHERE previous_version_id IS NOT NULL;
 CREATE INDEX analysis_runs_stale ON analysis_runs (stale_at) WHERE stale_at IS NOT NULL;
 
--- The analysis runs that are observations, in all their versions.
+-- Observations, in all versions.
 CREATE VIEW observations AS SELECT * FROM analysis_runs WHERE type_id = 'observation';
 
 CREATE TABLE observation_facts (
-  -- Which facts support which observation.
+  -- Facts that support each observation.
   observation_id  TEXT NOT NULL REFERENCES analysis_runs (id),
   fact_id         TEXT NOT NULL REFERENCES facts (id),
   PRIMARY KEY (observation_id, fact_id)
@@ -315,7 +315,7 @@ CREATE TABLE observation_facts (
 CREATE INDEX observation_facts_fact ON observation_facts (fact_id);
 
 CREATE TABLE facets (
-  -- Structured values that an analysis run found, one row each.
+  -- Structured values found by an analysis run, one row each.
   run_id      TEXT NOT NULL REFERENCES analysis_runs (id),
   name        TEXT NOT NULL,
   value       TEXT NOT NULL,
@@ -324,7 +324,7 @@ CREATE TABLE facets (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE mental_models (
-  -- What reflection concluded about a subject. A new version points at the one before it.
+  -- Saved answers of reflection. A new version links to the previous one.
   id                   TEXT PRIMARY KEY,   -- mod_…
   name                 TEXT NOT NULL,
   subject_entity_id    TEXT,               -- identity.entities
@@ -341,7 +341,7 @@ CREATE INDEX mental_models_name ON mental_models (name, version);
 CREATE INDEX mental_models_previous ON mental_models (previous_version_id) WHERE previous_version_id IS NOT NULL;
 
 CREATE TABLE mental_model_sources (
-  -- What a mental model rests on.
+  -- Sources of each mental model.
   model_id     TEXT NOT NULL REFERENCES mental_models (id),
   source_type  TEXT NOT NULL CHECK (source_type IN ('fact', 'observation', 'mental_model')),
   source_id    TEXT NOT NULL,
@@ -350,27 +350,27 @@ CREATE TABLE mental_model_sources (
 CREATE INDEX mental_model_sources_source ON mental_model_sources (source_id);
 
 CREATE TABLE owner_profiles (
-  -- A short summary of the owner. The newest version counts; one that the owner wrote is kept in later ones.
+  -- Versions of the owner's profile. The newest is current; later versions keep what the owner wrote.
   id                 TEXT PRIMARY KEY,   -- pro_…
   version            INTEGER NOT NULL UNIQUE,
   content            TEXT NOT NULL,
   origin             TEXT NOT NULL CHECK (origin IN ('facts', 'consolidation', 'owner')),
-  written            TEXT,               -- the owner's own words among it, which later versions keep
-  written_at         TEXT,               -- when the owner wrote them
+  written            TEXT,               -- the owner's own text, kept by later versions
+  written_at         TEXT,               -- when the owner wrote it
   source_request_id  TEXT,               -- runtime.requests
   created_at         TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
 CREATE TABLE owner_profile_facts (
-  -- The facts that a version of the owner's profile rests on.
+  -- Facts behind each line of a profile version.
   profile_id  TEXT NOT NULL REFERENCES owner_profiles (id),
   fact_id     TEXT NOT NULL REFERENCES facts (id),
-  line        INTEGER NOT NULL,   -- the line of the content that it supports, from 1
+  line        INTEGER NOT NULL,   -- the line it supports, from 1
   PRIMARY KEY (profile_id, fact_id, line)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX owner_profile_facts_fact ON owner_profile_facts (fact_id);
 
--- A conclusion is as old as the newest of its evidence, whenever it was drawn.
+-- The date of each conclusion: that of its newest evidence.
 CREATE VIEW conclusion_dates AS
 SELECT id, coalesce(
          (SELECT max(coalesce(as_of, valid_at)) FROM observation_facts JOIN facts ON facts.id = fact_id
@@ -390,7 +390,7 @@ SELECT id, coalesce(
 FROM mental_models;
 
 CREATE TABLE processing_log (
-  -- What has been done with each event, fact or episode, so that background work is done once.
+  -- What background work has processed, so that nothing is processed twice.
   processor    TEXT NOT NULL,   -- memory-writer, consolidation, episodes, …
   target_type  TEXT NOT NULL,   -- event, fact, episode, mental_model, execution
   target_id    TEXT NOT NULL,
@@ -405,7 +405,7 @@ CREATE TABLE processing_log (
 CREATE INDEX processing_log_target ON processing_log (target_id);
 
 CREATE TABLE shown (
-  -- What a run of consolidation or reflection was shown of the memory: where that is forgotten, the run is too.
+  -- Memories that a consolidation or reflection run saw. Forgetting one also removes the run.
   execution_id  TEXT NOT NULL,   -- runtime.executions
   target_type   TEXT NOT NULL CHECK (target_type IN ('fact', 'observation', 'mental_model')),
   target_id     TEXT NOT NULL,
@@ -413,7 +413,7 @@ CREATE TABLE shown (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX shown_target ON shown (target_id);
 
--- The full-text index keeps no copy of the texts: it reads them through this view.
+-- Source of the full-text index, which stores no copy of the text.
 CREATE VIEW summaries_text AS
 SELECT seq, id AS summary_id, coalesce(title || ': ', '') || summary AS content FROM summaries JOIN episodes USING (id)
 UNION ALL
@@ -501,8 +501,8 @@ BEGIN
   DELETE FROM summaries WHERE id = OLD.id;
 END;
 
--- What is concluded from a fact is stale from the moment at which another fact is known to replace it, and what
--- rests on a stale conclusion is stale too, whoever writes. Other news about its subject doesn't make it wrong.
+-- A conclusion becomes stale when a fact it rests on is replaced, or a conclusion it rests on becomes stale.
+-- Other news about its subject doesn't make it stale.
 CREATE INDEX mental_models_subject ON mental_models (subject_entity_id) WHERE subject_entity_id IS NOT NULL;
 
 CREATE TRIGGER successions_make_stale AFTER INSERT ON fact_successions

@@ -51,7 +51,7 @@ class NewAutomation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Automation:
-    """One version of an automation, as it stands. `mode` and `status` are what the ledger holds."""
+    """One version of an automation. `mode` and `status` are as stored."""
 
     id: str
     name: str

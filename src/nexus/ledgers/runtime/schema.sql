@@ -1,14 +1,14 @@
--- runtime.db: what the program did and what it cost: requests, executions, automations, traces.
+-- runtime.db: what Nexus did and what it cost: requests, executions, automations, traces.
 
 CREATE TABLE schema_migrations (
-  -- Which migrations this file has seen; each row was committed together with what it did.
+  -- Migrations applied to this file, each committed together with its row.
   version     INTEGER PRIMARY KEY,
   name        TEXT NOT NULL,
   applied_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
 CREATE TABLE automations (
-  -- Scripts that run at hook points. A new version is a new row; the one before it is `superseded`.
+  -- Code that runs at hook points. A new version is a new row; the previous one becomes `superseded`.
   id                   TEXT PRIMARY KEY DEFAULT ('aut_' || upper(hex(randomblob(13)))),
   name                 TEXT NOT NULL,
   description          TEXT,
@@ -16,8 +16,8 @@ CREATE TABLE automations (
   status               TEXT NOT NULL DEFAULT 'active',       -- active, disabled, superseded
   script_path          TEXT,
   script_hash          TEXT,                                 -- sha256 of the registered script
-  triggers_json        TEXT,                                 -- further conditions for firing
-  config_json          TEXT,                                 -- the script's own settings
+  triggers_json        TEXT,                                 -- conditions that narrow when it runs
+  config_json          TEXT,                                 -- its settings
   created_by_agent     TEXT,
   created_by_session   TEXT,
   created_by_thread    TEXT,
@@ -33,39 +33,39 @@ CREATE TABLE automations (
   consecutive_errors   INTEGER NOT NULL DEFAULT 0,
   circuit_state        TEXT NOT NULL DEFAULT 'closed',       -- closed, open, half_open
   circuit_opened_at    TEXT,
-  hook_point           TEXT,                                 -- NULL means runAutomations
-  workspace_dir        TEXT,                                 -- NULL means no workspace
+  hook_point           TEXT,                                 -- NULL: runAutomations
+  workspace_dir        TEXT,                                 -- NULL: no workspace
   peer_workspaces      TEXT,                                 -- JSON array of workspace directories
   self_improvement     INTEGER NOT NULL DEFAULT 0 CHECK (self_improvement IN (0, 1)),
-  timeout_ms           INTEGER,                              -- NULL means the hook point's
+  timeout_ms           INTEGER,                              -- NULL: the hook point's
   blocking             INTEGER NOT NULL DEFAULT 1 CHECK (blocking IN (0, 1)),
-  priority             INTEGER NOT NULL DEFAULT 100,         -- lower runs earlier; then age
-  retries              INTEGER NOT NULL DEFAULT 0            -- how often a failed async invocation is tried again
+  priority             INTEGER NOT NULL DEFAULT 100,         -- lower runs first, then by age
+  retries              INTEGER NOT NULL DEFAULT 0            -- retries of a failed async invocation
 ) STRICT;
 CREATE INDEX idx_automations_hook_point ON automations (hook_point);
 CREATE INDEX automations_name ON automations (name, status);
 CREATE INDEX automations_previous ON automations (previous_version_id) WHERE previous_version_id IS NOT NULL;
 
 CREATE TABLE requests (
-  -- One row for each message, worker or schedule that was worked on. Cost and trace go by root_request_id.
+  -- One row per message, worker task or scheduled run. Cost and trace are grouped by root_request_id.
   id                  TEXT PRIMARY KEY,   -- req_…
   parent_request_id   TEXT REFERENCES requests (id),
-  root_request_id     TEXT NOT NULL,      -- itself, where it is the root
-  event_id            TEXT,               -- events.events: what asked for it
+  root_request_id     TEXT NOT NULL,      -- its own id for a root
+  event_id            TEXT,               -- events.events: the message that caused it
   thread_id           TEXT,               -- events.threads
   channel             TEXT,
   session_label       TEXT,
-  principal_id        TEXT,               -- identity.entities: on whose behalf
-  stage               TEXT,               -- the last stage that it entered
+  principal_id        TEXT,               -- identity.entities: on whose behalf it runs
+  stage               TEXT,               -- the last stage entered
   status              TEXT NOT NULL DEFAULT 'running'
                       CHECK (status IN ('running', 'done', 'denied', 'failed', 'cancelled')),
   error               TEXT,
   created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   ended_at            TEXT,
-  role                TEXT,                         -- who answers: manager, worker, …
-  depth               INTEGER NOT NULL DEFAULT 0,   -- how many dispatches lie above it
-  access_json         TEXT NOT NULL DEFAULT '{}',   -- what it may reach; nothing, where it says nothing
-  enrichment_json     TEXT                          -- what automations added to it
+  role                TEXT,                         -- manager, worker, …
+  depth               INTEGER NOT NULL DEFAULT 0,   -- number of dispatches above it
+  access_json         TEXT NOT NULL DEFAULT '{}',   -- its rights; none if empty
+  enrichment_json     TEXT                          -- added by automations
 ) STRICT;
 CREATE INDEX requests_root ON requests (root_request_id);
 CREATE INDEX requests_parent ON requests (parent_request_id) WHERE parent_request_id IS NOT NULL;
@@ -76,17 +76,17 @@ CREATE INDEX requests_channel ON requests (channel);
 CREATE INDEX requests_running ON requests (created_at) WHERE status = 'running';
 
 CREATE TABLE executions (
-  -- One row for each agent run that went through the session queue, with what it got and what came of it.
-  id               TEXT PRIMARY KEY,   -- exe_…; the engine knows it under the same id
+  -- One row per agent run in the session queue, with input and result.
+  id               TEXT PRIMARY KEY,   -- exe_…; the same id in the engine
   request_id       TEXT NOT NULL REFERENCES requests (id),
   root_request_id  TEXT NOT NULL,
   session_label    TEXT NOT NULL,
   lane             TEXT NOT NULL DEFAULT 'chat',
-  work             TEXT NOT NULL DEFAULT '',           -- which registered body runs it
-  mode             TEXT NOT NULL DEFAULT 'followup'    -- what happens while its session is busy
+  work             TEXT NOT NULL DEFAULT '',           -- the registered function that runs it
+  mode             TEXT NOT NULL DEFAULT 'followup'    -- behavior while the session is busy
                    CHECK (mode IN ('followup', 'collect', 'steer', 'interrupt')),
   input_json       TEXT NOT NULL DEFAULT 'null',
-  taken_by         TEXT REFERENCES executions (id),    -- the run that answered for this one too
+  taken_by         TEXT REFERENCES executions (id),    -- the run that also answered this one
   status           TEXT NOT NULL DEFAULT 'queued'
                    CHECK (status IN ('queued', 'running', 'done', 'failed', 'timeout', 'cancelled')),
   result_json      TEXT,
@@ -94,9 +94,9 @@ CREATE TABLE executions (
   enqueued_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   started_at       TEXT,
   ended_at         TEXT,
-  timeout_ms       INTEGER,                            -- how long its code may run, where that is limited
-  waiting_since    TEXT,                               -- since when no provider answers it
-  waiting_for      TEXT                                -- what the providers said last
+  timeout_ms       INTEGER,                            -- time limit, if any
+  waiting_since    TEXT,                               -- when it started waiting for a provider
+  waiting_for      TEXT                                -- the providers' last error
 ) STRICT;
 CREATE INDEX executions_request ON executions (request_id);
 CREATE INDEX executions_root ON executions (root_request_id);
@@ -105,9 +105,9 @@ CREATE INDEX executions_unfinished ON executions (session_label, id) WHERE statu
 CREATE INDEX executions_taken ON executions (taken_by) WHERE taken_by IS NOT NULL;
 
 CREATE TABLE steps (
-  -- What the recorded steps of a run gave, until it ends: the engine's own database holds no content.
+  -- Recorded step results of unfinished runs. The engine's database holds no content.
   execution_id  TEXT NOT NULL REFERENCES executions (id),
-  number        INTEGER NOT NULL,   -- 0, 1, 2, … in the order in which they begin
+  number        INTEGER NOT NULL,   -- 0, 1, 2, … in order of start
   name          TEXT NOT NULL,
   failed        INTEGER NOT NULL CHECK (failed IN (0, 1)),
   outcome       TEXT NOT NULL,
@@ -116,12 +116,12 @@ CREATE TABLE steps (
 ) STRICT;
 
 CREATE TABLE dispatches (
-  -- Tasks that a run gave to workers, and which run got each result: every result reaches one run, once.
+  -- Tasks given to workers, and the run that received each result, once.
   id                    TEXT PRIMARY KEY,   -- dsp_…
   parent_request_id     TEXT NOT NULL REFERENCES requests (id),
   root_request_id       TEXT NOT NULL,
   parent_session_label  TEXT NOT NULL,
-  parent_execution_id   TEXT NOT NULL,      -- executions: the run that gave the task
+  parent_execution_id   TEXT NOT NULL,      -- executions: the dispatching run
   call_id               TEXT NOT NULL,      -- its tool call
   worker_request_id     TEXT NOT NULL REFERENCES requests (id),
   worker_session_label  TEXT NOT NULL,
@@ -129,8 +129,8 @@ CREATE TABLE dispatches (
   task                  TEXT NOT NULL,
   status                TEXT NOT NULL DEFAULT 'running'
                         CHECK (status IN ('running', 'done', 'failed', 'timeout', 'cancelled')),
-  delivered_to          TEXT,               -- executions: the run that gets the result
-  delivered_call_id     TEXT,               -- its call that waits for it, where one does
+  delivered_to          TEXT,               -- executions: the run that receives the result
+  delivered_call_id     TEXT,               -- the tool call waiting for it, if any
   created_at            TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   ended_at              TEXT
 ) STRICT;
@@ -142,7 +142,7 @@ CREATE UNIQUE INDEX dispatches_worker ON dispatches (worker_request_id);
 CREATE INDEX dispatches_undelivered ON dispatches (created_at) WHERE delivered_to IS NULL;
 
 CREATE TABLE invocations (
-  -- One row for each time that an automation ran at a hook point.
+  -- One row per automation run.
   id                  TEXT PRIMARY KEY,   -- inv_…
   automation_id       TEXT NOT NULL REFERENCES automations (id),
   automation_version  INTEGER NOT NULL,
@@ -152,17 +152,17 @@ CREATE TABLE invocations (
   blocking            INTEGER NOT NULL CHECK (blocking IN (0, 1)),
   status              TEXT NOT NULL DEFAULT 'queued'
                       CHECK (status IN ('queued', 'running', 'done', 'flagged', 'failed', 'timeout', 'skipped')),
-  result_json         TEXT,               -- what it returned
-  error               TEXT,               -- why it failed, or why it flagged what came of it
+  result_json         TEXT,               -- its return value
+  error               TEXT,               -- why it failed or was flagged
   duration_ms         REAL,
   created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   started_at          TEXT,
   ended_at            TEXT,
-  input_json          TEXT,               -- what an async one is given when its turn comes
-  output              TEXT,               -- the beginning of what it printed and logged
-  attempts            INTEGER NOT NULL DEFAULT 0,   -- how often it failed, of an async one
-  retries_left        INTEGER NOT NULL DEFAULT 0,   -- how often it is yet tried again by itself
-  retry_at            TEXT                -- when, where it waits for that
+  input_json          TEXT,               -- input of an async invocation
+  output              TEXT,               -- start of its output and log
+  attempts            INTEGER NOT NULL DEFAULT 0,   -- failed attempts (async)
+  retries_left        INTEGER NOT NULL DEFAULT 0,   -- automatic retries left
+  retry_at            TEXT                -- time of the next retry
 ) STRICT;
 CREATE INDEX invocations_automation ON invocations (automation_id, created_at);
 CREATE INDEX invocations_request ON invocations (request_id) WHERE request_id IS NOT NULL;
@@ -171,23 +171,23 @@ CREATE INDEX invocations_unfinished ON invocations (id) WHERE status IN ('queued
 CREATE INDEX invocations_dead ON invocations (created_at) WHERE blocking = 0 AND status IN ('failed', 'timeout');
 
 CREATE TABLE injections (
-  -- What the memory offered for a task, best first: what was put before the task, and what the answer used.
+  -- Memories considered for a task, best first: whether each was injected, and whether the answer used it.
   id               TEXT PRIMARY KEY,   -- inj_…
-  invocation_id    TEXT NOT NULL,      -- invocations: when it was decided
-  request_id       TEXT NOT NULL,      -- requests: whose task it was for
+  invocation_id    TEXT NOT NULL,      -- invocations: the run that decided
+  request_id       TEXT NOT NULL,      -- requests: the task's request
   root_request_id  TEXT NOT NULL,
-  execution_id     TEXT,               -- executions: the fast model's run, where one was asked
-  rank             INTEGER NOT NULL,   -- 1, 2, … as recall ordered it
+  execution_id     TEXT,               -- executions: the fast model's run, if any
+  rank             INTEGER NOT NULL,   -- 1, 2, … in recall's order
   item_kind        TEXT NOT NULL,      -- event, fact, observation, mental_model, episode, entity
   item_id          TEXT NOT NULL,
-  text_sha256      TEXT NOT NULL,      -- of the text as it was then; the text itself is with the item
-  score            REAL NOT NULL,      -- recall's order
-  probability      REAL NOT NULL,      -- how likely it is relevant
-  why              TEXT NOT NULL DEFAULT '',   -- how it was found and why it was chosen or left out
+  text_sha256      TEXT NOT NULL,      -- hash of the text at that time
+  score            REAL NOT NULL,      -- recall's score
+  probability      REAL NOT NULL,      -- estimated relevance
+  why              TEXT NOT NULL DEFAULT '',   -- how it was found, and why it was chosen or left out
   decided_by       TEXT NOT NULL CHECK (decided_by IN ('model', 'triage')),
   injected         INTEGER NOT NULL CHECK (injected IN (0, 1)),
-  used             INTEGER CHECK (used IN (0, 1)),   -- NULL until the answer is there, and where not injected
-  used_by          TEXT CHECK (used_by IN ('id', 'words')),   -- how the use was told
+  used             INTEGER CHECK (used IN (0, 1)),   -- NULL before the answer, or if not injected
+  used_by          TEXT CHECK (used_by IN ('id', 'words')),   -- how use was detected
   created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   UNIQUE (invocation_id, rank)
 ) STRICT;
@@ -197,7 +197,7 @@ CREATE INDEX injections_item ON injections (item_id) WHERE injected;
 CREATE INDEX injections_created ON injections (created_at);
 
 CREATE TABLE usage (
-  -- Tokens and money, one row for each model call. It holds no content and outlives what is forgotten.
+  -- Tokens and cost, one row per model call. No content; kept by `nexus forget`.
   id                  TEXT PRIMARY KEY,   -- use_…
   request_id          TEXT NOT NULL,
   root_request_id     TEXT NOT NULL,
@@ -206,15 +206,15 @@ CREATE TABLE usage (
   role                TEXT,
   provider            TEXT NOT NULL,
   model               TEXT NOT NULL,
-  input_tokens        INTEGER NOT NULL DEFAULT 0,   -- fresh ones: neither read from nor written to a cache
+  input_tokens        INTEGER NOT NULL DEFAULT 0,   -- fresh: neither read from nor written to a cache
   cache_read_tokens   INTEGER NOT NULL DEFAULT 0,
   cache_write_tokens  INTEGER NOT NULL DEFAULT 0,
   output_tokens       INTEGER NOT NULL DEFAULT 0,
-  cost_microusd       INTEGER,                      -- NULL where the price is not known
+  cost_microusd       INTEGER,                      -- NULL if the price is unknown
   created_at          TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  span_id             TEXT,                         -- spans: the call that it was spent on
-  automation          TEXT,                         -- on whose account, where an automation caused it
-  estimated           INTEGER NOT NULL DEFAULT 0 CHECK (estimated IN (0, 1))   -- the provider's count is not known
+  span_id             TEXT,                         -- spans: the model call
+  automation          TEXT,                         -- the automation that caused it, if any
+  estimated           INTEGER NOT NULL DEFAULT 0 CHECK (estimated IN (0, 1))   -- 1 if the provider's count is unknown
 ) STRICT;
 CREATE INDEX usage_root ON usage (root_request_id);
 CREATE INDEX usage_execution ON usage (execution_id) WHERE execution_id IS NOT NULL;
@@ -222,33 +222,33 @@ CREATE INDEX usage_created ON usage (created_at);
 CREATE INDEX usage_estimated ON usage (created_at) WHERE estimated;
 
 CREATE TABLE usage_days (
-  -- Sums of `usage` by day (UTC), model, role and automation. Its triggers keep them.
+  -- Totals of `usage` by UTC day, model, role and automation, kept by triggers.
   day                 TEXT NOT NULL,
   provider            TEXT NOT NULL,
   model               TEXT NOT NULL,
-  role                TEXT NOT NULL,      -- empty where none is known
-  automation          TEXT NOT NULL,      -- empty where none caused it
+  role                TEXT NOT NULL,      -- empty if unknown
+  automation          TEXT NOT NULL,      -- empty if none
   calls               INTEGER NOT NULL,
   input_tokens        INTEGER NOT NULL,
   cache_read_tokens   INTEGER NOT NULL,
   cache_write_tokens  INTEGER NOT NULL,
   output_tokens       INTEGER NOT NULL,
   cost_microusd       INTEGER NOT NULL,
-  unpriced_calls      INTEGER NOT NULL,   -- those whose price is not known: the money leaves them out
+  unpriced_calls      INTEGER NOT NULL,   -- calls with unknown price, not in cost_microusd
   PRIMARY KEY (day, provider, model, role, automation)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE usage_roots (
-  -- Sums of `usage` by message, with everything that it led to. Its triggers keep them.
+  -- Totals of `usage` by root request, kept by triggers.
   root_request_id     TEXT PRIMARY KEY,
-  day                 TEXT NOT NULL,      -- of its first call
+  day                 TEXT NOT NULL,      -- of the first call
   calls               INTEGER NOT NULL,
   input_tokens        INTEGER NOT NULL,
   cache_read_tokens   INTEGER NOT NULL,
   cache_write_tokens  INTEGER NOT NULL,
   output_tokens       INTEGER NOT NULL,
   cost_microusd       INTEGER NOT NULL,
-  unpriced_calls      INTEGER NOT NULL    -- those whose price is not known: the money leaves them out
+  unpriced_calls      INTEGER NOT NULL    -- calls with unknown price, not in cost_microusd
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX usage_roots_dearest ON usage_roots (day, cost_microusd);
 
@@ -299,11 +299,11 @@ BEGIN
 END;
 
 CREATE TABLE budget_hits (
-  -- Each time that a run was refused a request because a budget was used up. It holds no content.
+  -- Model calls refused because a budget was used up. No content.
   id               TEXT PRIMARY KEY,   -- bgt_…
   budget           TEXT NOT NULL CHECK (budget IN ('request', 'automation', 'guest', 'guests', 'day', 'month')),
   unit             TEXT NOT NULL CHECK (unit IN ('usd', 'tokens')),
-  automation       TEXT,               -- whose budget, where it is an automation's
+  automation       TEXT,               -- the automation, for an automation's budget
   most             REAL NOT NULL,
   used             REAL NOT NULL,
   request_id       TEXT NOT NULL,
@@ -315,54 +315,54 @@ CREATE INDEX budget_hits_created ON budget_hits (created_at);
 CREATE INDEX budget_hits_root ON budget_hits (root_request_id);
 
 CREATE TABLE reservations (
-  -- Requests to models under way: held back from budgets, and billed as estimated if their process dies.
-  execution_id     TEXT PRIMARY KEY,   -- executions: a run asks one model at a time
-  usage_id         TEXT NOT NULL,      -- usage: the row that it becomes then
+  -- Estimates for model calls in progress, reserved from budgets and billed if their process dies.
+  execution_id     TEXT PRIMARY KEY,   -- executions: one call at a time
+  usage_id         TEXT NOT NULL,      -- usage: the row it becomes
   request_id       TEXT NOT NULL,
   root_request_id  TEXT NOT NULL,
   invocation_id    TEXT,
   role             TEXT,
   provider         TEXT NOT NULL,
   model            TEXT NOT NULL,
-  automation       TEXT,               -- on whose account, where an automation caused it
+  automation       TEXT,               -- the automation that caused it, if any
   input_tokens     INTEGER NOT NULL,
   output_tokens    INTEGER NOT NULL,
-  cost_microusd    INTEGER,            -- NULL where the price is not known
+  cost_microusd    INTEGER,            -- NULL if the price is unknown
   created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
 CREATE TABLE models (
-  -- What is known of each model that was asked: by its server's word, by a trial, or by an error.
-  name        TEXT PRIMARY KEY,   -- provider/model, as config.toml names it
-  address     TEXT NOT NULL,      -- where it was served: what was learned elsewhere is not used
-  known_json  TEXT NOT NULL,      -- its capabilities, as far as they were learned
+  -- Known capabilities of each model, from its server, a test or an error.
+  name        TEXT PRIMARY KEY,   -- provider/model, as in config.toml
+  address     TEXT NOT NULL,      -- server address; results from another address aren't used
+  known_json  TEXT NOT NULL,      -- its capabilities
   updated_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
 CREATE TABLE channels (
-  -- How each channel is doing. What it is set to is in config.toml.
+  -- State of each channel. Its settings are in config.toml.
   name             TEXT PRIMARY KEY,
   paused           INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
   status           TEXT NOT NULL DEFAULT 'stopped'
                    CHECK (status IN ('starting', 'connected', 'waiting', 'paused', 'stopped')),
-  reason           TEXT,               -- why it waits: what went wrong last
-  restarts         INTEGER NOT NULL DEFAULT 0,   -- how often it ended by itself since it was last connected
-  cursor_json      TEXT,               -- how far its adapter has read, in the adapter's own terms
-  queued_seq       INTEGER,            -- what goes out is in deliveries up to this event (seq)
-  last_message_at  TEXT,               -- when something last came in
+  reason           TEXT,               -- the last error, if it waits
+  restarts         INTEGER NOT NULL DEFAULT 0,   -- times it ended unexpectedly since it last connected
+  cursor_json      TEXT,               -- read position, defined by the adapter
+  queued_seq       INTEGER,            -- events up to this seq are in deliveries
+  last_message_at  TEXT,               -- time of the last inbound message
   updated_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 
 CREATE TABLE deliveries (
-  -- Messages on their way out, and what became of each. What a message says is in events.events.
-  event_id     TEXT PRIMARY KEY,       -- events.events: the message; also the key that adapters get
+  -- Outgoing messages and their delivery status. Their text is in events.events.
+  event_id     TEXT PRIMARY KEY,       -- events.events: the message; also the idempotency key for adapters
   channel      TEXT NOT NULL,
-  thread_id    TEXT NOT NULL,          -- events.threads: messages of a thread leave in order
+  thread_id    TEXT NOT NULL,          -- events.threads: messages in a thread are sent in order
   status       TEXT NOT NULL DEFAULT 'waiting' CHECK (status IN ('waiting', 'sent', 'failed')),
   attempts     INTEGER NOT NULL DEFAULT 0,
-  next_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),   -- not before then
-  external_id  TEXT,                   -- what the channel calls it
-  error        TEXT,                   -- why the last attempt failed
+  next_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),   -- earliest next attempt
+  external_id  TEXT,                   -- the channel's id
+  error        TEXT,                   -- error of the last attempt
   created_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   updated_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
@@ -370,19 +370,19 @@ CREATE INDEX deliveries_waiting ON deliveries (channel, thread_id, created_at) W
 CREATE INDEX deliveries_failed ON deliveries (channel) WHERE status = 'failed';
 
 CREATE TABLE set_aside (
-  -- Messages of channels that could not be taken in, with the reason. They can be retried.
+  -- Inbound messages that couldn't be processed, with the reason. They can be retried.
   id           TEXT PRIMARY KEY,       -- asi_…
   channel      TEXT NOT NULL,
-  external_id  TEXT NOT NULL,          -- what the channel calls the message
-  sender       TEXT NOT NULL,          -- as the channel names them
-  body_json    TEXT NOT NULL,          -- the message, as the adapter gave it
+  external_id  TEXT NOT NULL,          -- the channel's id for the message
+  sender       TEXT NOT NULL,          -- as named by the channel
+  body_json    TEXT NOT NULL,          -- the message from the adapter
   reason       TEXT NOT NULL,
   created_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   UNIQUE (channel, external_id)
 ) STRICT;
 
 CREATE TABLE spans (
-  -- The trace: stages, hooks, executions, model and tool calls, each with when and how long.
+  -- The trace: stages, hooks, executions, model calls and tool calls, with start and duration.
   id               TEXT PRIMARY KEY,   -- spn_…
   parent_span_id   TEXT,
   request_id       TEXT NOT NULL,
@@ -393,26 +393,26 @@ CREATE TABLE spans (
   duration_ms      REAL,
   outcome          TEXT,               -- ok, error, timeout, cancelled, …
   attributes_json  TEXT NOT NULL DEFAULT '{}',
-  execution_id     TEXT                -- executions: the run that it is a part of, if any
+  execution_id     TEXT                -- executions: the run it belongs to, if any
 ) STRICT;
 CREATE INDEX spans_root ON spans (root_request_id, started_at);
 CREATE INDEX spans_request ON spans (request_id);
 
 CREATE TABLE forgets (
-  -- What was forgotten, when and how much of it. It holds ids and counts, never content.
+  -- Record of each forget: ids and counts, no content.
   id            TEXT PRIMARY KEY,   -- fgt_…
   target_kind   TEXT NOT NULL CHECK (target_kind IN ('entity', 'thread', 'range', 'import')),
   target        TEXT NOT NULL,      -- the id, or the range as START/END
-  counts_json   TEXT NOT NULL DEFAULT '{}',   -- how much went: rows by table, emptied columns, files
+  counts_json   TEXT NOT NULL DEFAULT '{}',   -- rows deleted by table, emptied columns, files
   actor         TEXT NOT NULL,
   created_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  completed_at  TEXT                -- NULL while it is under way: it is resumed after a crash
+  completed_at  TEXT                -- NULL while unfinished; resumable after a crash
 ) STRICT;
 
 CREATE TABLE forget_items (
-  -- The plan of a forget under way, so that a crash cannot lose it; empty once it is complete.
+  -- The plan of an unfinished forget, kept across crashes.
   forget_id  TEXT NOT NULL REFERENCES forgets (id),
-  kind       TEXT NOT NULL,   -- a table, a table.column that is only emptied, or files
-  item_id    TEXT NOT NULL,   -- a row's key (a JSON array where it has several columns), or a path
+  kind       TEXT NOT NULL,   -- a table, a table.column to empty, or files
+  item_id    TEXT NOT NULL,   -- a row's key (a JSON array if it has several columns), or a path
   PRIMARY KEY (forget_id, kind, item_id)
 ) STRICT, WITHOUT ROWID;

@@ -54,7 +54,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Another fact, and how it is tied to this one: caused, enabled, prevented."""
+    """A fact linked to this one: caused, enabled, prevented."""
 
     id: str
     text: str
