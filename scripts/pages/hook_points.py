@@ -39,8 +39,8 @@ def page() -> str:
     parts += [
         "## What may be returned",
         "An automation returns nothing, or an object with some of these keys. `reply` and `remember` may be "
-        "returned from `after:resolveAccess` on; `log` and `flag` anywhere. A result that nothing reads, such "
-        "as `enrich` of an async automation or a change of `ctx.request` in a script, is a warning in "
+        "returned from `after:resolveAccess` on; `log` and `flag` anywhere. A result that nothing reads, "
+        "such as `enrich` of an async automation or a change of `ctx.request` in a script, is a warning in "
         "`nexus automations logs` and an error in `nexus automations test`.",
         markdown.table(["Key", "Meaning"], [[markdown.code(key), text] for key, text in RETURNS.items()]),
     ]

@@ -195,7 +195,7 @@ def peer_dirs(home: Home, peers: Iterable[str]) -> tuple[str, ...]:
         if not _NAME.fullmatch(peer) or not place.is_dir():
             known = sorted(each.name for each in home.meeseeks.glob("*/") if not each.name.startswith("."))
             raise AutomationError(
-                f"There is no workspace of an automation `{peer}`",
+                f"No automation workspace named `{peer}`",
                 hint=f"Known: {', '.join(known) or 'none'}. Register that one first, with `--workspace`.",
             )
     return tuple(workspace_dir(home, peer) for peer in peers)
@@ -292,7 +292,7 @@ def _bring_back(home: Home, path: Path, hash_: str) -> None:
     else:
         _replace_file(next(folder.iterdir()), path)
     if script.read(path).hash != hash_:
-        raise AutomationError(f"What was kept at {folder} is not what was registered")
+        raise AutomationError(f"The copy at {folder} doesn't match the registered version")
 
 
 def _replace_file(source: Path, target: Path) -> None:

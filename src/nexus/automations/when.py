@@ -185,7 +185,7 @@ def _read(words: str, now: datetime, zone: str) -> When | None:
         return _once(words, local, zone)
     found = When(zone=zone, cron=cron)
     if timing.upcoming(found.triggers, now) is None:
-        raise TimeError(f"There is no such day: {words!r:.80}")
+        raise TimeError(f"Invalid date: {words!r:.80}")
     return found
 
 

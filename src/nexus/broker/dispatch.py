@@ -224,7 +224,7 @@ class Dispatcher:
     async def _named(self, call: Call, worker: str) -> Dispatch:
         found = await self._ledgers.runtime.read(partial(_own, call=call, worker=worker))
         if not found:
-            raise ToolError(f"There is no worker {worker} of yours", hint="List them with op=status.")
+            raise ToolError(f"You have no worker {worker}", hint="List them with op=status.")
         return found[0]
 
     async def _claimed(self, call: Call, worker: str | None) -> list[Dispatch]:

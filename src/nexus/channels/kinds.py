@@ -107,7 +107,7 @@ class Adapters:
         if not source:
             raise ConfigError(
                 f"[channels.{name}] needs `{setting}`",
-                hint="Say where it is kept, such as `env:HOOK_SECRET`.",
+                hint="Name where it is, such as `env:HOOK_SECRET`.",
             )
         secret = secrets.read(source)
         self.secrets.add(secret)

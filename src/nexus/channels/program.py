@@ -109,7 +109,7 @@ class Program:
         elif kind in {"delivered", "failed"}:
             self._answered(value)
         else:
-            raise MessageError(f"There is no line of type {kind!r}")
+            raise MessageError(f"Unknown line type {kind!r}")
 
     async def _message(self, value: dict[str, Any], inbox: Inbox) -> None:
         try:

@@ -66,7 +66,7 @@ def _fixtures(test: Callable[..., Any], folder: Path) -> dict[str, Kit]:
     """What a test asks for by the names of its parameters."""
     wanted = set(inspect.signature(test).parameters)
     if others := ", ".join(sorted(wanted - {"kit"})):
-        raise UsageError(f"There is no fixture {others}", hint="Ask for `kit`, or run the test with pytest.")
+        raise UsageError(f"Unknown fixture {others}", hint="Ask for `kit`, or run the test with pytest.")
     return {"kit": Kit(folder=folder)} if wanted else {}
 
 

@@ -137,7 +137,7 @@ def _known(ctx: click.Context, name: str) -> None:
     _, config = opened_home(ctx)
     if name not in config.channels:
         names = ", ".join(config.channels) or "none"
-        raise UsageError(f"There is no channel {name}", hint=f"config.toml has: {names}.")
+        raise UsageError(f"Unknown channel {name}", hint=f"Channels in config.toml: {names}.")
 
 
 def _with(ctx: click.Context, work: Callable[[apsw.Connection], T]) -> T:

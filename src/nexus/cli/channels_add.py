@@ -46,7 +46,7 @@ def _telegram(url: str) -> dict[str, Any]:
     found = asyncio.run(bot.newest_sender())
     owner: list[str] = []
     if found is None:
-        click.echo("Nobody wrote. Add your numeric id to `owner` later.")
+        click.echo("No message received. Add your numeric id to `owner` later.")
     elif click.confirm(f"{found[1]} wrote (id {found[0]}). Is that you?", default=True):
         owner = [found[0]]
     return {"secret": source, "owner": owner} | ({"url": url} if url else {})

@@ -39,7 +39,7 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
         yield Finding(
             check="home",
             level="error",
-            message=f"There is no home at {home.root}",
+            message=f"No home at {home.root}",
             remedy="Run `nexus init`.",
         )
         return

@@ -116,7 +116,7 @@ def _chosen(paths: Sequence[Path], most: int | None, only: Sequence[str]) -> "li
     chosen = [(path, life) for path, life in found if not only or life.name in only][:most]
     names = [life.name for _, life in chosen]
     if not chosen:
-        raise UsageError(f"There is no life called {', '.join(only)}", hint="Leave out --only to use all.")
+        raise UsageError(f"Unknown life {', '.join(only)}", hint="Leave out --only to use all.")
     if len(set(names)) < len(names):
         raise UsageError("Two lives have the same name", hint="Evaluate them with different --out folders.")
     return chosen

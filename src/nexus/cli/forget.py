@@ -61,7 +61,7 @@ def show(report: Report) -> None:
         for path in report.named_in:
             click.echo(f"  {path}")
     if not report.target.names.all:
-        click.echo("state/ and logs/ were not searched: there is no name to search for.")
+        click.echo("state/ and logs/ were not searched: no name to search for.")
     click.echo("Not deleted: existing backups and exports.")
 
 

@@ -34,7 +34,7 @@ def ensure(database: Database) -> None:
     if not present(database):
         raise EngineUnsafeError(
             f"The index {INDEX} is not what it should be",
-            hint="Drop it in the engine's database and start again: it is made anew.",
+            hint="Drop it in the engine's database and restart; Nexus creates it again.",
         )
 
 

@@ -64,7 +64,7 @@ class Settings:
             )
         names = [lane.name for lane in self.lanes]
         if len(set(names)) != len(names) or not names:
-            raise ConfigError("Every lane of the engine needs a name of its own", hint="Rename one of them.")
+            raise ConfigError("Engine lanes need distinct names", hint="Rename one of them.")
         for lane in self.lanes:
             below = sum(other.limit for other in self.lanes if other.priority > lane.priority)
             if below >= self.host_limit:
@@ -79,7 +79,7 @@ class Settings:
             if lane.name == name:
                 return lane
         known = ", ".join(lane.name for lane in self.lanes)
-        raise ConfigError(f"There is no lane `{name}`", hint=f"Lanes: {known}.")
+        raise ConfigError(f"Unknown lane `{name}`", hint=f"Lanes: {known}.")
 
     @classmethod
     def of_home(cls, home: Home, config: EngineConfig) -> Self:

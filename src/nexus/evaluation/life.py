@@ -99,7 +99,7 @@ def read(folder: Path) -> Life:
     """Read a life; files that a folder lacks are empty."""
     file = folder / "persona.json"
     if not file.exists():
-        raise UsageError(f"{folder} holds no life: there is no persona.json", hint=_FORMAT)
+        raise UsageError(f"{folder} is not a life: persona.json is missing", hint=_FORMAT)
     names = ("entities", "facts", "messages", "questions", "tasks", "writer")
     persona = json.loads(file.read_text(encoding="utf-8"))
     return Life(folder.name, persona, *(_rows(folder / f"{name}.jsonl") for name in names))

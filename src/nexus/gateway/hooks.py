@@ -25,7 +25,7 @@ async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:
         adapter = app.adapters.made.get(request.path_params["name"])
         try:
             if not isinstance(adapter, Webhook):
-                raise AccessError("There is no such webhook")
+                raise AccessError("Unknown webhook")
             message = await adapter.heard(request.headers, await request.body())
         except AccessError:
             return refusal(

@@ -66,7 +66,7 @@ class Exporter:
                 break
             node = await self._ledgers.runtime.read(partial(trace.load, request_id=id_))
             if not await asyncio.to_thread(self._send, list(spans(node))):
-                _log.warning("the collector did not take a trace, and is asked again")
+                _log.warning("the collector rejected a trace; retrying")
                 break
             self._file.write_text(json.dumps([ended_at, id_]), encoding="utf-8")
             exported += 1

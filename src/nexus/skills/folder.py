@@ -97,7 +97,7 @@ def _opened(workspace: Path, parts: tuple[str, ...]) -> Generator[int]:
             except OSError as error:
                 raise ToolError(
                     f"{workspace / Path(*parts)} is not a folder: {error.strerror}",
-                    hint="Remove what is in its place, and seed again.",
+                    hint="Remove what is there, and run it again.",
                 ) from error
             os.close(held)
             held = inner

@@ -96,5 +96,5 @@ def test_the_command_gives_tests_a_kit_each_and_says_what_it_has_not_got(script:
     told = CliRunner().invoke(program, ["automations", "test", str(script)])
     assert told.exit_code == 1
     assert "ok      test_one\nok      test_two\nFAILED  test_three" in told.output
-    assert "There is no fixture kettle" in told.output
+    assert "Unknown fixture kettle" in told.output
     assert "2 passed, 1 failed" in told.output

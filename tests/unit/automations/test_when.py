@@ -89,7 +89,7 @@ def test_a_repetition_is_found_in_words(said: str, cron: str, described: str, re
         ("every other day at 9 x", "Nexus can't repeat that: 'every other day x'"),
         ("every day at 24:00 x", "24:00 is not a time of day"),
         ("at 25:00 x", "25:00 is not a time of day"),
-        ("every February 30 x", "There is no such day: 'every february 30'"),
+        ("every February 30 x", "Invalid date: 'every february 30'"),
         ("yesterday at 9 x", "Sunday 2026-11-15 09:00 Europe/Berlin has passed"),
         ("every 5 seconds x", "Nexus can't repeat that: 'every 5 seconds x'"),
         (

@@ -186,7 +186,7 @@ async def test_a_worker_that_is_not_of_the_session_is_not_told_about(home: Home,
         other = await (await app.send("And here?", session_label="other")).result()
         server.script(Turn("", [send("wait", worker=given.id)]), lambda r: Turn(r.tool_results[0]))
         again = await (await app.send("Once more")).result()
-    assert "There is no worker" in other.response.content
+    assert "You have no worker" in other.response.content
     assert "Found" in again.response.content, "asked for by its id, a result is told again"
 
 

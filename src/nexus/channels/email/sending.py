@@ -85,5 +85,5 @@ def _place(delivery: Delivery) -> tuple[str, str]:
     to, _, root = delivery.thread.rpartition(" ")
     to = to or delivery.to or ""
     if not to:
-        raise DeliveryError("Nobody is named to whom the mail could go", final=True)
+        raise DeliveryError("The mail has no recipient", final=True)
     return to, root

@@ -249,7 +249,7 @@ def _in_home(home: homes.Home, given: str) -> FilePath:
     if not path.is_relative_to(hooks) or any(part.startswith(".") for part in path.relative_to(hooks).parts):
         raise UsageError(f"{given} is outside {hooks}", hint="Put it there, or send its text as `script`.")
     if not known or path == hooks:
-        raise MissingError(f"There is no script {path}", hint="Put it there, or send its text as `script`.")
+        raise MissingError(f"No script at {path}", hint="Put it there, or send its text as `script`.")
     return path
 
 

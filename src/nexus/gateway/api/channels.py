@@ -109,7 +109,7 @@ async def dismiss_set_aside(home: Home, id: str) -> Changed:  # noqa: A002 - the
 
 def _known(home: Home, name: str) -> Home:
     if name not in home.config.channels:
-        raise MissingError(f"There is no channel {name}", hint="GET /api/channels lists them.")
+        raise MissingError(f"Unknown channel {name}", hint="GET /api/channels lists them.")
     return home
 
 

@@ -23,7 +23,7 @@ class Replacement(BaseModel):
     at: str = Field(description="Since when it holds, in UTC.")
 
 
-_REPLACED_BY = Field(default=None, description="The fact that replaced it. What it says no longer holds.")
+_REPLACED_BY = Field(default=None, description="The fact that replaced it; this one is out of date.")
 
 
 class Memory(BaseModel):

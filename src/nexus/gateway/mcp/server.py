@@ -207,7 +207,7 @@ def _add_resources(server: MCPServer[Any], mind: Mind) -> None:
         "nexus://episodes/recent",
         title="Recent episodes",
         mime_type=markdown,
-        description="What was talked about lately.",
+        description="Recent conversations.",
     )
     async def episodes_page() -> str:
         return pages.episodes(await mind.episodes(None, 25))
@@ -216,7 +216,7 @@ def _add_resources(server: MCPServer[Any], mind: Mind) -> None:
         "nexus://entities/{entity_id}",
         title="An entity",
         mime_type=markdown,
-        description="All that is known about somebody or something, by its id.",
+        description="Everything known about an entity, by its id.",
     )
     async def entity_page(entity_id: str) -> str:
         try:

@@ -87,6 +87,6 @@ def _append(connection: apsw.Connection, turn: OpenTurn, position: int, message:
     if of_turn != turn.id:
         raise LedgerError(
             f"Message {position} of the session {turn.session_id} belongs to another turn, {of_turn}",
-            hint="Two runs of one session were under way at once. Nothing changed.",
+            hint="Two runs of one session overlapped. Nothing changed.",
         )
     return id_

@@ -43,8 +43,8 @@ def restore(
     if staging.occupied(home) and not replace:
         raise CareError(
             f"{home.root} already exists",
-            hint="Add `--replace` to keep that beside and put the backup in its place, "
-            "or restore to another place: `nexus --home PATH restore …`.",
+            hint="Pass `--replace` to move it aside and restore the backup in its place, "
+            "or restore elsewhere: `nexus --home PATH restore …`.",
         )
     source = source.expanduser().resolve()
     manifest = verification.verified(source)

@@ -110,7 +110,7 @@ class Background:
                 await self._embed(asyncio.to_thread)
         except Exception:
             # Searches go on with the vectors that are there, and the next one tries again.
-            _log.exception("What is new could not be embedded")
+            _log.exception("Embedding failed")
 
     async def _embed(self, thread: Thread) -> int:
         vectors = await self._opened(None)

@@ -26,7 +26,7 @@ def web_fetch(downloader: Downloader | None = None, given: Given | None = None) 
     async def run(arguments: Arguments, context: Context) -> str:
         if given is not None and not await given(context, _bare(arguments["url"])):
             raise ToolError(
-                "Nobody gave this URL, and no page or search showed it",
+                "This URL is not in the conversation, on a fetched page or in search results",
                 hint="Ask for the URL. `fetch` in [web] of config.toml can allow any.",
             )
         got = await downloads.get(arguments["url"])

@@ -66,7 +66,7 @@ async def change(request: Request, app: App) -> Response:
     """Pause, resume or delete a reminder."""
     to = request.path_params["to"]
     if to not in {"pause", "resume", "delete"}:
-        raise UsageError(f"There is no `{to}` for a reminder")
+        raise UsageError(f"Unknown action for a reminder: `{to}`")
     await app.reminders.change(request.path_params["name"], to)
     return back("/reminders")
 
