@@ -4,7 +4,7 @@ import inspect
 
 import click
 
-from nexus.cli import COMMANDS, program
+from nexus.cli import SECTIONS, program
 from pages import markdown
 
 _ABOUT = """\
@@ -18,8 +18,10 @@ if errors remain. `nexus sql` exits like `sqlite3`."""
 def page() -> str:
     parts = markdown.front("Commands", "src/nexus/cli", _ABOUT)
     top = click.Context(program, info_name="nexus", **program.context_settings)
-    overview = [[f"[`{name}`](#nexus-{name})", line] for name, (_, line) in COMMANDS.items()]
-    parts += [*_body(program, top), markdown.table(["Command", ""], overview)]
+    parts += _body(program, top)
+    for heading, commands in SECTIONS.items():
+        overview = [[f"[`{name}`](#nexus-{name})", line] for name, (_, line) in commands.items()]
+        parts.append(markdown.table([heading, ""], overview))
     parts += _below(program, top, "##")
     parts += ["## Exit codes", _EXIT_CODES]
     return markdown.join(parts)

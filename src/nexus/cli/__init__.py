@@ -15,41 +15,51 @@ from nexus import __version__
 from nexus.cli.terminal import printable
 from nexus.errors import NexusError
 
-# Every command: the file and function that carry it out, and its line in the help.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("nexus.cli.init:init", "Create or complete a home."),
-    "demo": ("nexus.cli.demo:demo", "Fill a new home with an invented month of data."),
-    "up": ("nexus.cli.up:up", "Run Nexus: agents, API and dashboard."),
-    "logs": ("nexus.cli.logs:logs", "Show the log of `nexus up`."),
-    "login": ("nexus.cli.login:login", "Print a dashboard login link or the API token."),
-    "status": ("nexus.cli.status:status", "Show a summary of the home."),
-    "chat": ("nexus.cli.chat:chat", "Chat with the agent."),
-    "remind": ("nexus.cli.remind:remind", "Set, list, pause and delete reminders."),
-    "run": ("nexus.cli.run:run", "Run one task and print the answer."),
-    "doctor": ("nexus.cli.doctor:doctor", "Diagnose and repair problems."),
-    "recall": ("nexus.cli.recall:recall", "Search the memory."),
-    "reflect": ("nexus.cli.reflect:reflect", "Answer a question from the memory, with sources."),
-    "memory": ("nexus.cli.memory:memory", "Inspect and edit the memory: entities, facts, merges."),
-    "eval": ("nexus.cli.eval:evaluate", "Evaluate a model on recorded conversations."),
-    "skills": ("nexus.cli.skills:skills", "Install the memory skill into an agent's workspace."),
-    "models": ("nexus.cli.models:models", "List and download local models."),
-    "sql": ("nexus.cli.sql:sql", "Query the six databases with SQL."),
-    "trace": ("nexus.cli.trace:trace", "Show the trace of a request: steps, timing and cost."),
-    "usage": ("nexus.cli.usage:usage", "Show token usage, cost and budgets."),
-    "automations": ("nexus.cli.automations:automations", "Register, test and inspect automations."),
-    "mcp": ("nexus.cli.mcp:mcp", "Connect other agents to this memory over MCP."),
-    "channels": (
-        "nexus.cli.channels:channels",
-        "Add, inspect, pause and retry channels.",
-    ),
-    "access": ("nexus.cli.access:access", "Manage who may talk to the agent."),
-    "engine": ("nexus.cli.engine:engine", "Inspect, retry and cancel background work."),
-    "backup": ("nexus.cli.backup:backup", "Back up the home while it runs."),
-    "restore": ("nexus.cli.backup:restore", "Restore a backup."),
-    "export": ("nexus.cli.transfer:export", "Export the home to a JSONL file."),
-    "import": ("nexus.cli.transfer:import_", "Import a history, or make a home from an exported file."),
-    "forget": ("nexus.cli.forget:forget", "Remove an entity, a thread, a time range or an import for good."),
+# Every command under a heading of the help: the file and function that carry it out, and its line.
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "init": ("nexus.cli.init:init", "Create or complete a home."),
+        "demo": ("nexus.cli.demo:demo", "Fill a new home with an invented month of data."),
+        "up": ("nexus.cli.up:up", "Run Nexus: agents, API and dashboard."),
+        "login": ("nexus.cli.login:login", "Print a dashboard login link or the API token."),
+        "status": ("nexus.cli.status:status", "Show a summary of the home."),
+        "doctor": ("nexus.cli.doctor:doctor", "Diagnose and repair problems."),
+    },
+    "Talk": {
+        "chat": ("nexus.cli.chat:chat", "Chat with the agent."),
+        "run": ("nexus.cli.run:run", "Run one task and print the answer."),
+        "remind": ("nexus.cli.remind:remind", "Set, list, pause and delete reminders."),
+        "channels": ("nexus.cli.channels:channels", "Connect email, Telegram and other channels."),
+        "access": ("nexus.cli.access:access", "Manage who may talk to the agent."),
+    },
+    "Memory": {
+        "recall": ("nexus.cli.recall:recall", "Search the memory."),
+        "reflect": ("nexus.cli.reflect:reflect", "Answer a question from the memory, with sources."),
+        "memory": ("nexus.cli.memory:memory", "Inspect and edit the memory: entities, facts, merges."),
+        "mcp": ("nexus.cli.mcp:mcp", "Connect other agents to this memory over MCP."),
+        "skills": ("nexus.cli.skills:skills", "Install the memory skill into an agent's workspace."),
+        "import": ("nexus.cli.transfer:import_", "Import a history, or an exported home."),
+        "forget": ("nexus.cli.forget:forget", "Permanently delete an entity, thread, time range or import."),
+    },
+    "Inspect": {
+        "trace": ("nexus.cli.trace:trace", "Show the trace of a request: steps, timing and cost."),
+        "usage": ("nexus.cli.usage:usage", "Show token usage, cost and budgets."),
+        "sql": ("nexus.cli.sql:sql", "Query the six databases with SQL."),
+        "logs": ("nexus.cli.logs:logs", "Show the log of `nexus up`."),
+        "engine": ("nexus.cli.engine:engine", "Inspect, retry and cancel background work."),
+    },
+    "Extend": {
+        "automations": ("nexus.cli.automations:automations", "Register, test and inspect automations."),
+        "models": ("nexus.cli.models:models", "List, test and download models."),
+        "eval": ("nexus.cli.eval:evaluate", "Evaluate a model on recorded conversations."),
+    },
+    "Back up": {
+        "backup": ("nexus.cli.backup:backup", "Back up the home while it runs."),
+        "restore": ("nexus.cli.backup:restore", "Restore a backup."),
+        "export": ("nexus.cli.transfer:export", "Export the home as JSONL or Markdown."),
+    },
 }
+COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
 
 _LOOK = "Run `nexus doctor`: it checks files, permissions and disk space."
 
@@ -79,8 +89,10 @@ class _Commands(click.Group):
             ) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for heading, commands in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in commands.items()])
 
 
 @click.group(

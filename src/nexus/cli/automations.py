@@ -88,7 +88,7 @@ def automations() -> None:
 @_json
 @click.pass_context
 def register(ctx: click.Context, script_or_name: str, as_json: bool, **options: Any) -> None:
-    """Register SCRIPT: a Python file, a program, or a folder with a HOOK.md.
+    """Register SCRIPT: a Python file, a program or a HOOK.md folder.
 
     The home runs its own copy. Registering a changed script creates a new version. Pass the name of an
     automation to register the home's edited copy, or another `--name` to register the same code again with
@@ -205,7 +205,7 @@ def lessons(
 def approve(
     ctx: click.Context, names: tuple[str, ...], settings: bool, everything: bool, trust: bool, as_json: bool
 ) -> None:
-    """Approve what the agent proposed, or an import or restore disabled. Without a NAME, list it with a diff.
+    """Approve proposed, imported or restored code. Without a NAME, list it with a diff.
 
     A script is enabled only if its hash still matches. It runs in the sandbox, without network or your
     files, unless you pass --trust. Remove a proposal to discard it.
@@ -508,9 +508,9 @@ def test(script_path: Path) -> None:
 def replay(
     ctx: click.Context, name: str, request_id: str | None, limit: int, file: Path | None, as_json: bool
 ) -> None:
-    """Run an automation against recorded requests and show what it would return.
+    """Try an automation on recorded requests, without effects.
 
-    Nothing is changed: it runs in a sandbox on a copy of its workspace, and no agent runs.
+    Shows what it would return. It runs in a sandbox on a copy of its workspace, and no agent runs.
     """
     from nexus.cli.automations_trial import replay as replayed  # as above
 

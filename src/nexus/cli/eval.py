@@ -77,7 +77,7 @@ def check(paths: tuple[Path, ...]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.pass_context
 def memory(ctx: click.Context, paths: tuple[Path, ...], *, as_json: bool, **options: Any) -> None:
-    """Play recorded conversations through a real home and score the memory.
+    """Replay recorded conversations and score the memory.
 
     FOLDER is a life, or a published LoCoMo or LongMemEval file. Sessions are played at their recorded time
     with recorded answers; the memory writer and consolidation use MODEL. Then each question is asked in a new

@@ -43,9 +43,10 @@ def serve(ctx: click.Context) -> None:
 @click.option("--print", "only_print", is_flag=True, help="Print the entry without writing it.")
 @click.pass_context
 def install(ctx: click.Context, client: str, project: Path | None, only_print: bool) -> None:
-    """Connect CLIENT to this memory; `nexus mcp clients` lists supported clients.
+    """Connect CLIENT to this memory.
 
-    The rest of its configuration is kept, with a backup next to it. Running it again changes nothing.
+    `nexus mcp clients` lists supported clients. The rest of its configuration is kept, with a backup next
+    to it. Running it again changes nothing.
     """
     from nexus.cli import mcp_clients as clients
     from nexus.cli import mcp_listing as listing

@@ -177,7 +177,7 @@ def _print_observations(found: list[dict[str, Any]]) -> None:
 def profile(
     ctx: click.Context, edit: bool, text: str | None, reset: bool, all_versions: bool, as_json: bool
 ) -> None:
-    """Show or edit the summary of you that is part of every prompt.
+    """Show or edit your profile, which is part of every prompt.
 
     Nexus builds it from facts, with sources, in at most 300 tokens. Your edits are kept word for word; later
     versions only add new facts. Guests never get it.

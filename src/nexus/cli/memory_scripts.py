@@ -35,9 +35,10 @@ _arguments = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @_arguments
 @click.pass_context
 def write(ctx: click.Context, arguments: tuple[str, ...]) -> None:
-    """Write to the memory like memory-write.sh: entity, alias, relationship, fact, episode, merge, …
+    """Write to the memory, like memory-write.sh.
 
-    `batch` reads one JSON object per line from stdin. The result is JSON.
+    Operations: entity, alias, relationship, fact, episode, merge, unmerge and more. `batch` reads one JSON
+    object per line from stdin. The result is JSON.
     """
 
     async def asked(commands: "Commands") -> dict[str, Any]:

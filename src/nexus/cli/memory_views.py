@@ -47,7 +47,7 @@ def print_json(value: Any) -> None:
 @as_json_option
 @click.pass_context
 def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
-    """List entities by last change, or search names and aliases for TEXT."""
+    """List entities by last change, or search names for TEXT."""
     found = with_ledgers(
         ctx, lambda ledgers: views.entities(ledgers, matching=text, type_=type_, limit=limit)
     )
@@ -314,7 +314,7 @@ def merge(ctx: click.Context, source: str, target: str, reason: str | None, as_j
 @as_json_option
 @click.pass_context
 def unmerge(ctx: click.Context, entity: str, reason: str | None, as_json: bool) -> None:
-    """Undo a merge: ENTITY is separate again, with everything it had."""
+    """Undo a merge: ENTITY is separate again."""
     answer = _write(ctx, "unmerge", entity=entity, reason=reason)
     if as_json:
         print_json(answer)

@@ -48,10 +48,10 @@ def models(ctx: click.Context) -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.pass_context
 def test(ctx: click.Context, names: tuple[str, ...]) -> None:
-    """Test models with a question, a tool call and a JSON answer, and keep what they can do.
+    """Test models and store what they can do.
 
-    NAME is `provider/model`. Without one, all models of this home are tested. Each costs a few hundred
-    tokens.
+    Each is asked a question, a tool call and a JSON answer, which costs a few hundred tokens. NAME is
+    `provider/model`. Without one, all models of this home are tested.
     """
     home, settings = opened_home(ctx)
     tried = names or tuple(_used(settings))
