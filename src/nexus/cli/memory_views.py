@@ -94,7 +94,7 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
         click.echo("\nEpisodes")
         _print_episodes(found["episodes"])
     if found["together_with"]:
-        click.echo("\nSeen together with")
+        click.echo("\nConnections")
         lines = [
             (each["name"], each["entity_id"], each["facts"], each["episodes"])
             for each in found["together_with"]

@@ -30,7 +30,7 @@ def plugin(parts: "Parts | None") -> Plugin:
         name=NAME,
         hook_point="worker:pre_execution",
         run=run,
-        description="Searches the memory in depth for what a worker's task needs.",
+        description="Searches the memory in depth before a worker starts.",
         timeout_ms=TIMEOUT_MS,
         priority=_PRIORITY,
         config={"reflect_every": 20},

@@ -31,7 +31,7 @@ def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:
         name=NAME,
         hook_point="after:runAgent",
         run=run,
-        description="Writes to the memory what a turn taught.",
+        description="Learns facts from each turn.",
         blocking=False,
         timeout_ms=TIMEOUT_MS,
         config={**DEFAULTS, "models": "writer", "reflect_every": 20},
