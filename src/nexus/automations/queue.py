@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from nexus import clock, ids
 from nexus.engine import Context, Engine
-from nexus.engine.records import FINAL
+from nexus.engine.states import FINAL
 from nexus.errors import LEDGER_PASSES, NexusError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, invocations

@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo
 
 from nexus import clock
 from nexus.automations.hook_points import SCHEDULE
-from nexus.engine import Schedule, schedules
+from nexus.engine import cron as crons
+from nexus.engine.cron import Schedule
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import NewAutomation
 
@@ -20,14 +21,14 @@ def schedule(name: str, triggers: dict[str, Any]) -> Schedule:
     """The engine's schedule of an automation. What was missed while nobody served is made up for once."""
     cron, zone = str(triggers.get("cron", "")), str(triggers.get("zone", "UTC"))
     if "at" in triggers:
-        cron, zone = schedules.once(_moment(triggers["at"])), "UTC"
+        cron, zone = crons.once(_moment(triggers["at"])), "UTC"
     return Schedule(name=f"{PREFIX}{name}", cron=cron, zone=zone, work=WORK, payload={"automation": name})
 
 
 def upcoming(triggers: dict[str, Any], after: datetime) -> datetime | None:
     """When it runs next, in its own time zone; None if that has passed."""
     found = schedule("", triggers)
-    due = schedules.upcoming(found.cron, found.zone, after)
+    due = crons.upcoming(found.cron, found.zone, after)
     return due and due.astimezone(ZoneInfo(str(triggers.get("zone", "UTC"))))
 
 

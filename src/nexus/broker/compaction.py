@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from nexus.broker.agent import loop
-from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.records import Journal, Message
 from nexus.broker.queue import Turn
 from nexus.broker.streams import Stream, Streams
@@ -23,7 +22,10 @@ from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import usage
 from nexus.request import Request
 
-MakeJob = Callable[[str, Sequence[StoredMessage], OpenTurn, Stream], loop.Job]
+if TYPE_CHECKING:
+    from nexus.broker.agent import loop
+
+MakeJob = Callable[[str, Sequence[StoredMessage], OpenTurn, Stream], "loop.Job"]
 """The job of asking this conversation's model something, without tools that do anything."""
 
 # What fails as often is not taken to pass: the session would be stuck.
@@ -69,6 +71,8 @@ async def compact(
             summarises_through=through,
         )
     )
+    from nexus.broker.agent import loop
+
     past = await history.before(turn.ledgers, request, context.session_label, opened)
     # Nobody reads along: subscribers of the run wait for its answer.
     name = f"{turn.execution.id}.summary"
@@ -122,6 +126,8 @@ async def _is_final(turn: Turn, opened: OpenTurn, error: AgentError) -> bool:
 
 
 async def _stand_in(journal: Journal, text: str) -> None:
+    from nexus.broker.agent import messages as stored_messages
+
     asked = Message(role="user", content=compaction.TASK, parts_json=stored_messages.asked(compaction.TASK))
     await journal.append(0, asked)
     # Behind what a model may have said before it failed: the last message is the one that counts.

@@ -19,7 +19,7 @@ from nexus.broker.handle import OUTAGE, ExecutionHandle, Homes, settle
 from nexus.broker.steps import Steps
 from nexus.engine import Context, Engine
 from nexus.engine.errors import EngineStateError, UnknownWorkError
-from nexus.engine.records import FINAL as ENDED
+from nexus.engine.states import FINAL as ENDED
 from nexus.errors import LEDGER_PASSES
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions, requests

@@ -7,12 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from nexus import attachments, secrets
 from nexus.attachments import Attachment
-from nexus.broker.agent import loop
-from nexus.broker.agent import messages as stored_messages
+from nexus.broker.agent import library
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
 from nexus.broker.budgets import Budgets, Spender
@@ -36,6 +35,10 @@ from nexus.ledgers.runtime import requests, usage
 from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
 from nexus.runs import Response, Result
+
+# `library.load` imports it, when the first run begins.
+if TYPE_CHECKING:
+    from nexus.broker.agent import loop
 
 WORK = "agent"
 """The name under which runs are stored: it must outlive an upgrade."""
@@ -112,6 +115,7 @@ class AgentRun:
         self._profile = ""
 
     async def __call__(self) -> dict[str, Any]:
+        await library.load()
         request = await requests.restore(self._ledgers, self._turn.execution.request_id)
         if request is None:
             raise AgentError("The request of this run was deleted")
@@ -219,6 +223,8 @@ class AgentRun:
     async def _answer(
         self, request: Request, context: AssembledContext, opened: OpenTurn, stream: Stream
     ) -> Result:
+        from nexus.broker.agent import loop
+
         journal = self._journal(request, context, opened, context.event_id)
         before = await history.before(self._ledgers, request, context.session_label, opened)
         job = replace(
@@ -266,8 +272,10 @@ class AgentRun:
         past: Sequence[StoredMessage],
         opened: OpenTurn,
         stream: Stream,
-    ) -> loop.Job:
+    ) -> "loop.Job":
         """A job in this run's conversation whose tools do nothing."""
+        from nexus.broker.agent import loop
+
         access = self._access(request)
         return loop.Job(
             execution_id=self._turn.execution.id,
@@ -380,6 +388,8 @@ async def budget_tokens(
 def _exact(message: StoredMessage) -> str:
     if message.parts_json:
         return message.parts_json
+    from nexus.broker.agent import messages as stored_messages
+
     stand_in = stored_messages.noted if message.role == "assistant" else stored_messages.asked
     return stand_in(message.content)
 

@@ -18,7 +18,8 @@ from nexus.engine.cancels import Cancels
 from nexus.engine.database import Database
 from nexus.engine.errors import UnknownExecutionError
 from nexus.engine.failures import translated
-from nexus.engine.records import FINAL, Execution
+from nexus.engine.records import Execution
+from nexus.engine.states import FINAL
 from nexus.errors import UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers

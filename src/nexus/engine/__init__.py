@@ -1,12 +1,21 @@
-"""Durable work: queues, recorded steps, jobs, schedules, recovery. The only importer of DBOS."""
+"""Durable work: queues, recorded steps, jobs, schedules, recovery. The only importer of DBOS.
 
-from nexus.engine.context import Context, Work
-from nexus.engine.engine import Engine
-from nexus.engine.handle import Handle
-from nexus.engine.jobs import Jobs, Retry
-from nexus.engine.records import Execution, State
-from nexus.engine.schedules import Schedule, Schedules
-from nexus.engine.settings import Lane, Settings
+Each name is imported when it is first used: a command that runs no work loads neither DBOS nor SQLAlchemy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from nexus.engine.context import Context, Work
+    from nexus.engine.cron import Schedule
+    from nexus.engine.engine import Engine
+    from nexus.engine.handle import Handle
+    from nexus.engine.jobs import Jobs, Retry
+    from nexus.engine.records import Execution
+    from nexus.engine.schedules import Schedules
+    from nexus.engine.settings import Lane, Settings
+    from nexus.engine.states import State
 
 __all__ = [
     "Context",
@@ -22,3 +31,24 @@ __all__ = [
     "State",
     "Work",
 ]
+
+_MODULES: Final = {
+    "Context": "context",
+    "Engine": "engine",
+    "Execution": "records",
+    "Handle": "handle",
+    "Jobs": "jobs",
+    "Lane": "settings",
+    "Retry": "jobs",
+    "Schedule": "cron",
+    "Schedules": "schedules",
+    "Settings": "settings",
+    "State": "states",
+    "Work": "context",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'nexus.engine' has no attribute {name!r}")
+    return getattr(import_module(f"nexus.engine.{_MODULES[name]}"), name)

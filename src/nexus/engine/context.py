@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from nexus.engine import interior
-from nexus.engine.leases import Leases
 from nexus.engine.running import Entry
+
+if TYPE_CHECKING:
+    from nexus.engine.leases import Leases
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ class Context:
     key: str
     attempt: int
     """1 for a first attempt; a job's retry counts up."""
-    leases: Leases
+    leases: "Leases"
     executor_id: str
     """The name under which this process claimed it."""
     entry: Entry
@@ -38,6 +39,9 @@ class Context:
         An executor that has lost its lease starts no further step, and one that was already running
         when the lease was lost cannot record its result.
         """
+
+        # Imported here, because DBOS takes longer to import than a command that runs no work may take.
+        from nexus.engine import interior
 
         async def guarded() -> T:
             # Looking for a record takes time, in which the lease may be lost: a frozen process wakes up here.

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -25,17 +25,20 @@ from nexus.engine.enqueue import Enqueuer
 from nexus.engine.errors import EngineError, EngineStateError, UnknownExecutionError, UnknownWorkError
 from nexus.engine.failures import translated
 from nexus.engine.handle import Handle
-from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
 from nexus.engine.prepare import prepared
-from nexus.engine.records import FINAL, Execution, State
+from nexus.engine.records import Execution
 from nexus.engine.running import Entry, Running
 from nexus.engine.serializer import End
 from nexus.engine.settings import Settings
+from nexus.engine.states import FINAL, State
 from nexus.engine.sweep import Sweeper
 from nexus.engine.tables import NewExecution
 from nexus.engine.upkeep import Upkeep
 from nexus.engine.wake import Wake
+
+if TYPE_CHECKING:
+    from nexus.engine.interior import Interior
 
 _FIRST_LOOK_S = 0.02
 _LONGEST_LOOK_S = 0.5
@@ -53,7 +56,7 @@ class _Parts:
     """What exists only while the engine serves."""
 
     leases: Leases
-    interior: Interior
+    interior: "Interior"
     wake: Wake
     sweeper: Sweeper
     upkeep: Upkeep
@@ -242,6 +245,8 @@ class Engine:
             found=wake.set_from_thread,
         )
         await asyncio.to_thread(leases.start)
+        from nexus.engine.interior import Interior  # imported by `prepared`, in a thread
+
         interior = Interior(database, self.settings, leases.executor_id, self._execute)
         await asyncio.to_thread(interior.launch)
         interior.adopt_loop()

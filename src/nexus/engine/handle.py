@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from nexus.engine.errors import EndedError, WorkCancelledError, WorkFailedError, WorkTimeoutError
-from nexus.engine.records import Execution, State
+from nexus.engine.states import State
 
 if TYPE_CHECKING:
     from nexus.engine.engine import Engine
+    from nexus.engine.records import Execution
 
 _ERRORS: dict[State, type[EndedError]] = {
     "failed": WorkFailedError,
@@ -33,7 +34,7 @@ class Handle:
             hint=f"See `nexus engine show {self.id}`.",
         )
 
-    async def state(self) -> Execution:
+    async def state(self) -> "Execution":
         """The execution as it stands."""
         return await self._engine.show(self.id)
 

@@ -10,6 +10,7 @@ from nexus.engine import exclusive, leases, letters, records, tables
 from nexus.engine.database import Database
 from nexus.engine.failures import translated
 from nexus.engine.settings import Settings
+from nexus.engine.states import State
 
 # Up to here the thorough check is quick enough to be run always.
 _THOROUGH_UP_TO_BYTES = 256 * 1024 * 1024
@@ -72,7 +73,7 @@ class Look:
         """Whether a process with a lease is there to run what waits."""
         return bool(leases.live(self._database))
 
-    def states(self, execution_ids: Sequence[str]) -> dict[str, records.State]:
+    def states(self, execution_ids: Sequence[str]) -> dict[str, State]:
         """The states of those of some executions that are recorded."""
         return records.states(self._database, execution_ids)
 

@@ -9,7 +9,7 @@ from nexus.engine import ids, records, serializer, tables
 from nexus.engine.database import Database, moment
 from nexus.engine.enqueue import CHANNEL
 from nexus.engine.errors import EngineStateError, UnknownExecutionError
-from nexus.engine.records import FINAL
+from nexus.engine.states import FINAL
 
 # What is a job's stands among the jobs.
 _CRASHED = """s.status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'

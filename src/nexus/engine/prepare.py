@@ -8,7 +8,6 @@ from pathlib import Path
 
 from nexus.engine import exclusive, owner, statistics, tables
 from nexus.engine.database import Database
-from nexus.engine.interior import migrate
 from nexus.engine.settings import Settings
 
 _PRIVATE = 0o600
@@ -19,7 +18,7 @@ def prepared(settings: Settings) -> Database:
     if settings.is_postgres:
         database = Database(settings)
         try:
-            migrate(database.url)
+            _migrate(database.url)
             _complete(database)
             owner.claim(database, settings.home)
             statistics.ensure(database, settings)
@@ -31,9 +30,16 @@ def prepared(settings: Settings) -> Database:
     with _alone(path):
         _make(path)
         database = Database(settings)
-        migrate(database.url)
+        _migrate(database.url)
         _complete(database)
         return database
+
+
+def _migrate(url: str) -> None:
+    # Imported here, in a thread, because DBOS takes longer to import than anybody else may wait.
+    from nexus.engine.interior import migrate
+
+    migrate(url)
 
 
 def _complete(database: Database) -> None:
@@ -48,7 +54,7 @@ def _make(path: Path) -> None:
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     os.close(os.open(new, os.O_CREAT | os.O_RDWR, _PRIVATE))
-    migrate(f"sqlite:///{new}")
+    _migrate(f"sqlite:///{new}")
     new.replace(path)
 
 

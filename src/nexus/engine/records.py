@@ -3,16 +3,14 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import sqlalchemy as sa
 
 from nexus.engine import serializer
 from nexus.engine.database import Database, moment
+from nexus.engine.states import State
 from nexus.engine.tables import QUEUE_PREFIX, WORKFLOW
-
-State = Literal["queued", "delayed", "running", "done", "failed", "timeout", "cancelled"]
-FINAL: frozenset[State] = frozenset({"done", "failed", "timeout", "cancelled"})
 
 _STATUS_OF: dict[State, str] = {
     "queued": "ENQUEUED",

@@ -1,4 +1,4 @@
-"""Work that starts by the clock: cron expressions in a time zone, with a policy for missed runs.
+"""Work that starts by the clock: schedules in the database, with a policy for missed runs.
 
 Any process that serves may start what is due: it moves the schedule on and records the executions in
 one transaction, so a moment is started once, however many look.
@@ -6,58 +6,18 @@ one transaction, so a moment is started once, however many look.
 
 import asyncio
 import time
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-from croniter import CroniterBadDateError, croniter
+from datetime import datetime
+from typing import Any
 
 from nexus import clock
-from nexus.engine import serializer, tables
+from nexus.engine import cron, serializer, tables
+from nexus.engine.cron import Schedule
 from nexus.engine.database import Database, moment
 from nexus.engine.enqueue import CHANNEL
 from nexus.engine.failures import translated
-from nexus.errors import ConfigError
 
-Missed = Literal["skip", "once", "all"]
-"""`skip`: what was missed is gone. `once`: one run makes up for all. `all`: each is made up for."""
-
-# A run this late is still on time: a busy or waking machine is not a missed run.
-_ON_TIME_MS = 60_000
 # A schedule of every minute that slept for a month must not flood its lane.
 _MOST_AT_ONCE = 1_000
-# Later than any moment: the schedule of a single moment that has passed.
-_NEVER_MS = 2**62
-
-
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """When which work is started. Its runs never overlap."""
-
-    name: str
-    cron: str
-    work: str
-    payload: dict[str, Any]
-    lane: str = "background"
-    zone: str = "UTC"
-    missed: Missed = "once"
-
-    def __post_init__(self) -> None:
-        if not croniter.is_valid(self.cron):
-            raise ConfigError(
-                f"`{self.cron}` is not a cron expression", hint="Such as `0 3 * * *`: daily at three."
-            )
-        try:
-            ZoneInfo(self.zone)
-        except (ZoneInfoNotFoundError, ValueError):
-            raise ConfigError(f"`{self.zone}` is not a time zone", hint="Such as `Europe/Berlin`.") from None
-
-
-def once(at: datetime) -> str:
-    """The expression of a single moment, to the second, for a schedule in UTC."""
-    moment = at.astimezone(UTC)
-    return f"{moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.second} {moment.year}"
 
 
 class Schedules:
@@ -100,8 +60,8 @@ class Schedules:
         with self._database.read() as connection:
             rows = connection.execute(self._database.sql("SELECT * FROM {t}nexus_schedules")).mappings().all()
         for row in rows:
-            next_at = _next(row["cron"], row["zone"], now_ms)
-            if next_at < row["next_at"] < _NEVER_MS:
+            next_at = cron.next_ms(row["cron"], row["zone"], now_ms)
+            if next_at < row["next_at"] < cron.NEVER_MS:
                 with self._database.write() as connection:
                     values = {"next": next_at, "name": row["name"], "seen": row["next_at"]}
                     moved += connection.execute(move, values).rowcount
@@ -109,9 +69,9 @@ class Schedules:
 
     def _start(self, row: dict[str, Any], now_ms: int) -> int:
         most = _MOST_AT_ONCE if row["missed"] == "all" else 1
-        moments = _due(row["cron"], row["zone"], row["next_at"], now_ms, most)
-        next_at = _next(row["cron"], row["zone"], now_ms)
-        chosen = _chosen(row["missed"], moments, now_ms)
+        moments = cron.due(row["cron"], row["zone"], row["next_at"], now_ms, most)
+        next_at = cron.next_ms(row["cron"], row["zone"], now_ms)
+        chosen = cron.chosen(row["missed"], moments, now_ms)
         move = self._database.sql(
             """UPDATE {t}nexus_schedules SET next_at = :next, updated_at = {now}
             WHERE name = :name AND next_at = :seen AND paused = 0"""
@@ -128,14 +88,14 @@ class Schedules:
 
     def _execution(self, row: dict[str, Any], at_ms: int, now_ms: int) -> tables.NewExecution:
         """`late` tells the work that its moment was missed and is made up for."""
-        told = {"scheduled_at": moment(at_ms), "late": now_ms - at_ms > _ON_TIME_MS}
+        told = {"scheduled_at": moment(at_ms), "late": now_ms - at_ms > cron.ON_TIME_MS}
         payload = {**serializer.loads(row["payload"]), **told}
         return tables.new_execution(
             row["work"], payload, key=f"schedule:{row['name']}", lane=row["lane"], version=self._version
         )
 
     def _put(self, schedule: Schedule, after: datetime) -> None:
-        next_at = _first(schedule, int(after.timestamp() * 1000))
+        next_at = cron.first_ms(schedule, int(after.timestamp() * 1000))
         statement = self._database.sql(
             """INSERT INTO {t}nexus_schedules
               (name, cron, zone, work, payload, lane, missed, paused, next_at, updated_at)
@@ -184,60 +144,5 @@ def listed(database: Database) -> list[dict[str, Any]]:
     return [{**row, "paused": bool(row["paused"]), "next_at": _shown(row["next_at"])} for row in rows]
 
 
-def upcoming(cron: str, zone: str, after: datetime) -> datetime | None:
-    """The next moment of a schedule; None if there is none any more."""
-    next_ms = _next(cron, zone, int(after.timestamp() * 1000))
-    return None if next_ms == _NEVER_MS else datetime.fromtimestamp(next_ms / 1000, ZoneInfo(zone))
-
-
 def _shown(next_ms: int) -> str | None:
-    return None if next_ms >= _NEVER_MS else moment(next_ms)
-
-
-def _due(cron: str, zone: str, first_ms: int, now_ms: int, most: int) -> list[int]:
-    """The newest moments from the first that was not started up to now, the newest at the end."""
-    moments = croniter(cron, datetime.fromtimestamp(now_ms / 1000 + 1, ZoneInfo(zone)))
-    found: list[int] = []
-    while len(found) < most:
-        try:
-            reached = moments.get_prev(datetime)
-        except CroniterBadDateError:
-            break
-        moment_ms = int(reached.timestamp() * 1000)
-        if moment_ms < first_ms:
-            break
-        if not _is_repeated(cron, reached):
-            found.insert(0, moment_ms)
-    return found or [first_ms]
-
-
-def _chosen(missed: Missed, moments: list[int], now_ms: int) -> list[int]:
-    if missed == "all":
-        return moments
-    newest = moments[-1]
-    return [newest] if missed == "once" or now_ms - newest <= _ON_TIME_MS else []
-
-
-def _next(cron: str, zone: str, after_ms: int) -> int:
-    moments = croniter(cron, datetime.fromtimestamp(after_ms / 1000, ZoneInfo(zone)))
-    try:
-        while _is_repeated(cron, reached := moments.get_next(datetime)):
-            pass
-    except CroniterBadDateError:
-        return _NEVER_MS
-    return int(reached.timestamp() * 1000)
-
-
-def _first(schedule: Schedule, after_ms: int) -> int:
-    """The moment to wait for. A single one that has passed is due: nobody has started it yet."""
-    next_ms = _next(schedule.cron, schedule.zone, after_ms)
-    return _due(schedule.cron, schedule.zone, 0, after_ms, 1)[0] if next_ms == _NEVER_MS else next_ms
-
-
-def _is_repeated(cron: str, reached: datetime) -> bool:
-    """Whether a clock that was set back from summer time shows a time of day again, which runs once.
-
-    What runs every hour or every few minutes goes by the time that passes, and counts the hour twice.
-    """
-    again = reached.fold == 1 and reached.utcoffset() != reached.replace(fold=0).utcoffset()
-    return again and "*" not in cron.split()[1]
+    return None if next_ms >= cron.NEVER_MS else moment(next_ms)

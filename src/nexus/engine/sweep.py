@@ -5,16 +5,19 @@ import logging
 import random
 import time
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nexus.engine import tables
 from nexus.engine.claims import Claimed, Claims
 from nexus.engine.database import Database
-from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
 from nexus.engine.settings import Lane, Settings
 from nexus.engine.wake import Wake
+
+if TYPE_CHECKING:
+    from nexus.engine.interior import Interior
 
 _log = logging.getLogger(__name__)
 # How often a sweep tries again at once after another worker was quicker.
@@ -29,7 +32,7 @@ class Sweeper:
     """Sweeps when woken; knows how many executions run in each lane of this process."""
 
     def __init__(
-        self, database: Database, interior: Interior, leases: Leases, wake: Wake, settings: Settings
+        self, database: Database, interior: "Interior", leases: Leases, wake: Wake, settings: Settings
     ) -> None:
         self._database = database
         self._claims = {lane.name: Claims(database, lane, settings.version) for lane in settings.lanes}

@@ -11,8 +11,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import psycopg
-
 from nexus.engine.database import Database
 from nexus.engine.enqueue import CHANNEL
 
@@ -70,6 +68,8 @@ class Wake:
                 self.set_from_thread()
 
     def _listen(self) -> None:
+        import psycopg
+
         url = self._database.url.replace("+psycopg", "")
         while not self._stopping.is_set():
             try:

@@ -18,7 +18,8 @@ from nexus.broker import outbox
 from nexus.config import LedgersConfig
 from nexus.engine import letters
 from nexus.engine.errors import EngineDamagedError, WorkFailedError
-from nexus.engine.records import GAVE_UP, State
+from nexus.engine.records import GAVE_UP
+from nexus.engine.states import State
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn
 from unit.pipeline.test_pipeline import register

@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 from nexus.engine import Context, Engine, Settings
 from nexus.engine.claims import Claimed, Claims
 from nexus.engine.handle import Handle
-from nexus.engine.records import FINAL
+from nexus.engine.states import FINAL
 
 _STEPS = "BEFORE INSERT ON operation_outputs"
 _OUTCOMES = "BEFORE UPDATE ON workflow_status WHEN NEW.status IN ('SUCCESS', 'ERROR')"

@@ -4,8 +4,6 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from genai_prices.data_snapshot import get_snapshot
-
 from nexus.broker.agent.builtin.server import CONTEXT_TOKENS
 from nexus.broker.agent.probe import probe
 from nexus.ledgers.runtime import models
@@ -73,6 +71,8 @@ def catalog(candidate: "Candidate") -> Capabilities:
     model = candidate.model
     if candidate.config.kind == "builtin":
         return Capabilities(context_tokens=CONTEXT_TOKENS, slots=1)
+    from genai_prices.data_snapshot import get_snapshot
+
     try:
         _, found = get_snapshot().find_provider_model(model.model_name, None, None, _address(candidate))
     except LookupError:

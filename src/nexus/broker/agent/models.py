@@ -8,14 +8,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
-
-from pydantic_ai.exceptions import UserError
-from pydantic_ai.models import Model
-from pydantic_ai.settings import ModelSettings
+from typing import TYPE_CHECKING, Any, Self
 
 from nexus import secrets
-from nexus.broker.agent import fitting
 from nexus.broker.agent.clients.client import Client, Connect, Opening
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.roles import models_of
@@ -23,6 +18,11 @@ from nexus.broker.agent.slots import Slots
 from nexus.config import Config, PriceConfig, ProviderConfig
 from nexus.errors import ConfigError
 from nexus.ledgers.runtime.models import Capabilities
+
+# Imported with a provider's client: a home is served before that.
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from pydantic_ai.settings import ModelSettings
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ class Candidate:
 
     name: str
     provider: str
-    model: Model[Any]
-    settings: ModelSettings
+    model: "Model[Any]"
+    settings: "ModelSettings"
     config: ProviderConfig
     opening: Opening = field(repr=False)
     """How its server is reached."""
@@ -82,7 +82,10 @@ class Models:
 
     async def prompt_tokens(self, name: str, output_tokens: int) -> int | None:
         """How long a prompt of a model may be that is to answer with so many tokens; None: not known."""
-        return fitting.room(await self.capabilities(name), output_tokens).input_tokens
+        known = await self.capabilities(name)
+        from nexus.broker.agent import fitting
+
+        return fitting.room(known, output_tokens).input_tokens
 
     def _tell(self, name: str, error: ConfigError) -> None:
         """That a model is not asked, once: each request would say it again."""
@@ -127,6 +130,8 @@ class Models:
             if provider not in self._clients:
                 self._clients[provider] = await self._connected(provider, config)
         client = self._clients[provider]
+        from pydantic_ai.exceptions import UserError
+
         try:
             made = client.model(model)
             _ = made.profile  # some libraries look at the name only here
@@ -169,6 +174,8 @@ class Models:
         # What is imported by now stays. A full garbage collection that looks through all of it would stop the
         # event loop for longer than anybody who watches an answer being written should notice.
         gc.freeze()
+        from pydantic_ai.exceptions import UserError
+
         try:
             return await asyncio.to_thread(connect, opening)
         except UserError as error:

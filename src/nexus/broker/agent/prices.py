@@ -5,8 +5,6 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from genai_prices import Usage, calc_price
-
 from nexus.config import BudgetsConfig, Config, ModelsConfig, PriceConfig, ProviderConfig
 
 if TYPE_CHECKING:
@@ -44,6 +42,8 @@ def cost_microusd(
         used = (fresh, usage.cache_read_tokens, usage.output_tokens)
         prices = (price.fresh_usd, price.cached_usd, price.output_usd)
         return round(sum(tokens * each for tokens, each in zip(used, prices, strict=True)))
+    from genai_prices import Usage, calc_price
+
     listed = Usage(
         input_tokens=usage.input_tokens,
         cache_read_tokens=usage.cache_read_tokens,
@@ -80,6 +80,8 @@ def unpriced(config: Config) -> Iterator[str]:
         known = config.providers.get(provider)
         if known is None or known.is_local:
             continue
+        from genai_prices import Usage, calc_price
+
         try:
             calc_price(Usage(input_tokens=1), model, provider_api_url=_address(known))
         except LookupError:

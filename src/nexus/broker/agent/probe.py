@@ -3,12 +3,13 @@
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import Any, Final, cast
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from nexus.broker.agent.clients.client import Opening
 from nexus.ledgers.runtime.models import Capabilities
+
+if TYPE_CHECKING:
+    import httpx
 
 _LOOK_S: Final = 2.0
 # What Ollama gives a model where nothing else is set; it cuts longer prompts off without a word.
@@ -25,6 +26,8 @@ _WINDOWS: Final = (
 
 async def probe(opening: Opening, model: str) -> Capabilities | None:
     """What the server says; None where nobody answers."""
+    import httpx
+
     base = (opening.base_url or "").rstrip("/")
     root = base.removesuffix("/v1")
     key = opening.auth_token or opening.api_key
@@ -49,9 +52,11 @@ async def probe(opening: Opening, model: str) -> Capabilities | None:
 
 
 async def _asked(
-    client: httpx.AsyncClient, method: str, url: str, body: Mapping[str, Any] | None = None
+    client: "httpx.AsyncClient", method: str, url: str, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
     """An answer; an empty one where the server has none, None where there is no server."""
+    import httpx
+
     try:
         answer = await client.request(method, url, json=body)
     except httpx.HTTPError:

@@ -3,15 +3,15 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Generator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import ToolAnnotations
 from pydantic import Field
+from starlette.types import ASGIApp
 
 from nexus import __version__, clock
 from nexus.app import App
@@ -256,16 +256,14 @@ def _logging_left_alone() -> Generator[None]:
         root.removeHandler(holder)
 
 
-PATH = "/mcp"
-
-
-async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:
-    """Put the transport under /mcp. The guard in front has asked who comes, and from where."""
+@asynccontextmanager
+async def endpoint(app: App, path: str) -> AsyncGenerator[ASGIApp]:
+    """What answers under a path of the gateway. The guard in front has asked who comes, and from where."""
     memory = build(Mind(app, serves=True))
     guarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    inner = memory.streamable_http_app(streamable_http_path=PATH, transport_security=guarded)
-    server.router.routes.extend(inner.routes)
-    await stack.enter_async_context(_in_its_own_task(memory.session_manager.run()))
+    memory.streamable_http_app(streamable_http_path=path, transport_security=guarded)
+    async with _in_its_own_task(memory.session_manager.run()):
+        yield memory.session_manager.handle_request
 
 
 @asynccontextmanager

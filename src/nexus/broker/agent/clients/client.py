@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic_ai.models import Model
-from pydantic_ai.settings import ModelSettings
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from pydantic_ai.settings import ModelSettings
 
 NO_KEY = "none"
 """What a server that needs no key is sent, because the clients insist on one."""
@@ -27,8 +28,8 @@ class Opening:
 class Client:
     """One provider's client, for all of its models."""
 
-    model: Callable[[str], Model[Any]]
-    settings: ModelSettings
+    model: "Callable[[str], Model[Any]]"
+    settings: "ModelSettings"
     close: Callable[[], Awaitable[None]]
 
 

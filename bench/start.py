@@ -1,0 +1,211 @@
+"""How long the program takes to start: commands, `nexus up`, and commands on a home that it serves.
+
+    python bench/start.py [--runs 5] [--against OTHER/src] [--write]
+
+Each line is the median of some runs: time on the clock to the end of the command, or to what it names, and
+processor time. With `--against`, the same is measured with the package in another folder, by turns, so that
+both see the same machine.
+"""
+
+import argparse
+import json
+import os
+import resource
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from report import machine, progress, write_section
+
+from nexus.testing import ModelServer, echo
+
+_SOURCE = Path(__file__).parents[1] / "src"
+_MAIN = "from nexus.cli import main; main()"
+_COMMANDS = (
+    ["--help"],
+    ["status"],
+    ["automations", "list"],
+    ["remind", "list"],
+    ["recall", "tomatoes"],
+    ["doctor"],
+)
+_ON_A_SERVED_HOME = (["recall", "tomatoes"], ["run", "Say hello"])
+_TARGETS_MS = {
+    "nexus recall tomatoes": 1_000,
+    "nexus up, to its first answer": 1_500,
+    "served: nexus recall tomatoes, to its first output": 150,
+    "served: nexus run Say hello, to its first output": 150,
+}
+
+
+@dataclass(frozen=True)
+class Took:
+    """One run of a command."""
+
+    wall_ms: float
+    cpu_ms: float
+
+
+class Program:
+    """The program from one source folder, on a home of its own."""
+
+    def __init__(self, source: Path, home: Path) -> None:
+        self._home = home
+        self._environment = {**os.environ, "PYTHONPATH": str(source)}
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-c", _MAIN, "--home", str(self._home), *arguments]
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.command(*arguments),
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def took(self, *arguments: str, to_output: bool = False) -> Took:
+        """How long a command takes to its end, or to its first output."""
+        before, began = _children_s(), time.perf_counter()
+        process = self.start(*arguments)
+        assert process.stdout is not None
+        process.stdout.read(1)
+        first = time.perf_counter()
+        process.stdout.read()
+        process.wait()
+        ended = time.perf_counter()
+        return Took(1000 * ((first if to_output else ended) - began), 1000 * (_children_s() - before))
+
+    @contextmanager
+    def served(self) -> Generator[tuple[Took, str]]:
+        """Serve the home: how long it took to the first answer, and its address."""
+        token = (self._home / "token").read_text(encoding="utf-8").strip()
+        url = f"http://127.0.0.1:{(port := _free_port())}"
+        began = time.perf_counter()
+        process = self.start("up", "--json", "--port", str(port))
+        try:
+            _answered(f"{url}/api/home", token)
+            took = Took(1000 * (time.perf_counter() - began), 1000 * _cpu_s(process.pid))
+            assert process.stdout is not None
+            json.loads(process.stdout.readline())
+            yield took, url
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--against", type=Path, help="Another source folder to compare with.")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    sources = [_SOURCE, *([options.against] if options.against else [])]
+    with tempfile.TemporaryDirectory(prefix="nexus-bench-") as name, ModelServer() as server:
+        server.always(echo)
+        programs = [_made(source, Path(name) / str(at), server) for at, source in enumerate(sources)]
+        figures = _measured(programs, options.runs)
+    text = _table(figures, compared=options.against is not None)
+    print(text)
+    print(machine())
+    if options.write:
+        about = f"`python bench/start.py`: the median of {options.runs} runs. {machine()}"
+        write_section("bench/start.py", f"## Starting the program\n\n{about}\n\n{text}")
+
+
+def _made(source: Path, home: Path, server: ModelServer) -> Program:
+    program = Program(source, home)
+    program.took("init", "--yes")
+    (home / "config.toml").write_text(
+        f'[models]\nmanager = ["bench/small"]\n[providers.bench]\nkind = "openai"\n'
+        f'base_url = "{server.openai_url}"\n',
+        encoding="utf-8",
+    )
+    return program
+
+
+def _measured(programs: Sequence[Program], runs: int) -> dict[str, list[list[Took]]]:
+    figures: dict[str, list[list[Took]]] = {}
+
+    def note(what: str, at: int, took: Took) -> None:
+        figures.setdefault(what, [[] for _ in programs])[at].append(took)
+
+    for round_ in range(runs + 1):
+        progress(f"round {round_} of {runs}")
+        for at, program in enumerate(programs):
+            taken = [(f"nexus {' '.join(command)}", program.took(*command)) for command in _COMMANDS]
+            with program.served() as (took, _):
+                taken.append(("nexus up, to its first answer", took))
+                for command in _ON_A_SERVED_HOME:
+                    name = f"served: nexus {' '.join(command)}, to its first output"
+                    taken.append((name, program.took(*command, to_output=True)))
+            # The first round fills the caches of the file system and makes the engine's tables.
+            for what, took in taken if round_ else ():
+                note(what, at, took)
+    return figures
+
+
+def _table(figures: dict[str, list[list[Took]]], *, compared: bool) -> str:
+    before = "| before, clock | processor " if compared else ""
+    lines = [
+        f"| measured {before}| clock | processor | target | met |",
+        f"|{'---|' * (7 if compared else 5)}",
+    ]
+    for what, (now, *other) in figures.items():
+        wall = statistics.median(took.wall_ms for took in now)
+        target = _TARGETS_MS.get(what)
+        verdict = "" if target is None else "yes" if wall <= target else "**no**"
+        cells = [what, *(cell for each in [*other, now] for cell in _cells(each))]
+        cells += ["" if target is None else f"{target:,} ms", verdict]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(taken: list[Took]) -> tuple[str, str]:
+    wall, cpu = (
+        statistics.median(each) for each in zip(*((t.wall_ms, t.cpu_ms) for t in taken), strict=True)
+    )
+    return f"{wall:,.0f} ms", f"{cpu:,.0f} ms"
+
+
+def _answered(url: str, token: str) -> None:
+    """Wait until a URL answers."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        try:
+            httpx.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=60).raise_for_status()
+        except httpx.TransportError:
+            time.sleep(0.005)
+        else:
+            return
+    raise TimeoutError(url)
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+if __name__ == "__main__":
+    main()

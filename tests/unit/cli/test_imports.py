@@ -1,0 +1,60 @@
+"""What commands import: the libraries of the engine and of the agents take seconds, and most need neither."""
+
+import subprocess
+import sys
+
+import pytest
+
+from nexus.home import Home
+
+_ENGINE = {"dbos", "sqlalchemy"}
+_AGENT = {"pydantic_ai", "genai_prices", "openai", "anthropic", "mcp"}
+_PROGRAM = """
+import sys
+from nexus.cli import program
+try:
+    program.main(sys.argv[1:], prog_name="nexus")
+finally:
+    print("imported:", *sys.modules)
+"""
+_UP = "import sys, nexus.cli.up_running; print('imported:', *sys.modules)"
+
+
+def _imported(code: str, *arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("imported: ")[2].split())
+
+
+def test_help_imports_no_library_but_clicks() -> None:
+    assert not _imported(_PROGRAM, "--help") & (_ENGINE | _AGENT | {"numpy", "httpx", "fastapi", "asyncio"})
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["status", "recall tea", "remind list", "automations list", "usage", "access list", "sql --help"],
+)
+def test_a_command_that_runs_no_work_imports_neither_engine_nor_agents(home: Home, command: str) -> None:
+    imported = _imported(_PROGRAM, "--home", str(home.root), *command.split())
+
+    assert not imported & (_ENGINE | _AGENT | {"fastapi"})
+
+
+@pytest.mark.parametrize("command", ["doctor", "engine --help"])
+def test_a_command_that_reads_the_engines_database_does_not_import_dbos(home: Home, command: str) -> None:
+    imported = _imported(_PROGRAM, "--home", str(home.root), *command.split())
+
+    assert not imported & ({"dbos"} | _AGENT)
+
+
+@pytest.mark.parametrize("module", ["answer", "conversation"])
+def test_talking_with_a_served_home_imports_neither_engine_nor_agents(module: str) -> None:
+    imported = _imported(f"import sys, nexus.cli.{module}; print('imported:', *sys.modules)")
+
+    assert not imported & (_ENGINE | _AGENT | {"numpy", "fastapi"})
+
+
+def test_a_home_is_served_before_the_agent_library_is_imported() -> None:
+    assert not _imported(_UP) & ({"dbos"} | _AGENT)
