@@ -72,7 +72,7 @@ async def test_url_that_the_model_made_up_is_refused(home: Home, server: ModelSe
         await (await app.send("Read http://127.0.0.1:8080/")).result()
         told = await rows(app, "agents", "SELECT error FROM agent_tool_calls WHERE tool_name = 'web_fetch'")
     assert len(told) == 2
-    assert all("Nobody gave this URL" in error for (error,) in told)
+    assert all("This URL is not in the conversation" in error for (error,) in told)
 
 
 async def test_models_of_a_provider_that_searches_use_its_tool(home: Home, server: ModelServer) -> None:

@@ -38,7 +38,7 @@ def test_a_timeout_that_the_hook_point_would_cut_is_refused_with_the_numbers(hom
 
 
 def test_an_unknown_peer_is_refused(home: Home, script: str, tmp_path: Path) -> None:
-    assert "no workspace of an automation `coffee`" in nexus(
+    assert "No automation workspace named `coffee`" in nexus(
         "register", script, "--workspace", "--peer", "coffee", code=1
     )
     role = tmp_path / "role.md"

@@ -25,7 +25,7 @@ def test_a_reference_to_nothing_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_life_and_a_broken_line_are_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no persona\.json"):
+    with pytest.raises(UsageError, match=r"persona\.json is missing"):
         lives.read(tmp_path)
     folder = write_life(tmp_path / "ada")
     (folder / "facts.jsonl").write_text('{"key": "f1"\n')

@@ -130,7 +130,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str]] = {
     "two scripts": ({"script": TEA, "path": "scripts/tea.py"}, 400, "either `script` or `path`"),
     "a script without run": ({"script": "tea = 1\n"}, 409, "no function `run(ctx)`"),
     "a script that is not Python": ({"script": "def run(:"}, 409, "not valid Python"),
-    "a missing file": ({"path": "scripts/tea.py"}, 404, "There is no script"),
+    "a missing file": ({"path": "scripts/tea.py"}, 404, "No script at"),
     "a path outside": ({"path": "../../config.toml"}, 400, "outside"),
     "an absolute path outside": ({"path": "/etc/hostname"}, 400, "outside"),
     "a link that leads outside": ({"path": "scripts/link.py"}, 400, "outside"),
