@@ -478,11 +478,8 @@ def _providers() -> dict[str, ProviderConfig]:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """All settings of one home."""
+    """All settings of one home, those that most people change first."""
 
-    ledgers: LedgersConfig = LedgersConfig()
-    engine: EngineConfig = EngineConfig()
-    memory: MemoryConfig = MemoryConfig()
     models: ModelsConfig = ModelsConfig()
     providers: dict[str, ProviderConfig] = field(default_factory=_providers)
     prices: dict[str, PriceConfig] = field(default_factory=dict[str, PriceConfig])
@@ -494,7 +491,10 @@ class Config:
     mcp: dict[str, McpConfig] = field(default_factory=dict[str, McpConfig])
     channels: dict[str, ChannelConfig] = field(default_factory=dict[str, ChannelConfig])
     automations: AutomationsConfig = AutomationsConfig()
+    memory: MemoryConfig = MemoryConfig()
     gateway: GatewayConfig = GatewayConfig()
+    ledgers: LedgersConfig = LedgersConfig()
+    engine: EngineConfig = EngineConfig()
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
