@@ -144,7 +144,7 @@ async def test_a_budget_that_was_used_up_is_shown_with_what_it_refused(
     )
     await scene.ledgers.runtime.write(lambda c: budgets.record(c, hit))
     shown = (await client.get("/usage")).text
-    assert "budget of an automation: memory-writer" in shown
+    assert "Budget of memory-writer" in shown
     assert "$0.52 of $0.50" in shown
     assert 'href="/requests/req_ROOT1"' in shown
 
