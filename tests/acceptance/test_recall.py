@@ -5,10 +5,12 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from acceptance.program import nexus
+from acceptance.running import serving
 from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events, memory
@@ -82,6 +84,41 @@ def test_kinds_and_times_narrow_the_answer(home: Path) -> None:
     assert (
         "No matches" in nexus(home, "recall", "dentist", "--scope", "events", "--before", "2020-01-01").stdout
     )
+
+
+def test_a_home_that_is_served_answers_the_same_through_its_process(home: Path) -> None:
+    asked = (
+        "recall",
+        "When is Ann's dentist appointment?",
+        "--scope",
+        "events,facts",
+        "--after",
+        "2026-05-01",
+    )
+    alone = json.loads(nexus(home, *asked, "--json").stdout)
+    with serving(Home(home)):
+        shown = nexus(home, *asked, "--json")
+        explained = nexus(home, *asked, "--explain")
+        log = nexus(home, "logs", "--json", "--lines", "1000").stdout
+    through = json.loads(shown.stdout)
+
+    assert [json.loads(line).get("route") for line in log.splitlines()].count("/api/recall") == 2
+    assert through["notes"] == alone["notes"] == []
+    assert [result["item"] for result in through["results"]] == [
+        result["item"] for result in alone["results"]
+    ]
+    assert _shape(through["results"]) == _shape(alone["results"])
+    assert through.keys() == alone.keys()
+    assert "found by" in explained.stdout, explained.stderr
+
+
+def _shape(value: object) -> object:
+    """Which keys are where, without numbers that depend on the time of day."""
+    if isinstance(value, dict):
+        return {
+            key: _shape(each) for key, each in cast("dict[str, object]", value).items() if key != "factors"
+        }
+    return [_shape(each) for each in cast("list[object]", value)] if isinstance(value, list) else type(value)
 
 
 def test_what_cannot_be_used_is_said_in_two_lines(home: Path) -> None:

@@ -118,6 +118,8 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Most of what a start makes stays: looking through it after every 700 objects takes a tenth of the start.
     gc.set_threshold(20_000, 20)
+    # Otherwise httpx imports its own command line, and with it all of Rich: most of what its import takes.
+    sys.modules.setdefault("httpx._main", None)  # pyright: ignore[reportArgumentType] - None: not to be imported
     try:
         program.main(prog_name="nexus")
     except NexusError as error:

@@ -4,19 +4,20 @@ import asyncio
 import json
 import textwrap
 from dataclasses import asdict
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from nexus import config
 from nexus.cli.place import moment, opened_home
+from nexus.cli.recall_served import asked
 from nexus.errors import ModelFileError
 from nexus.home import Home
-from nexus.ledgers import Ledgers
-from nexus.memory.embedding import Vectors, embed_new, opened
-from nexus.memory.recall import Answer, Budget, Link, Query, Recall, Result, kinds
-from nexus.memory.recall.reranker import installed_reranker
-from nexus.memory.succession import derive
+from nexus.memory.recall.item import Answer, Budget, Link, Query, Result, kinds
+from nexus.serving import serving
+
+if TYPE_CHECKING:
+    from nexus.memory.embedding import Vectors
 
 _WIDTH: Final = 100
 _INDENT: Final = " " * 6
@@ -136,6 +137,8 @@ def _show_course(answer: Answer) -> None:
 
 # The program has just started and nothing is warm; a person waits longer than an agent may.
 _DEADLINE_MS: Final = 10_000
+# The gateway takes no longer question in an address.
+_LONGEST_ASKED: Final = 2_000
 
 
 @click.command()
@@ -162,6 +165,8 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
 
     Searches events, facts, observations, mental models, episodes and entities, without a language model.
     Results that may not answer the question are listed under "Weak matches".
+
+    Asks `nexus up` if it is running.
     """
     home, settings = opened_home(ctx)
     query = Query(
@@ -176,7 +181,12 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
         time_after=moment(options["after"]),
         time_before=moment(options["before"]),
     )
-    answer, notes = asyncio.run(_ask(home, settings, query))
+    service = serving(home)
+    if service is not None and service.url and len(text) <= _LONGEST_ASKED:
+        answer = asyncio.run(asked(service.url, home.token(), query, options["scope"]))
+        notes = [] if "embed" in answer.timings_ms else _missing_model(settings)
+    else:
+        answer, notes = asyncio.run(_ask(home, settings, query))
     if as_json:
         click.echo(json.dumps({"notes": notes, **asdict(answer)}, indent=2, default=_plain))
         return
@@ -189,7 +199,28 @@ def _plain(value: object) -> object:
     return sorted(cast("frozenset[str]", value)) if isinstance(value, frozenset) else str(value)
 
 
+def _missing_model(settings: config.Config) -> list[str]:
+    from nexus.memory.embedding import installed
+
+    try:
+        installed(settings.memory)
+    except ModelFileError as error:
+        return [_by_words(error)]
+    return []
+
+
+def _by_words(error: ModelFileError) -> str:
+    return f"Searching by words only: {error.message}. {error.hint}"
+
+
 async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answer, list[str]]:
+    # Imported here, because a home that is served needs none of it.
+    from nexus.ledgers import Ledgers
+    from nexus.memory.embedding import embed_new, opened
+    from nexus.memory.recall import Recall
+    from nexus.memory.recall.reranker import installed_reranker
+    from nexus.memory.succession import derive
+
     notes: list[str] = []
     async with Ledgers(home, settings.ledgers) as ledgers:
         vectors: Vectors | None = None
@@ -199,6 +230,6 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answe
             await derive(ledgers, vectors)
             await vectors.mirror.refresh()
         except ModelFileError as error:
-            notes.append(f"Searching by words only: {error.message}. {error.hint}")
+            notes.append(_by_words(error))
         reranker = await asyncio.to_thread(installed_reranker)
         return await Recall(ledgers, vectors, reranker=reranker).find(query), notes

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nexus import clock
 from nexus.attachments import File
-from nexus.automations.reminders import Draft, Reminder
-from nexus.automations.when import When
 from nexus.client import Client
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime.trace import Node
 from nexus.runs import Receipt, Run, Totals
+
+# Imported where they are made: few conversations set a reminder.
+if TYPE_CHECKING:
+    from nexus.automations.reminders import Draft, Reminder
 
 CHANNEL: Final = "cli"
 MOST_RECALLED: Final = 8
@@ -47,13 +49,13 @@ class Talk(Protocol):
 
     async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]: ...
 
-    async def draft(self, words: str) -> Draft:
+    async def draft(self, words: str) -> "Draft":
         """The reminder that words ask for; nothing is saved."""
         ...
 
-    async def remind(self, new: Draft, session_label: str) -> Reminder: ...
+    async def remind(self, new: "Draft", session_label: str) -> "Reminder": ...
 
-    async def reminders(self) -> list[Reminder]: ...
+    async def reminders(self) -> "list[Reminder]": ...
 
     async def workers_at_work(self, execution_id: str) -> int: ...
 
@@ -98,18 +100,25 @@ class There:
         sent = await self._client.scheduled_messages(session_label, channel=CHANNEL, after=after)
         return [Unasked(**each) for each in sent]
 
-    async def draft(self, words: str) -> Draft:
+    async def draft(self, words: str) -> "Draft":
+        from nexus.automations.reminders import Draft
+        from nexus.automations.when import When
+
         told = await self._client.draft_reminder(words)
         at = None if told["at"] is None else clock.parse(told["at"])
         return Draft(
             text=told["text"], asks=told["asks"], when=When(zone=told["zone"], at=at, cron=told["cron"])
         )
 
-    async def remind(self, new: Draft, session_label: str) -> Reminder:
+    async def remind(self, new: "Draft", session_label: str) -> "Reminder":
+        from nexus.automations.reminders import Reminder
+
         told = {"text": new.text, "asks": new.asks, **new.when.triggers}
         return Reminder(**await self._client.remind(told, session_label=session_label, channel=CHANNEL))
 
-    async def reminders(self) -> list[Reminder]:
+    async def reminders(self) -> "list[Reminder]":
+        from nexus.automations.reminders import Reminder
+
         return [Reminder(**each) for each in await self._client.reminders()]
 
     async def workers_at_work(self, execution_id: str) -> int:

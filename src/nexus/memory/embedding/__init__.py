@@ -13,7 +13,7 @@ from nexus.memory.embedding.catalogue import (
     Build,
     Model,
 )
-from nexus.memory.embedding.choice import chosen, chosen_id, model_for, opened, opener
+from nexus.memory.embedding.choice import chosen, chosen_id, installed, model_for, opened, opener
 from nexus.memory.embedding.embedder import Embedder, Encoder, load
 from nexus.memory.embedding.files import ModelFiles, find, locate
 from nexus.memory.embedding.job import embed_new
@@ -39,6 +39,7 @@ __all__ = [
     "chosen_id",
     "embed_new",
     "find",
+    "installed",
     "load",
     "locate",
     "model_for",

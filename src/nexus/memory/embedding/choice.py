@@ -11,7 +11,7 @@ from nexus.errors import ConfigError, ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding.catalogue import DEFAULT_MODEL, MODELS, MULTILINGUAL_MODEL, Model
 from nexus.memory.embedding.embedder import Embedder, load
-from nexus.memory.embedding.files import find, locate
+from nexus.memory.embedding.files import ModelFiles, find, locate
 from nexus.memory.embedding.vectors import Vectors
 
 
@@ -31,6 +31,11 @@ def chosen_id(settings: MemoryConfig) -> str:
     return model.id_of(model.builds[0]) if found is None else found.id
 
 
+def installed(settings: MemoryConfig) -> ModelFiles:
+    """The files of the chosen model; ModelFileError if they aren't on this machine."""
+    return find(chosen(settings), path=_path(settings))
+
+
 def model_for(language: str) -> str:
     """Name the model that fits a language best, given its tag (`en`, `de_DE.UTF-8`, `pt-BR`)."""
     primary = re.split(r"[-_.@]", language.strip().lower(), maxsplit=1)[0]
@@ -42,7 +47,7 @@ def opener(settings: MemoryConfig) -> Callable[[str | None], Embedder]:
 
     def open_model(model_id: str | None) -> Embedder:
         if model_id is None:
-            return load(find(chosen(settings), path=_path(settings)))
+            return load(installed(settings))
         for model in MODELS.values():
             for build in model.builds:
                 if model.id_of(build) == model_id:
