@@ -3,6 +3,7 @@
     python bench/turns.py            prints the figures
     python bench/turns.py --write    and puts them into RESULTS.md
     python bench/turns.py --quick    smaller numbers, for a look
+    python bench/turns.py --profile  processor time, commits and bytes of a turn, by room
 
 The model server is a process of its own and answers at once, so the time of a bare call is the client's
 own. Both sides stream, send the same system prompt and hold the same conversation, turn by turn and
@@ -28,6 +29,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from report import Figure, machine, percentile, progress, table, write_section
+from turn_profile import Profile
 
 from nexus import config, ledgers
 from nexus.app import App
@@ -204,6 +206,56 @@ async def measured(url: str, folder: Path, *, quick: bool) -> tuple[list[Figure]
     return figures, _parts_table(parts)
 
 
+async def profiled(url: str, folder: Path, turns: int) -> str:
+    """What a turn costs: processor time by room, commits and bytes written."""
+    profile = Profile()
+    profile.count_commits()
+    async with _app(url, folder) as app:
+        await _conversation(app, "warm", 5)
+        await asyncio.sleep(1)
+        profile.commits.clear()
+        profile.statements = 0
+        written = _written()
+        with profile.watching():
+            await _conversation(app, "profile", turns)
+        written = _written() - written
+    commits = ", ".join(f"{name} {count / turns:.1f}" for name, count in profile.commits.most_common())
+    lines = [
+        f"Of {turns} turns, each with one model call, and everything that they set off: "
+        f"{1000 * profile.cpu_s / turns:.1f} ms of processor time, "
+        f"{sum(profile.commits.values()) / turns:.1f} commits ({commits}), "
+        f"{profile.statements / turns:.0f} statements of the engine, "
+        f"{written / turns / 1024:.0f} KiB handed to the disk.",
+        "",
+        "| kind of thread | ms |",
+        "|---|---|",
+        *(f"| {name} | {spent / turns / 1e6:.1f} |" for name, spent in profile.threads.most_common(6)),
+        "",
+        "| where the processor time of a turn goes | ms |",
+        "|---|---|",
+    ]
+    total = sum(profile.rooms.values())
+    scale = 1000 * profile.cpu_s / turns / total
+    lines += [f"| {room} | {spent * scale:.1f} |" for room, spent in profile.rooms.most_common(25)]
+    lines += ["", "| by function | ms |", "|---|---|"]
+    lines += [f"| `{line}` | {spent * scale:.1f} |" for line, spent in profile.lines.most_common(40)]
+    return "\n".join(lines) + "\n"
+
+
+async def _conversation(app: App, label: str, turns: int) -> None:
+    for turn in range(turns):
+        run = await app.send(f"Question {turn}?", session_label=f"{label}:{turn // 10}", channel="bench")
+        await run.result()
+
+
+def _written() -> int:
+    """What this process has written to disk, in bytes."""
+    for line in Path("/proc/self/io").read_text(encoding="utf-8").splitlines():
+        if line.startswith("wchar:"):
+            return int(line.split()[1])
+    raise AssertionError("unreachable")
+
+
 @asynccontextmanager
 async def _app(url: str, folder: Path) -> AsyncGenerator[App]:
     home = Home(folder / "home")
@@ -250,10 +302,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
     story = {"text": "x" * 24 * _PIECES, "pace": {"between_ms": _BETWEEN_MS}}
     script = {"rules": [{"when": {"model": _SLOW}, "always": story}], "always": "Yes, that is so."}
     with tempfile.TemporaryDirectory() as name, model_server(Path(name), script) as url:
+        if given.profile:
+            print(asyncio.run(profiled(url, Path(name), 20 if given.quick else 100)), machine())
+            return
         figures, parts = asyncio.run(measured(url, Path(name), quick=given.quick))
     text = f"## Turns through the broker\n\n`python bench/turns.py`. {machine()}\n\n{table(figures)}\n{parts}"
     print(text)
