@@ -28,7 +28,7 @@ def test_the_indexes_list_every_example() -> None:
 def test_each_says_what_it_does_costs_and_leaves_and_is_short(folder: Path) -> None:
     text = (folder / "README.md").read_text(encoding="utf-8")
     sections = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert sections == ["Install", "Change it", "What it costs", "What it does not do", "How it was tested"]
+    assert sections == ["Install", "Configure", "Cost", "Limits", "Test"]
     assert [link for link in _links(folder / "README.md") if not link.is_file()] == []
     [script] = folder.glob("*.py")
     assert len(script.read_text(encoding="utf-8").splitlines()) < 100
