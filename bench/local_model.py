@@ -1,9 +1,10 @@
 """What a conversation costs with a real model on this machine: calls, tokens and time of each turn.
 
-    python bench/local_model.py MODEL.gguf [--context 8192]
+    python bench/local_model.py MODEL.gguf [--context 8192] [--runs 3]
 
-It serves the file with llama.cpp (`pip install xllamacpp`), talks with a home of its own, and prints a table:
-a greeting, a file written by a tool, something remembered and asked for, a worker dispatched and waited for.
+It serves the file with llama.cpp (`pip install xllamacpp`), talks with a new home in each run, and prints a
+table of each: a greeting, a file written by a tool, something remembered and asked for, a worker dispatched
+and waited for. The server stays, so from the second run on it has the prompt's beginning in its cache.
 """
 
 import argparse
@@ -115,16 +116,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("--context", type=int, default=8192)
+    parser.add_argument("--runs", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place, served(given.model, given.context) as url:
-        done = asyncio.run(talk(url, Path(place)))
+    with served(given.model, given.context) as url:
+        for _ in range(given.runs):
+            with tempfile.TemporaryDirectory() as place:
+                _show(asyncio.run(talk(url, Path(place))))
+
+
+def _show(done: list[dict[str, Any]]) -> None:
     print("\n| turn | calls | prompt tokens (cached) | output tokens | wall time | tools | ended |")
     print("|---|---|---|---|---|---|---|")
     for each in done:
         print(
             f"| {each['turn']} | {each['calls']} | {each['prompt_tokens']:,} ({each['cached_tokens']:,}) "
             f"| {each['output_tokens']:,} | {each['wall_s']} s | {', '.join(each['tools']) or '-'} "
-            f"| {each['ended']} |"
+            f"| {each['ended']} |",
+            flush=True,
         )
 
 

@@ -447,13 +447,18 @@ class App:
         """The directory of a principal's socket."""
         return self.home.run / name
 
-    async def open_recall(self, visible: Visibility = EVERYTHING) -> Recall:
-        """Recall over this home's memory; by words alone if the embedding model isn't installed."""
+    async def open_recall(
+        self, visible: Visibility = EVERYTHING, without: frozenset[str] = frozenset()
+    ) -> Recall:
+        """Recall over this home's memory; by words alone if the embedding model isn't installed.
+
+        `without` has ids of what is never an answer.
+        """
         vectors: Vectors | None = None
         with suppress(ModelFileError):
             vectors = await self.embedding.vectors()
         reranker = await asyncio.to_thread(installed_reranker)
-        return Recall(self.ledgers, vectors, visible=visible, reranker=reranker)
+        return Recall(self.ledgers, vectors, visible=visible, without=without, reranker=reranker)
 
     def _parts(self) -> Parts:
         return Parts(
@@ -468,9 +473,12 @@ class App:
         )
 
     async def _recall_for(self, context: ToolContext) -> Recall:
-        """The memory as the principal of a tool's call may see it."""
+        """The memory as the principal of a tool's call may see it, without the message that it works on."""
         assert context.call is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        return await self.open_recall(visible_to(context.call.request))
+        request = context.call.request
+        root = await self.ledgers.runtime.read(partial(requests.get, request_id=request.root_request_id))
+        messages = (request.event.id, root.event_id if root else None)
+        return await self.open_recall(visible_to(request), frozenset(filter(None, messages)))
 
     async def _url_given(self, context: ToolContext, url: str) -> bool:
         """Whether a URL comes from a person in the conversation that a call works for, or from the web."""

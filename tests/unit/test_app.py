@@ -21,7 +21,7 @@ from nexus.memory.provenance import Provenance
 from nexus.memory.recall import Query
 from nexus.pipeline import access
 from nexus.request import Grant
-from nexus.testing import Hold, ModelServer, ToolCall, Turn, failures
+from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn, failures
 
 OWNER = Provenance(actor="owner", kind="owner")
 
@@ -194,3 +194,25 @@ async def test_the_public_verbs_store_find_and_erase(home: Home) -> None:
         assert report is not None
         assert report.counts.removed["memory.facts"] == 1
         assert (await app.recall(Query(text="Where does Kofi keep his tea?"))).results == ()
+
+
+async def test_recall_does_not_find_the_message_that_it_is_asked_for(home: Home, server: ModelServer) -> None:
+    asked = "Look up Elin's birthday and tell me the date."
+    look = Turn("", [ToolCall("recall", {"query": "Look up Elin's birthday", "scope": "events"})])
+    dispatch = {"op": "dispatch", "text": "Look up Elin's birthday"}
+    found: list[str] = []
+
+    def told(request: ModelRequest) -> str:
+        found.append(request.tool_results[-1])
+        return "Done."
+
+    server.script(look, told)
+    async with app_on(home, server) as app:
+        await app.memory.run("fact", {"fact": "Elin has her birthday on 14 March"}, OWNER)
+        await (await app.send(asked)).result()
+        # Neither does a worker find the message that caused it.
+        server.script(Turn("", [ToolCall("agent_send", {**dispatch, "wait": True})]), look, told, "Done.")
+        await (await app.send(asked, session_label="other")).result()
+    assert "14 March" in found[0]
+    assert asked not in found[0]
+    assert found[1].count(asked) == 1, "the message of the other session alone"

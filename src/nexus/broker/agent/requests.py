@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Final
 
 from pydantic_ai.messages import (
@@ -82,9 +83,12 @@ def asked(
         reads_images=known.images is not False,
         model=candidate.name,
     )
-    messages = _reminding(messages)
+    reminded = _reminded(messages)
     if known.tool_calls == "none" and parameters.function_tools:
         messages, parameters = _in_words(messages, parameters)
+    messages = [
+        _with_next(message) if number in reminded else message for number, message in enumerate(messages)
+    ]
     if form is not None:
         parameters = form.asked_of(candidate, known, parameters)
     room = fitting.room(known, limits.output_tokens)
@@ -107,7 +111,7 @@ def asked(
         stall_ms=_stall_ms(candidate, known),
         ids=short,
         holds_back=bool(conversation.schemas) and _may_write_calls(candidate, known),
-        call_keys=tuple(text_calls.operations(conversation.schemas)),
+        call_keys=tuple({key for _, key in text_calls.operations(conversation.schemas)}),
     )
 
 
@@ -188,32 +192,31 @@ def _stall_ms(candidate: Candidate, known: Capabilities) -> int:
     return max(config.stall_ms, int(_STALL_TOKENS / known.output_tokens_per_s * 1000))
 
 
-def _reminding(messages: list[ModelMessage]) -> list[ModelMessage]:
-    """The messages, with what to do next at the end of what calls in text gave.
+def _reminded(messages: Sequence[ModelMessage]) -> set[int]:
+    """The places of the messages that end with what to do next: successful results of calls in text.
 
-    It depends on the answer with the calls alone, so that the cached prefix stays.
+    It depends on the answer with the calls alone, so that the cached prefix stays. What failed says itself
+    what to do, and asked to tell of it, a small model makes up a success.
     """
-    before: ModelMessage | None = None
-    reminding: list[ModelMessage] = []
-    for message in messages:
-        reminds = isinstance(before, ModelResponse) and (before.metadata or {}).get(CALLS_IN_TEXT)
-        if reminds and isinstance(message, ModelRequest):
-            reminding.append(replace(message, parts=_with_next(message.parts)))
-        else:
-            reminding.append(message)
-        before = message
-    return reminding
+    places: set[int] = set()
+    for number, (before, message) in enumerate(pairwise(messages), start=1):
+        last = message.parts[-1] if message.parts else None
+        is_result = isinstance(last, ToolReturnPart) and last.outcome == "success"
+        if is_result and isinstance(before, ModelResponse) and (before.metadata or {}).get(CALLS_IN_TEXT):
+            places.add(number)
+    return places
 
 
-def _with_next(parts: Sequence[ModelRequestPart]) -> list[ModelRequestPart]:
-    """The parts of a message, with the reminder at its end if that is what a call gave.
-
-    What failed says itself what to do, and asked to tell of it, a small model makes up a success.
-    """
-    *before, last = parts
-    if not isinstance(last, ToolReturnPart) or last.outcome != "success":
-        return [*before, last]
-    return [*before, replace(last, content=last.model_response_str() + _NEXT)]
+def _with_next(message: ModelMessage) -> ModelMessage:
+    """A message that ends with the result of a call, with the reminder at its end."""
+    if not isinstance(message, ModelRequest):
+        return message
+    *before, last = message.parts
+    if isinstance(last, ToolReturnPart):
+        last = replace(last, content=last.model_response_str() + _NEXT)
+    elif isinstance(last, UserPromptPart):
+        last = replace(last, content=f"{last.content}{_NEXT}")
+    return replace(message, parts=[*before, last])
 
 
 def _in_words(
@@ -250,9 +253,7 @@ def _said(part: ModelResponsePart) -> ModelResponsePart:
 
 def _given(part: ModelRequestPart) -> ModelRequestPart:
     if isinstance(part, ToolReturnPart):
-        text = part.model_response_str()
-        result = text.removesuffix(_NEXT)
-        return UserPromptPart(wrapped("tool_result", result, tool=part.tool_name) + text[len(result) :])
+        return UserPromptPart(wrapped("tool_result", part.model_response_str(), tool=part.tool_name))
     if isinstance(part, RetryFeedbackPart):
         return UserPromptPart(str(part.content))
     return part

@@ -83,14 +83,17 @@ def find(text: str, tools: Mapping[str, Mapping[str, Any]], quoted: Collection[s
     return Found(calls=calls[:_MOST_CALLS], text="".join(kept).strip())
 
 
-def operations(tools: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Arguments that say which operation of a tool is meant, and the tool of each: `op` of `agent_send`."""
-    return {
-        each: tool
+def operations(tools: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Tools with an argument that says which of their operations is meant, and that argument.
+
+    Several tools may call it the same, as `agent_send` and `schedule` do with `op`.
+    """
+    return [
+        (tool, each)
         for tool, schema in tools.items()
         for each in schema.get("required", ())
         if schema["properties"][each].get("enum")
-    }
+    ]
 
 
 def _unnamed(text: str, tools: Mapping[str, Mapping[str, Any]], quoted: Collection[str]) -> Found | None:
@@ -103,7 +106,7 @@ def _unnamed(text: str, tools: Mapping[str, Mapping[str, Any]], quoted: Collecti
     if not isinstance(value, dict) or any(bare in told for told in quoted):
         return None
     given = cast("dict[str, Any]", value)
-    for key, tool in operations(tools).items():
+    for tool, key in operations(tools):
         if key in given and (call := _call({"name": tool, "arguments": given}, tools)) is not None:
             return Found(calls=[call], text="")
     return None

@@ -13,8 +13,11 @@ from nexus.memory.recall import Answer, Link, Query, Recall, Result, Visibility,
 from nexus.request import Request
 
 _BUDGETS = ("low", "mid", "high")
-_MOST_RESULTS = 50
+# A small model asks for a single result; what answers is often the second.
+_FEWEST_RESULTS, _MOST_RESULTS = 5, 50
 _MOST_TOKENS = 4_000
+# The arguments that narrow a search, and the field of the query that each sets.
+_LIMITS = {"scope": "kinds", "channel": "channel", "time_after": "time_after", "time_before": "time_before"}
 
 Ask = Callable[[Context], Awaitable[Recall]]
 """The memory as the principal of the request may see it. The agent cannot choose another."""
@@ -25,25 +28,15 @@ def recall_tool(ask: Ask) -> Tool:
 
     async def run(arguments: Arguments, context: Context) -> str:
         recall = await ask(context)
-        query = _query(arguments)
-        answer = await recall.find(query)
-        about = ""
-        if query.entity_id is not None and not answer.results and not await recall.knows(query.entity_id):
+        query, note = _query(arguments), ""
+        if query.entity_id is not None and not await recall.knows(query.entity_id):
             # A name that nobody goes by is a word like any other.
-            about = f"Nothing is known under the name {query.entity_id!r:.60}. What was found without it:"
-            text = f"{query.entity_id}: {query.text}"
-            query = replace(query, text=text, entity_id=None)
-            answer = await recall.find(query)
-        limits = [
-            name for name in ("channel", "time_after", "time_before") if getattr(query, name) is not None
-        ]
-        if limits and not answer.results:
-            # Small models fill in every argument that there is; a memory that says "nothing" while it knows
-            # is worse than none.
-            answer = await recall.find(replace(query, channel=None, time_after=None, time_before=None))
-            if answer.results:
-                about = f"Nothing was found with {', '.join(limits)}. What was found without:"
-        return "\n".join(filter(None, (about, _text(answer))))
+            note = f"Searched for {query.entity_id!r:.60} as a word: no entity has that name."
+            query = replace(query, text=f"{query.entity_id}: {query.text}", entity_id=None)
+        answer, dropped = await _find(recall, query)
+        if dropped:
+            note = f"Found without {', '.join(dropped)}, which left no strong match."
+        return "\n".join(filter(None, (_text(answer), note if answer.results else "")))
 
     return Tool(
         name="recall",
@@ -59,6 +52,26 @@ def visible_to(request: Request) -> Visibility:
     if visible.nothing:
         raise ToolError("Nothing may be recalled on behalf of this request")
     return visible
+
+
+async def _find(recall: Recall, query: Query) -> tuple[Answer, list[str]]:
+    """What answers a question, and the limits that were dropped because they left no strong match.
+
+    Small models fill in every argument that there is, and a memory that says "nothing" while it knows is
+    worse than none. Weak matches within the limits are shown as well.
+    """
+    answer, unlimited = await recall.find(query), Query(text=query.text)
+    dropped = [name for name, field in _LIMITS.items() if getattr(query, field) != getattr(unlimited, field)]
+    if not dropped or any(result.is_strong for result in answer.results):
+        return answer, []
+    wider = await recall.find(
+        replace(query, kinds=unlimited.kinds, channel=None, time_after=None, time_before=None)
+    )
+    weak = {result.item.id for result in answer.results}
+    added = [each for each in wider.results if each.item.id not in weak and (each.is_strong or not weak)]
+    if not added:
+        return answer, []
+    return replace(wider, results=(*added, *answer.results)), dropped
 
 
 def _query(given: Arguments) -> Query:
@@ -78,7 +91,7 @@ def _query(given: Arguments) -> Query:
         channel=arguments.get("channel"),
         time_after=moment(arguments, "time_after"),
         time_before=moment(arguments, "time_before"),
-        max_results=min(arguments.get("max_results", 10), _MOST_RESULTS),
+        max_results=max(_FEWEST_RESULTS, min(arguments.get("max_results", 10), _MOST_RESULTS)),
         max_tokens=_MOST_TOKENS,
         budget=budget,
     )

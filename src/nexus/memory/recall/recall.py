@@ -45,6 +45,7 @@ class Recall:
         vectors: Vectors | None,
         *,
         visible: Visibility = EVERYTHING,
+        without: frozenset[str] = frozenset(),
         now: clock.Clock = clock.now,
         arms: Mapping[str, Arm] = ARMS,
         reranker: Reranker | None = None,
@@ -52,6 +53,8 @@ class Recall:
         self._ledgers = ledgers
         self._vectors = vectors
         self.visible = visible
+        # Ids of what is never an answer, such as the message for which the memory is asked.
+        self._without = without
         self._now = now
         self._arms = arms
         self.reranker = reranker
@@ -111,7 +114,7 @@ class Recall:
             vectors=self._vectors,
             question=understand(query.text, now, language),
             query=query,
-            scope=Scope.of(query, self.visible),
+            scope=Scope.of(query, self.visible, self._without),
             limits=preset(query.budget),
             deadline=deadline,
             now=now,

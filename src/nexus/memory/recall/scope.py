@@ -33,9 +33,11 @@ class Scope:
     kinds: frozenset[Kind]
     after: datetime | None
     before: datetime | None
+    without: frozenset[str] = frozenset()
+    """Ids of what is never an answer."""
 
     @classmethod
-    def of(cls, query: Query, visible: Visibility) -> "Scope":
+    def of(cls, query: Query, visible: Visibility, without: frozenset[str] = frozenset()) -> "Scope":
         """The query's own limits can only narrow what the principal may see."""
         channel = None if query.channel is None else frozenset({query.channel})
         places = Visibility(
@@ -47,6 +49,7 @@ class Scope:
             kinds=query.kinds & _kinds(places),
             after=query.time_after,
             before=query.time_before,
+            without=without,
         )
 
     @property
@@ -74,7 +77,11 @@ async def permitted(
     ledgers: Ledgers, scope: Scope, sightings: Sequence[Sighting], deadline: Deadline
 ) -> list[Sighting]:
     """The sightings that lie inside the scope."""
-    seen = [sighting for sighting in sightings if sighting.kind in scope.kinds]
+    seen = [
+        sighting
+        for sighting in sightings
+        if sighting.kind in scope.kinds and sighting.id not in scope.without
+    ]
     if scope.open:
         return seen
     allowed = await _events(ledgers, scope, _ids(seen, "event"), deadline)

@@ -47,16 +47,19 @@ def around(connection: apsw.Connection, event_ids: Sequence[str]) -> list[Stretc
 
 
 def within(stretches: Sequence[Stretch], scope: Scope) -> list[Stretch]:
-    """The same stretches, where nothing from outside the scope's times may be an answer.
+    """The same stretches, where nothing from outside the scope may be an answer.
 
     Neighbours share the thread of what was seen, and so its place.
     """
-    if scope.after is None and scope.before is None:
+    if scope.after is None and scope.before is None and not scope.without:
         return list(stretches)
     return [
         Stretch(
             s.items,
-            [flag and scope.holds_time(item.at) for item, flag in zip(s.items, s.candidate, strict=True)],
+            [
+                flag and scope.holds_time(item.at) and item.id not in scope.without
+                for item, flag in zip(s.items, s.candidate, strict=True)
+            ],
         )
         for s in stretches
     ]

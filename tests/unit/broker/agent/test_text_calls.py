@@ -124,7 +124,7 @@ def test_the_name_of_an_operation_means_its_tool() -> None:
     )
 
 
-_SEND = {
+_SEND: dict[str, Any] = {
     "type": "object",
     "properties": {"op": {"type": "string", "enum": ["dispatch", "wait"]}, "text": {"type": "string"}},
     "required": ["op"],
@@ -148,6 +148,15 @@ def test_arguments_with_an_operation_name_their_tool() -> None:
     assert "".join(holdback.add(_DISPATCH[at : at + 3]) for at in range(0, len(_DISPATCH), 3)) == ""
 
 
+def test_two_tools_may_call_their_operation_the_same() -> None:
+    later = {**_SEND, "properties": {**_SEND["properties"], "op": {"type": "string", "enum": ["say", "ask"]}}}
+    for tools in ({"agent_send": _SEND, "schedule": later}, {"schedule": later, "agent_send": _SEND}):
+        for op, tool in (("dispatch", "agent_send"), ("say", "schedule")):
+            found = find(json.dumps({"op": op, "text": "Say ready"}), tools)
+            assert found is not None
+            assert [call.tool for call in found.calls] == [tool]
+
+
 @pytest.fixture
 def writer_of_calls(tmp_path: Path) -> Iterator[Run]:
     with ModelServer(profile=PROFILES["text_calls"]) as server:
@@ -167,6 +176,16 @@ async def test_the_result_of_a_call_in_text_says_what_to_do_next(writer_of_calls
     assert first[0].startswith("Bern: snow\n\n")
     assert "in words" in first[0]
     assert second[0] == first[0], "the cached prefix stays"
+
+
+async def test_a_result_told_in_words_is_marked_as_data_and_what_to_do_next_is_not(tmp_path: Path) -> None:
+    with ModelServer(profile=PROFILES["no_tools"]) as server:
+        server.script('{"name": "weather", "arguments": {"city": "Bern"}}', "Snow.")
+        assert (await Run(server, tmp_path, "openai")()).text == "Snow."
+    last = server.requests[-1].last_user
+    assert "Bern: snow\n</tool_result>\n\n" in last
+    assert last.count("in words") == 1
+    assert last.index("</tool_result>") < last.index("in words")
 
 
 async def test_a_failed_call_in_text_says_why_and_nothing_else(writer_of_calls: Run) -> None:

@@ -74,7 +74,7 @@ async def test_entity_scope_and_times_narrow_the_answer(opened: Ledgers, context
     assert fact_id in text
     assert "Bob" not in text
     before = await call(opened, context, query="green tea", time_before="2001-01-01")
-    assert before.startswith("Nothing was found with time_before.")
+    assert before.endswith("Found without time_before, which left no strong match.")
 
 
 async def test_the_agent_sees_no_more_than_its_principal(opened: Ledgers, context: Context) -> None:
@@ -106,7 +106,7 @@ async def test_an_unknown_entity_is_searched_for_as_a_word(opened: Ledgers, cont
     await know_people(opened)
     await say(opened, "t", ("Bob", "Green tea is what Elin likes."))
     text = await call(opened, context, query="green tea", entity="Elin")
-    assert text.startswith("Nothing is known under the name 'Elin'.")
+    assert text.endswith("Searched for 'Elin' as a word: no entity has that name.")
     assert "Green tea is what Elin likes." in text
     known = await call(opened, context, query="green tea", entity="Annie", scope="events")
     assert "Elin" not in known, "a known one stays a limit"
@@ -130,7 +130,24 @@ async def test_limits_that_leave_nothing_are_dropped_and_that_is_said(
     await say(opened, "t", ("Ann", "I cannot eat any dairy."))
     made_up = {"channel": "pigeon", "time_after": "2199-01-01"}
     text = await call(opened, context, query="What can Ann not eat, dairy?", **made_up)
-    assert text.startswith("Nothing was found with channel, time_after. What was found without:")
-    assert "dairy" in text
+    assert text.startswith("<memory>\n- Ann: I cannot eat any dairy.")
+    assert text.endswith("Found without channel, time_after, which left no strong match.")
     kept = await call(opened, context, query="What can Ann not eat, dairy?", time_after="2000-01-01")
     assert kept.startswith("<memory>")
+
+
+async def test_weak_matches_within_limits_do_not_hide_a_strong_one(opened: Ledgers, context: Context) -> None:
+    (event_id,) = await say(opened, "t", ("Ann", "The birthday cake was dry."))
+    (fact_id,) = await learn(opened, memory.NewFact(fact="Elin has her birthday on 14 March"))
+    query = "When does Elin have her birthday?"
+    alone = await call(opened, context, query=query, scope="facts")
+    assert "Weak matches" not in alone
+    text = await call(opened, context, query=query, scope="events", max_results=1)
+    assert text.endswith("Found without scope, which left no strong match.")
+    assert text.index(fact_id) < text.index("Weak matches:") < text.index(event_id)
+
+
+async def test_a_single_result_is_too_few_to_ask_for(opened: Ledgers, context: Context) -> None:
+    said = await say(opened, "t", *[("Ann", f"I cannot eat dairy on day {day}.") for day in (1, 2, 3)])
+    text = await call(opened, context, query="Which day can Ann not eat dairy?", max_results=1)
+    assert all(event_id in text for event_id in said)

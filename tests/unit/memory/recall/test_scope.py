@@ -125,3 +125,17 @@ async def test_an_arm_of_ones_own_is_used_beside_the_others(opened: Ledgers) -> 
     recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "mine": arm})
     found = await recall.gather(Query(deadline_ms=LONG_MS, text="Heron"))
     assert found.sightings[ids["home"]][0].arm == "mine"
+
+
+async def test_what_is_left_out_is_no_answer_not_even_beside_one(opened: Ledgers) -> None:
+    said = await say(
+        opened,
+        "t",
+        ("Ann", "The secret project is called Heron."),
+        ("Ann", "What is the secret project called?"),
+    )
+    for without in ({said[1]}, set(said)):
+        recall = Recall(opened, None, without=frozenset(without), now=lambda: NOW)
+        query = Query(deadline_ms=LONG_MS, text="What is the secret project called?", budget="high")
+        answer = await recall.find(query)
+        assert {result.item.id for result in answer.results} == set(said) - without
