@@ -30,6 +30,7 @@ class Limits:
     answers_about: float = 0.05  # and one that names somebody, or the owner
     few: int = 3  # of a named thing so much is told without further question
     most_for_question: int = 7
+    gap: float = 4.0  # below the best score: what is a fiftieth as likely to answer a question as the best
     most: int = 6  # at most so many, unless the task names more things than that
     most_named: int = 8
     most_tokens: int = 1_000
@@ -76,9 +77,10 @@ def _for_question(answer: Answer, rest: Sequence[Result], task: str, limits: Lim
     enough = limits.answers_about if is_personal else limits.answers
     if answer.answerable < enough:
         return [Verdict(result=each, chosen=False, why="it hardly answers") for each in rest]
+    least = max((each.score for each in rest), default=0.0) - limits.gap
     return [
         Verdict(result=each, chosen=True, why="among the best for the question")
-        if place < limits.most_for_question
+        if place < limits.most_for_question and each.score >= least
         else Verdict(result=each, chosen=False, why="others come before it")
         for place, each in enumerate(rest)
     ]

@@ -1,5 +1,7 @@
 """Which of what was found is told, without any model."""
 
+from dataclasses import replace
+
 from nexus.memory.recall import Answer, Item, Kind, Reasons, Result
 from nexus.roles.memory_injection.triage import LIMITS, Limits, judge
 
@@ -107,6 +109,13 @@ def test_a_question_gets_the_best_in_the_order_of_recall() -> None:
     asked = "When does my train leave?"
     assert _chosen(*many, task=asked) == [f"f{n}" for n in range(LIMITS.most_for_question)]
     assert _chosen(*many, task="Can you book my train?") == []
+
+
+def test_a_question_does_not_get_what_lies_far_behind_the_best() -> None:
+    """A home that holds a dozen facts always has seven best ones."""
+    scores = {"best": 3.0, "close": 3.0 - LIMITS.gap, "far": 2.9 - LIMITS.gap, "farther": -9.0}
+    results = [replace(_result(id_), score=score) for id_, score in scores.items()]
+    assert _chosen(*results, task="When does my train leave?") == ["best", "close"]
 
 
 def test_a_question_about_nobody_gets_something_only_if_it_probably_answers() -> None:
