@@ -465,9 +465,9 @@ def hits(examples: Sequence[Example], finals: Sequence[Floats]) -> str:
 
 async def main() -> None:
     arguments = _arguments()
-    if importlib.util.find_spec("scipy") is None:
+    if any(importlib.util.find_spec(name) is None for name in ("scipy", "sklearn")):
         # Known before collecting, which takes minutes for each life.
-        raise SystemExit("bench/learning.py fits its weights with SciPy: pip install scipy")
+        raise SystemExit("bench/learning.py fits its weights with: pip install scipy scikit-learn")
     examples: list[Example] = []
     tasks: list[Example] = []
     for file in arguments.kept:
@@ -491,6 +491,9 @@ async def main() -> None:
     data = learn(examples, tasks)
     if arguments.write:
         kept = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+        # Without a reranker nothing is learned about it, and what was known stays.
+        for name in ("strength", "strong"):
+            data[name] = {**kept[name], **data[name]}
         WEIGHTS.write_text(json.dumps({**kept, **data}, indent=1) + "\n", encoding="utf-8")
 
 
