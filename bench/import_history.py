@@ -3,7 +3,8 @@
     python bench/import_history.py --messages 1000000 --format chatgpt
 
 An export is generated, imported in one go, and imported into a second home by a process that is killed
-three times. Both homes must then hold the same rows: ids, order, threads, participants, times and text.
+three times. Both homes must then hold the same rows (ids, order, threads, participants, times and text), and
+`nexus export --format markdown` must write the same files, byte for byte.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -79,6 +81,7 @@ def measure(folder: Path, format_: str, messages: int) -> dict[str, Any]:
     # The last one may have ended before it could be killed.
     last = kills[-1] if kills[-1]["recorded"] == messages else _import(folder / "killed", path)
     digests = [_digest(folder / name) for name in ("whole", "killed")]
+    exports = [_exported(folder / name, folder / f"{name}.export") for name in ("whole", "killed")]
     return {
         "format": format_,
         "messages": messages,
@@ -89,7 +92,8 @@ def measure(folder: Path, format_: str, messages: int) -> dict[str, Any]:
         "killed_at": [run["recorded"] for run in kills],
         "recorded": [_recorded(folder / name) for name in ("whole", "killed")],
         "identical": digests[0] == digests[1],
-        "sha256": digests[0],
+        "exports_identical": exports[0] == exports[1],
+        "sha256": exports[0],
         "events_mb": round((folder / "whole" / "data" / "events.db").stat().st_size / 1e6, 1),
     }
 
@@ -214,6 +218,17 @@ def _digest(home: Path) -> str:
         for row in connection.execute(query):
             digest.update(repr(row).encode())
     connection.close()
+    return digest.hexdigest()
+
+
+def _exported(home: Path, folder: Path) -> str:
+    """Of every file of a Markdown export: its name and its bytes."""
+    command = [*_nexus(home), "export", str(folder), "--format", "markdown"]
+    subprocess.run(command, check=True, capture_output=True)
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+    shutil.rmtree(folder)
     return digest.hexdigest()
 
 

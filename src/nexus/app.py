@@ -63,6 +63,7 @@ from nexus.pipeline.repeated import received_before
 from nexus.pipeline.stages import Stages
 from nexus.pipeline.timetable import Timetable
 from nexus.request import Agent, Event, Request, check_label
+from nexus.roles.backfill.backfill import Backfilling
 from nexus.roles.bundled import bundled
 from nexus.roles.conclusions import Conclusions
 from nexus.roles.memory_writer.sweep import Sweep
@@ -149,6 +150,7 @@ class App:
         self.automations.add_handler(reminders.SCRIPT, Reminding(self.accept))
         self.conclusions = Conclusions(self._parts())
         self.missed_turns = Sweep(self._parts(), self.automations.runner)
+        self.backfill = Backfilling(self._parts(), now)
 
     @classmethod
     def open(cls, home: Home | Path | str | None = None, *, serve: bool = True) -> Self:
@@ -186,6 +188,7 @@ class App:
                 await self._upkeep.schedule()
                 await self.conclusions.schedule()
                 await self.missed_turns.schedule()
+                await self.backfill.recover()
                 opening.push_async_callback(self.timetable.stop)
                 await self.timetable.start()
                 await self.broker.recover()

@@ -125,6 +125,17 @@ class Broker:
         """What is known of the model that a role asks first, or of the one named."""
         return await self._models.capabilities(model or self._models.names(role)[0])
 
+    async def cost_microusd(
+        self, role: str, *, input_tokens: int, cached_tokens: int, output_tokens: int
+    ) -> int | None:
+        """What so many tokens of the model that a role asks first cost; None where nobody knows its price."""
+        return await self._models.cost_microusd(
+            self._models.names(role)[0],
+            input_tokens=input_tokens,
+            cached_tokens=cached_tokens,
+            output_tokens=output_tokens,
+        )
+
     async def budget_tokens(self, role: str) -> int:
         """How long a conversation in a role may get before its older part is summed up."""
         return await budget_tokens(self._parts.config, self._models, self._models.names(role)[0])

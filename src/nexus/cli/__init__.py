@@ -39,6 +39,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "mcp": ("nexus.cli.mcp:mcp", "Connect other agents to this memory over MCP."),
         "skills": ("nexus.cli.skills:skills", "Install the memory skill into an agent's workspace."),
         "import": ("nexus.cli.transfer:import_", "Import a history, or an exported home."),
+        "backfill": ("nexus.cli.backfill:backfill", "Learn from imported histories."),
         "forget": ("nexus.cli.forget:forget", "Permanently delete an entity, thread, time range or import."),
     },
     "Inspect": {

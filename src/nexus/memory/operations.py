@@ -173,18 +173,9 @@ class Memory:
         listed = _batch(arguments)
         asked = await scoped(self.ledgers, listed, self._phone_region)
         results: list[dict[str, Any]] = [{} for _ in asked]
-        steps: dict[int, Step] = {}
-        given: dict[int, dict[str, Any]] = {}
-        # What makes entities comes first: the rules tell by it who is meant.
-        for place in sorted(range(len(asked)), key=lambda place: asked[place][0] != "entity"):
-            name, arguments_ = asked[place]
-            try:
-                given[place] = await gate.admitted(name, arguments_)
-                steps[place] = _parsed_as(name, given[place], arguments_.get("id"))
-            except UsageError as error:
-                if place in given:
-                    rules.refused(name, error.message)
-                results[place] = _refusal(error)
+        given, steps, refusals = await _judged(gate, rules, asked)
+        for place, error in refusals.items():
+            results[place] = _refusal(error)
 
         def refuse(place: int, error: UsageError) -> None:
             rules.refused(asked[place][0], error.message)
@@ -222,6 +213,15 @@ class Memory:
                     refuse(place, error)
                     del steps[place]
         return Scope(provenance=provenance, now=clock.timestamp(self._now()))
+
+    async def rehearse(
+        self, operations: Sequence[Mapping[str, Any]], provenance: Provenance, rules: Rules
+    ) -> list[dict[str, Any]]:
+        """What of a batch would be written, as it would be, without writing it; `rules` hear of the rest."""
+        gate = Gate(provenance=provenance, rules=rules, keeps_codes=self._keeps_codes)
+        asked = await scoped(self.ledgers, _batch({"operations": list(operations)}), self._phone_region)
+        given, steps, _ = await _judged(gate, rules, asked)
+        return [{"operation": asked[place][0], **given[place]} for place in sorted(steps)]
 
     async def check(self, operation: str, arguments: object, provenance: Provenance) -> None:
         """Raise a `UsageError` if something may not be written, without writing it."""
@@ -285,6 +285,26 @@ def _parsed_as(operation: str, given: dict[str, Any], id_: object) -> Step:
 
 def _refusal(error: UsageError) -> dict[str, Any]:
     return {"error": error.message, "hint": error.hint}
+
+
+async def _judged(
+    gate: Gate, rules: Rules, asked: Sequence[tuple[str, dict[str, Any]]]
+) -> tuple[dict[int, dict[str, Any]], dict[int, Step], dict[int, UsageError]]:
+    """What the gate admits of a batch, what it becomes, and why the rest is refused, by place."""
+    given: dict[int, dict[str, Any]] = {}
+    steps: dict[int, Step] = {}
+    refusals: dict[int, UsageError] = {}
+    # What makes entities comes first: the rules tell by it who is meant.
+    for place in sorted(range(len(asked)), key=lambda place: asked[place][0] != "entity"):
+        name, arguments = asked[place]
+        try:
+            given[place] = await gate.admitted(name, arguments)
+            steps[place] = _parsed_as(name, given[place], arguments.get("id"))
+        except UsageError as error:
+            if place in given:
+                rules.refused(name, error.message)
+            refusals[place] = error
+    return given, steps, refusals
 
 
 async def _admitted(gate: Gate, operation: str, arguments: object) -> list[tuple[str, dict[str, Any]]]:

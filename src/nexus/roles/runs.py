@@ -26,6 +26,8 @@ class Failed:
 
     kind: Failure
     reason: str
+    error: str = ""
+    """What was raised in the run, by name."""
 
 
 async def answered(
@@ -45,4 +47,4 @@ async def _failed(ledgers: "Ledgers", execution_id: str, ended: EndedError) -> F
     if run is None or run.status != "failed":
         return Failed(kind="stopped", reason=ended.message)
     kind = (run.error or "").partition(":")[0]
-    return Failed(kind="unreachable" if kind in _UNREACHABLE else "refused", reason=ended.message)
+    return Failed(kind="unreachable" if kind in _UNREACHABLE else "refused", reason=ended.message, error=kind)

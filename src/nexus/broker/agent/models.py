@@ -80,6 +80,26 @@ class Models:
         """What is known of a model, such as how long a prompt it takes and whether it calls tools."""
         return await self.knowledge.of(await self._candidate(name))
 
+    async def cost_microusd(
+        self, name: str, *, input_tokens: int, cached_tokens: int, output_tokens: int
+    ) -> int | None:
+        """What so many tokens of a model cost, the cached ones among the input; None where nobody knows."""
+        from pydantic_ai.usage import RequestUsage
+
+        from nexus.broker.agent import prices
+
+        candidate = await self._candidate(name)
+        used = RequestUsage(
+            input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens
+        )
+        return prices.cost_microusd(
+            used,
+            model=candidate.model.model_name,
+            base_url=candidate.model.base_url or "",
+            price=candidate.price,
+            is_local=candidate.config.is_local,
+        )
+
     async def prompt_tokens(self, name: str, output_tokens: int) -> int | None:
         """How long a prompt of a model may be that is to answer with so many tokens; None: not known."""
         known = await self.capabilities(name)

@@ -233,3 +233,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?)
 SELECT filename, media_type, size_bytes, sha256 FROM attachments
 WHERE event_id = ? AND path IS NOT NULL AND sha256 IS NOT NULL
 ORDER BY rowid
+
+-- name: imported_after
+-- The next events of an import, or of all, after a seq: their ids, and whether the owner said them.
+SELECT events.seq, events.id, events.sender = 'owner' FROM import_ranges
+  JOIN events ON events.seq BETWEEN first_seq AND last_seq
+WHERE (:import IS NULL OR import_id = :import) AND last_seq > :after AND events.seq > :after
+ORDER BY events.seq LIMIT :limit
+
+-- name: senders_by_entity
+SELECT event_id, entity_id FROM event_participants
+WHERE event_id IN (SELECT value FROM json_each(?)) AND role = 'sender' AND entity_id IS NOT NULL

@@ -98,9 +98,11 @@ INSERT INTO processing_log (processor, target_type, target_id, status, created_a
 VALUES (?1, ?2, ?3, 'done', ?4, ?4) ON CONFLICT DO NOTHING
 
 -- name: episode_to_extend
--- One with a summary was read and told; what comes late makes an episode of its own.
+-- One that has a summary, or that the memory writer has read, is complete: what comes late makes its own.
 SELECT id, version, start_time, end_time, event_count, token_count FROM episodes AS latest
 WHERE thread_id = :thread AND definition_id = :definition AND summary IS NULL
+  AND NOT EXISTS (
+    SELECT 1 FROM processing_log WHERE processor = 'memory-writer' AND target_type = 'episode' AND target_id = latest.id)
   AND end_time > :from AND start_time < :until AND token_count <= :room
   AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id)
 ORDER BY end_time DESC LIMIT 1
@@ -403,3 +405,70 @@ ORDER BY created_at, id
 -- name: standing_mental_models
 SELECT name, content, stale_at IS NOT NULL FROM mental_models AS latest
 WHERE NOT EXISTS (SELECT 1 FROM mental_models WHERE previous_version_id = latest.id) ORDER BY name, id
+
+-- name: add_backfill
+INSERT INTO backfills (
+  id, import_id, sort, episodes_an_hour, budget_microusd, budget_tokens, estimate_json, created_at, updated_at)
+VALUES (:id, :import_id, :sort, :episodes_an_hour, :budget_microusd, :budget_tokens, :estimate, :now, :now)
+
+-- name: add_backfill_episode
+INSERT INTO backfill_episodes (backfill_id, episode_id, position) VALUES (?, ?, ?)
+
+-- name: backfills
+SELECT id, import_id, sort, status, reason, episodes_an_hour, budget_microusd, budget_tokens, estimate_json, round,
+       created_at, updated_at, completed_at
+FROM backfills WHERE :id IS NULL OR id = :id ORDER BY created_at, id
+
+-- name: active_backfills
+SELECT id FROM backfills WHERE status IN ('running', 'paused') ORDER BY created_at, id
+
+-- name: backfill_progress
+SELECT status, count(*), sum(facts), sum(refused), sum(input_tokens), sum(output_tokens), sum(cost_microusd)
+FROM backfill_episodes WHERE backfill_id = ? GROUP BY status
+
+-- name: backfill_last
+SELECT max(finished_at) FROM backfill_episodes WHERE backfill_id = ? AND status = 'done'
+
+-- name: next_backfill_episodes
+SELECT episode_id FROM backfill_episodes WHERE backfill_id = ? AND status = 'waiting' ORDER BY position LIMIT ?
+
+-- name: mark_backfill_episode
+UPDATE backfill_episodes
+SET status = :status, facts = :facts, refused = :refused, input_tokens = :input_tokens,
+    output_tokens = :output_tokens, cost_microusd = :cost_microusd, finished_at = :now
+WHERE backfill_id = :backfill AND episode_id = :episode
+
+-- name: retry_backfill_episodes
+UPDATE backfill_episodes SET status = 'waiting' WHERE backfill_id = ? AND status = 'failed'
+
+-- name: set_backfill
+UPDATE backfills
+SET status = :status, reason = :reason, updated_at = :now,
+    completed_at = CASE WHEN :status IN ('done', 'canceled') THEN :now END
+WHERE id = :id AND status NOT IN ('done', 'canceled')
+
+-- name: limit_backfill
+UPDATE backfills
+SET episodes_an_hour = :episodes_an_hour, budget_microusd = :budget_microusd, budget_tokens = :budget_tokens
+WHERE id = :id
+
+-- name: next_backfill_round
+UPDATE backfills SET round = round + 1 WHERE id = :id AND round = :round
+
+-- name: unread_episodes
+-- The newest versions of the episodes that hold some events and that the memory writer has not read.
+SELECT episode_id, event_id, start_time, token_count FROM episode_events JOIN episodes ON episodes.id = episode_id
+WHERE event_id IN (SELECT value FROM json_each(?))
+  AND NOT EXISTS (SELECT 1 FROM episodes AS newer WHERE newer.previous_version_id = episode_id)
+  AND NOT EXISTS (
+    SELECT 1 FROM processing_log WHERE processor = 'memory-writer' AND target_type = 'episode'
+      AND target_id = episode_id AND status <> 'failed')
+
+-- name: events_of_episode
+SELECT event_id FROM episode_events WHERE episode_id = ? ORDER BY position
+
+-- name: attempts
+SELECT attempts FROM processing_log WHERE processor = ? AND target_type = ? AND target_id = ?
+
+-- name: facts_of_events
+SELECT id, fact, source_event_id FROM facts WHERE source_event_id IN (SELECT value FROM json_each(?)) ORDER BY seq

@@ -61,6 +61,16 @@ def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:
     return _totals(connection, "usage_of_root", root_request_id)
 
 
+def of_roots(connection: apsw.Connection, root_request_ids: Sequence[str]) -> Totals:
+    """What some requests and everything below them cost so far."""
+    values = (json.dumps(list(root_request_ids)),)
+    rows = connection.execute(sql.queries("runtime")["usage_of_roots"], values).fetchall()
+    sums = (
+        Totals(**dict(zip(Totals.__slots__, cast("tuple[int, ...]", row[1:]), strict=True))) for row in rows
+    )
+    return sum(sums, Totals())
+
+
 def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:
     """What one run cost so far."""
     return _totals(connection, "usage_of_execution", execution_id)

@@ -1,24 +1,23 @@
 """Structured mode: one call per chunk of a turn, in a session of its own, without tools."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
 import apsw
 
-from nexus.automations.context import Context, Result
+from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import UnusableAnswerError, UsageError
-from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.operations import BATCH
 from nexus.memory.provenance import Provenance
 from nexus.memory.recall.deadline import Deadline, LateError
 from nexus.memory.recall.referents import Referents
-from nexus.request import Access
+from nexus.request import Access, Request
 from nexus.roles import instructions
-from nexus.roles.memory_writer import extraction, known, time_limit, transcript
+from nexus.roles.memory_writer import extraction, known, transcript
 from nexus.roles.memory_writer.drafting import Drafting
 from nexus.roles.memory_writer.evidence import Heard
 from nexus.roles.memory_writer.extraction import Extraction
@@ -36,39 +35,65 @@ _LEARNED: Final = 1_500
 _NOTHING: Final = "Nothing to remember"
 _AGAIN: Final = "That was not the JSON object ({reason}). Answer again with the object alone."
 # It calls nothing, whatever its messages ask for.
-_ACCESS: Final = Access(level="known", tools=frozenset(), directories=(), memory="own")
+ACCESS: Final = Access(level="known", tools=frozenset(), directories=(), memory="own")
 
 
-@dataclass
+Ask = Callable[[AssembledContext, int], Awaitable[str]]
+"""What the model answers to a prompt. The number tells the attempts of one session apart."""
+Operations = list[dict[str, Any]]
+
+
+@dataclass(kw_only=True)
 class Extractor:
     """One run of the writer in structured mode."""
 
     parts: Parts
-    ctx: Context
-    result: Result
+    request: Request
+    """On whose account it runs."""
+    workspace: Workspace
+    label: str
+    """What its sessions are called after."""
+    ask: Ask
     gate: Gate
     provenance: Provenance
-    model: Capabilities
-    """What is known of the writer's."""
+    time_limit_ms: Callable[[int], int | None] = lambda calls: None
+    """How long so many calls may take."""
+    most_calls: int = transcript.MOST_CHUNKS
+    write: Callable[[Operations], Awaitable[object]] | None = None
+    """What is done with what it found; None: it is written to the memory."""
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a draft becomes memory: two drafts that name somebody new would make them twice."""
     _said: list[str] = field(default_factory=list[str])
+    _timeout_ms: int | None = None
 
     async def run(self, names: Sequence[str]) -> str:
         """Write what the turns teach; returns what came of it, in a line."""
-        due = [each for each in self.gate.evidence.due if self._is_news(each)]
-        if not due:
+        chunks, left, due = await self.chunks()
+        if not chunks:
             return _NOTHING
-        first = next((n for n, each in enumerate(self.gate.evidence.heard) if each is due[0]), 0)
-        before = [each for each in self.gate.evidence.heard[:first] if each.message is not None]
-        chunks, left = await asyncio.to_thread(transcript.chunks, due, before)
-        time_limit.apply(self.ctx, self.model, len(chunks))
+        self._timeout_ms = self.time_limit_ms(len(chunks))
         meant = await self._meant(due)
         self.gate.meant = frozenset(meant.values())
-        shown = await self._known(names, meant)
+        shown = await self.known(names, meant)
         for number, chunk in enumerate(chunks, start=1):
             await self._chunk(chunk, number, shown, meant)
         if left:
             self._said.append(f"{left} further characters were not read")
         return "; ".join(self._said) or _NOTHING
+
+    async def chunks(self) -> tuple[list[Chunk], int, list[Heard]]:
+        """What the model is asked about, how many characters it isn't, and which messages that is of."""
+
+        def cut() -> tuple[list[Chunk], int, list[Heard]]:
+            due = [each for each in self.gate.evidence.due if self._is_news(each)]
+            if not due:
+                return [], 0, []
+            heard = self.gate.evidence.heard
+            first = next((n for n, each in enumerate(heard) if each is due[0]), 0)
+            before = [each for each in heard[:first] if each.message is not None]
+            return *transcript.chunks(due, before, self.most_calls), due
+
+        return await asyncio.to_thread(cut)
 
     def _is_news(self, heard: Heard) -> bool:
         """What an agent passed on to another is written from its own turn; a question teaches nothing."""
@@ -81,22 +106,23 @@ class Extractor:
         if found is None or (not found.facts and not found.people):
             return
         draft = partial(_drafted, chunk=chunk, found=found, meant=meant, phone_region=self.gate.phone_region)
-        operations = await self.parts.ledgers.identity.read(draft)
-        if not operations:
-            return
-        try:
-            await self.parts.memory.run(BATCH, {"operations": operations}, self.provenance, rules=self.gate)
-        except UsageError as error:
-            self._said.append(f"nothing could be written: {error.message}")
-            return
+        async with self.writing:
+            operations = await self.parts.ledgers.identity.read(draft)
+            if not operations:
+                return
+            try:
+                await (self.write or self._written)(operations)
+            except UsageError as error:
+                self._said.append(f"nothing could be written: {error.message}")
+                return
         self._said.append(f"{len(found.facts)} facts found")
 
     async def _asked(self, chunk: Chunk, number: int, shown: Sequence[str]) -> Extraction | None:
         """What the model finds. An answer that cannot be read is asked for once more."""
-        label = f"meeseeks:{_NAME}:{self.result.session_label}:{self.result.execution_id}:{number}"
+        label = f"meeseeks:{_NAME}:{self.label}:{number}"
         task = transcript.task(chunk, shown)
         for attempt in range(_TURNS):
-            answer = await self._answer(label, task)
+            answer = await self.ask(await self.assembled(label, task), attempt)
             try:
                 return extraction.read(answer)
             except UnusableAnswerError as error:
@@ -106,28 +132,25 @@ class Extractor:
                     self.gate.refused("answer", error.message)
         return None
 
-    async def _answer(self, label: str, task: str) -> str:
-        assembled = await self._assembled(label, task)
-        run = await self.ctx.services.start_execution(self.ctx.request, assembled, access=_ACCESS)
-        return (await run.result()).response.content
+    async def _written(self, operations: Operations) -> None:
+        await self.parts.memory.run(BATCH, {"operations": operations}, self.provenance, rules=self.gate)
 
-    async def _assembled(self, label: str, task: str) -> AssembledContext:
-        workspace = self.ctx.workspace
-        assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
+    async def assembled(self, label: str, task: str) -> AssembledContext:
+        """The prompt of one call."""
         assembled = await self.parts.broker.assemble_context(
-            replace(self.ctx.request, access=_ACCESS), session_label=label, task=task, role=ROLE
+            replace(self.request, access=ACCESS), session_label=label, task=task, role=ROLE
         )
         # Its instructions are the same for every turn, so they are what a provider keeps in its cache.
-        assembled.system_prompt = f"{workspace.role.strip()}\n\n{structured_text()}"
+        assembled.system_prompt = f"{self.workspace.role.strip()}\n\n{structured_text()}"
         assembled.knows_owner = False
         assembled.tools = ()
         assembled.situation = ""
         if self.gate.is_owners:
-            learned = await asyncio.to_thread(instructions.learned, workspace, _NAME)
+            learned = await asyncio.to_thread(instructions.learned, self.workspace, _NAME)
             assembled.role_context = learned[:_LEARNED]
         assembled.output_schema = extraction.SCHEMA
         assembled.max_turns = _TURNS
-        assembled.timeout_ms = round(self.ctx.timeout_ms) or None
+        assembled.timeout_ms = self._timeout_ms
         return assembled
 
     async def _meant(self, due: Iterable[Heard]) -> dict[str, str]:
@@ -145,7 +168,8 @@ class Extractor:
                 found |= {each.said: id_ for id_, each in named.items() if each.via != "owner" and each.said}
         return found
 
-    async def _known(self, names: Sequence[str], meant: dict[str, str]) -> list[str]:
+    async def known(self, names: Sequence[str], meant: dict[str, str]) -> list[str]:
+        """What the model is shown of whom the messages name."""
         if not self.gate.is_owners:
             return []
         lines = await self.parts.ledgers.identity.read(partial(known.told, names=names))

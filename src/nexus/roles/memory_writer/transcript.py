@@ -11,7 +11,7 @@ from nexus.roles.memory_writer.evidence import Heard, words
 
 # So many characters of messages go into one call: some six hundred tokens.
 _CHUNK: Final = 2_400
-_MOST_CHUNKS: Final = 4
+MOST_CHUNKS: Final = 4
 # Of what was said before, and of what the agent said, the end is what a message refers to.
 _REFERENCE: Final = 300
 # "Noted." explains nothing.
@@ -44,7 +44,7 @@ def says_something(heard: Heard) -> bool:
     return asked and (speech.answers_yes(heard.text) or speech.answers_no(heard.text))
 
 
-def chunks(due: Sequence[Heard], before: Sequence[Heard]) -> tuple[list[Chunk], int]:
+def chunks(due: Sequence[Heard], before: Sequence[Heard], most: int = MOST_CHUNKS) -> tuple[list[Chunk], int]:
     """The messages in pieces that fit into a call each, and how many characters are too many to be read."""
     sources = [
         Source(number=number, heard=heard, text=text)
@@ -55,7 +55,7 @@ def chunks(due: Sequence[Heard], before: Sequence[Heard]) -> tuple[list[Chunk], 
         if found[-1] and sum(len(each.text) for each in found[-1]) + len(source.text) > _CHUNK:
             found.append([])
         found[-1].append(source)
-    kept, left = found[:_MOST_CHUNKS], found[_MOST_CHUNKS:]
+    kept, left = found[:most], found[most:]
     # Small models write down again what they are shown: of people only what a pronoun may mean.
     reference = tuple(
         _clipped(f"{_who(each)}: {each.text}")

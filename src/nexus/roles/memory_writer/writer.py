@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from nexus.automations.context import Context, Result
 from nexus.config import WriterSetting
+from nexus.context import AssembledContext
 from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
 from nexus.ledgers import memory
@@ -26,7 +27,7 @@ from nexus.roles import desk, instructions
 from nexus.roles.memory_writer import known, names, time_limit, turns
 from nexus.roles.memory_writer.attribution import speakers
 from nexus.roles.memory_writer.evidence import Evidence, Heard
-from nexus.roles.memory_writer.extractor import Extractor
+from nexus.roles.memory_writer.extractor import ACCESS, Extractor
 from nexus.roles.memory_writer.frequency import Frequency
 from nexus.roles.memory_writer.gate import Gate
 from nexus.roles.memory_writer.prompts import code_text
@@ -125,7 +126,7 @@ class Writer:
         last = work.messages[-1].event.id if work.messages else None
         provenance = Provenance(actor=NAME, kind="writer", request_id=ctx.request.request_id, event_id=last)
         if is_structured:
-            extractor = Extractor(self.parts, ctx, result, gate, provenance, model)
+            extractor = self._extractor(ctx, result, gate, provenance, model)
             return await self._settled(ctx, work, gate, await extractor.run(work.names))
         request = ctx.request
         visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
@@ -136,6 +137,30 @@ class Writer:
         ) as place:
             answer = await self._run(ctx, result, work, place)
         return await self._settled(ctx, work, gate, answer)
+
+    def _extractor(
+        self, ctx: Context, result: Result, gate: Gate, provenance: Provenance, model: Capabilities
+    ) -> Extractor:
+        assert ctx.workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
+
+        def limit_ms(calls: int) -> int | None:
+            time_limit.apply(ctx, model, calls)
+            return round(ctx.timeout_ms) or None
+
+        async def ask(assembled: AssembledContext, attempt: int) -> str:
+            run = await ctx.services.start_execution(ctx.request, assembled, access=ACCESS)
+            return (await run.result()).response.content
+
+        return Extractor(
+            parts=self.parts,
+            request=ctx.request,
+            workspace=ctx.workspace,
+            label=f"{result.session_label}:{result.execution_id}",
+            ask=ask,
+            gate=gate,
+            provenance=provenance,
+            time_limit_ms=limit_ms,
+        )
 
     async def _evidence(self, work: _Work, result: Result) -> Evidence:
         """News is what these turns say; memories and who said what come from all that the fork shows."""

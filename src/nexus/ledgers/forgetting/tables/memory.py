@@ -190,6 +190,18 @@ TABLES = (
     ),
     Table(
         "memory",
+        "backfills",
+        refs=(Ref("import_id", "imports"),),
+        texts=(Text("reason", Then.CLEAR), Text("estimate_json", Then.CLEAR, blank="{}")),
+    ),
+    Table(
+        "memory",
+        "backfill_episodes",
+        key=("backfill_id", "episode_id"),
+        refs=(Ref("backfill_id", "backfills"), Ref("episode_id", "episodes")),
+    ),
+    Table(
+        "memory",
         "shown",
         key=("execution_id", "target_type", "target_id"),
         refs=(
