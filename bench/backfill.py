@@ -103,7 +103,7 @@ def measure(folder: Path, server: ModelServer, messages: int, kills: int, seed: 
 
 
 def _history(path: Path, messages: int, chance: random.Random) -> int:
-    """Write years of short chats in which people move and learn instruments; returns how often that is said."""
+    """Write years of short chats in which people move or learn an instrument; returns how often."""
     stated = 0
     with path.open("w", encoding="utf-8") as stream:
         for number in range(messages):

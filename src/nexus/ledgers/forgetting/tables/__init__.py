@@ -25,7 +25,7 @@ VOCABULARY: Final = frozenset(
         *("basis", "direction"),
         *("fact_type", "hook_point", "kind", "lane", "media_type", "mode", "model", "origin", "outcome"),
         *("provider",),
-        *("relation", "role", "script_hash", "script_path", "sha256", "source", "source_text_hash"),
+        *("relation", "role", "script_hash", "script_path", "sha256", "source", "sort", "source_text_hash"),
         *(
             "source_type",
             "stage",
