@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -241,9 +241,8 @@ async def test_only_one_backfill_is_active_and_a_canceled_one_leaves_the_rest_un
 async def test_a_model_that_does_not_answer_is_waited_for(
     home: Home, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backfilling, "_OUTAGE", backfilling.timedelta(milliseconds=50))
-    down = HttpError("overloaded")
-    server.when(is_extractor).script(*(Turn("", faults=[down]) for _ in range(4)))
+    monkeypatch.setattr(backfilling, "_OUTAGE", timedelta(milliseconds=50))
+    server.when(is_extractor).script(*[HttpError("overloaded")] * 4)
     async with extracting(home, server) as app:
         await bring(app.ledgers, _days(tmp_path, 6))
         await app.backfill.start()
