@@ -1,7 +1,9 @@
 """The settings page, from nexus.config."""
 
+import inspect
+
 from nexus import config
-from nexus.settings import Setting
+from nexus.settings import Setting, toml
 from pages import markdown
 
 _ABOUT = """\
@@ -13,7 +15,7 @@ its default. Unknown keys and invalid values are refused."""
 def page() -> str:
     parts = markdown.front("Settings", "src/nexus/config.py", _ABOUT)
     for section, about, entries in config.settings():
-        parts += [f"## `[{section}]` {{ #{section} }}", about]
+        parts += [f"## `[{section}]` {{ #{section} }}", inspect.cleandoc(about)]
         parts += [part for entry in entries for part in _setting(entry)]
     return markdown.join(parts)
 
@@ -23,5 +25,5 @@ def _setting(entry: Setting) -> list[str]:
     return [
         f"### `{entry.key}` {{ #{entry.section}-{entry.key} }}",
         entry.doc,
-        f"{kind}, default {markdown.code(str(entry.default))}, variable {markdown.code(entry.variable)}",
+        f"{kind}, default {markdown.code(toml(entry.default))}, variable {markdown.code(entry.variable)}",
     ]
