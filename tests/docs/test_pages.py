@@ -57,7 +57,9 @@ def test_the_generated_reference_is_current() -> None:
 def test_a_stale_page_is_named_with_what_differs_and_what_to_run(tmp_path: Path) -> None:
     assert _reference("--folder", str(tmp_path)).returncode == 0
     page = tmp_path / "settings.md"
-    page.write_text(page.read_text(encoding="utf-8").replace("30000", "29000"), encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    shown = "default `30000`, variable `NEXUS_LEDGERS_BUSY_TIMEOUT_MS`"
+    page.write_text(text.replace(shown, shown.replace("30000", "29000")), encoding="utf-8")
     (tmp_path / "errors.md").unlink()
     done = _reference("--folder", str(tmp_path), "--check")
     assert done.returncode == 1
