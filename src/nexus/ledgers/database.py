@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from nexus.ledgers.failures import translated
 
 T = TypeVar("T")
 Work = Callable[[apsw.Connection], T]
-_Job = tuple[Work[Any], "Future[Any]"]
+_Job = tuple[Work[Any], "_Outcome"]
 
 # How many waiting writes share one commit: enough to hide the sync, few enough to stay prompt.
 _COMMIT_TOGETHER = 64
@@ -60,15 +61,15 @@ class Database:
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction of its own; when this returns, its changes are durable."""
-        return await asyncio.wrap_future(self._submit(self._writes, work))
+        return await self._submit(self._writes, work)
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on one consistent snapshot. It must return values, not open cursors."""
-        return await asyncio.wrap_future(self._submit(self._reads, work))
+        return await self._submit(self._reads, work)
 
     async def maintain(self, work: Work[T]) -> T:
         """Run `work` alone on the writing connection, outside any transaction (VACUUM, checkpoint)."""
-        return await asyncio.wrap_future(self._submit(self._writes, _Outside(work)))
+        return await self._submit(self._writes, _Outside(work))
 
     async def close(self) -> None:
         """Finish what was accepted, then close every connection.
@@ -84,14 +85,14 @@ class Database:
             self._disconnect()
         await asyncio.shield(asyncio.wrap_future(self._gone))
 
-    def _submit(self, queue: deque[_Job], work: Work[T]) -> "Future[T]":
-        future: Future[T] = Future()
+    def _submit(self, queue: deque[_Job], work: Work[T]) -> "asyncio.Future[T]":
+        outcome = _Outcome()
         with self._lock:
             if self._closing:
                 raise LedgerClosedError(f"The {self.ledger} ledger is closed")
-            queue.append((work, future))
+            queue.append((work, outcome))
             self._dispatch()
-        return future
+        return outcome.future
 
     def _dispatch(self) -> None:
         """Hand waiting work to threads: one for writing, a few for reading. Called with the lock held."""
@@ -110,7 +111,7 @@ class Database:
         with self._lock:
             jobs = [self._writes.popleft() for _ in range(min(len(self._writes), _COMMIT_TOGETHER))]
         try:
-            wanted = [job for job in jobs if job[1].set_running_or_notify_cancel()]
+            wanted = [job for job in jobs if job[1].is_wanted]
             for run in _runs(wanted):
                 self._commit(run)
         finally:
@@ -136,11 +137,8 @@ class Database:
         except BaseException as error:  # every caller must hear of it
             self._roll_back()
             outcomes = [(None, error)] * len(jobs)
-        for (_, future), (result, error) in zip(jobs, outcomes, strict=True):
-            if error is None:
-                future.set_result(result)
-            else:
-                _fail(future, error)
+        for (_, outcome), (result, error) in zip(jobs, outcomes, strict=True):
+            outcome.tell(result, error)
 
     def _attempt(self, connection: apsw.Connection, work: Work[Any]) -> tuple[Any, BaseException | None]:
         connection.execute("SAVEPOINT job")
@@ -173,8 +171,8 @@ class Database:
         if settled:
             self._disconnect()
 
-    def _read_one(self, work: Work[Any], future: "Future[Any]") -> None:
-        if not future.set_running_or_notify_cancel():
+    def _read_one(self, work: Work[Any], outcome: "_Outcome") -> None:
+        if not outcome.is_wanted:
             return
         connection: apsw.Connection | None = None
         try:
@@ -182,9 +180,9 @@ class Database:
                 connection = self._reading_connection()
                 result = _snapshot(connection, work)
         except BaseException as error:  # the caller must hear of it
-            _fail(future, error)
+            outcome.tell(None, error)
         else:
-            future.set_result(result)
+            outcome.tell(result, None)
         finally:
             if connection is not None:
                 with self._lock:
@@ -235,12 +233,40 @@ class _Outside:
         return self._work(connection)
 
 
-def _fail(future: "Future[Any]", error: BaseException) -> None:
-    if isinstance(error, StopIteration):
-        # A coroutine cannot be ended by it: asyncio would drop it, and the caller would wait for ever.
-        error, cause = RuntimeError("The work raised StopIteration"), error
-        error.__cause__ = cause
-    future.set_exception(error)
+class _Outcome:
+    """What came of a job, told to the event loop that waits for it.
+
+    In the place of a future of the executor: chaining that to one of the loop costs more than a short read.
+    """
+
+    __slots__ = ("_loop", "future")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self._loop.create_future()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody still waits: what has not begun is then left out."""
+        return not self.future.cancelled()
+
+    def tell(self, result: Any, error: BaseException | None) -> None:
+        """From the thread that did the job."""
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._set, result, error)
+
+    def _set(self, result: Any, error: BaseException | None) -> None:
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(result)
+        elif isinstance(error, StopIteration):
+            # A coroutine cannot be ended by it: asyncio would drop it, and the caller would wait for ever.
+            failure = RuntimeError("The work raised StopIteration")
+            failure.__cause__ = error
+            self.future.set_exception(failure)
+        else:
+            self.future.set_exception(error)
 
 
 def _runs(jobs: list[_Job]) -> list[list[_Job]]:
