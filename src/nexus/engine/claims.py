@@ -6,6 +6,7 @@ interrupted by the loss of its process comes before all: it has had its turn alr
 """
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -58,6 +59,30 @@ SELECT queue_partition_key FROM {t}workflow_status
 WHERE queue_name = :queue AND status = 'ENQUEUED' {proof} AND queue_partition_key IS NOT NULL
 ORDER BY random() LIMIT 1
 """
+
+
+_WAITING = """
+SELECT :{lane} WHERE EXISTS (SELECT 1 FROM {{t}}workflow_status
+                             WHERE queue_name = :{lane} AND status = 'ENQUEUED' {proof})
+"""
+
+
+class Waiting:
+    """Which lanes have work that waits: one question for all of them, because most sweeps find nothing."""
+
+    def __init__(self, database: Database, lanes: Sequence[Lane]) -> None:
+        self._database = database
+        proof = "" if database.is_postgres else _PROOF
+        self._queues = {f"lane{at}": QUEUE_PREFIX + lane.name for at, lane in enumerate(lanes)}
+        each = [_WAITING.format(lane=parameter, proof=proof) for parameter in self._queues]
+        texts = [sa.bindparam(parameter, type_=sa.Text) for parameter in self._queues]
+        self._statement = database.sql("UNION ALL".join(each)).bindparams(*texts)
+
+    def lanes(self) -> set[str]:
+        """Their names. Blocking."""
+        with self._database.read() as connection:
+            found = connection.execute(self._statement, self._queues).scalars().all()
+        return {str(queue).removeprefix(QUEUE_PREFIX) for queue in found}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -186,8 +186,10 @@ class Engine:
                 execution = await self.show(execution_id)
                 if execution.state in FINAL:
                     return execution
+                # Of what runs here, we are told the end.
+                here = self._running.get(execution_id) is not None
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed, look_s)
+                    await asyncio.wait_for(changed, _LONGEST_LOOK_S if here else look_s)
             finally:
                 self._leave(execution_id, changed)
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nexus.engine import tables
-from nexus.engine.claims import Claimed, Claims
+from nexus.engine.claims import Claimed, Claims, Waiting
 from nexus.engine.database import Database
 from nexus.engine.leases import Leases
 from nexus.engine.settings import Lane, Settings
@@ -35,6 +35,7 @@ class Sweeper:
         self, database: Database, interior: "Interior", leases: Leases, wake: Wake, settings: Settings
     ) -> None:
         self._database = database
+        self._waiting = Waiting(database, settings.lanes)
         self._claims = {lane.name: Claims(database, lane, settings.version) for lane in settings.lanes}
         self._interior = interior
         self._leases = leases
@@ -50,7 +51,7 @@ class Sweeper:
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self.also = lambda: None
-        """Blocking; run in a thread after each sweep."""
+        """Blocking; run in a thread at the beginning of each sweep."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._go(), name="engine-sweep")
@@ -95,16 +96,22 @@ class Sweeper:
             pause_s = min((time.monotonic() - begun) * _PAUSE_SHARE, _PAUSE_MOST_S)
 
     async def _sweep(self) -> None:
+        waiting = await asyncio.to_thread(self._look)
         for lane in self._lanes:
+            if lane.name not in waiting:
+                continue
             room = min(lane.limit - self._taken[lane.name], self._settings.host_limit - self._taken.total())
             if room <= 0 or self._stopping or not self._leases.valid:
                 continue
             claimed = await asyncio.to_thread(self._claim, lane, room)
             self._taken[lane.name] += claimed
-        await asyncio.to_thread(self.also)
         if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
             self._looked_s = time.monotonic()
             await asyncio.to_thread(self._give_back_unbegun)
+
+    def _look(self) -> set[str]:
+        self.also()
+        return self._waiting.lanes()
 
     def _claim(self, lane: Lane, room: int) -> int:
         for attempt in range(_ATTEMPTS):

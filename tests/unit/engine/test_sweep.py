@@ -1,0 +1,62 @@
+"""Most sweeps find nothing: they ask one question for all lanes."""
+
+# pyright: reportPrivateUsage=false
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+
+from nexus.engine import Context, Engine, Settings, tables
+from nexus.engine.claims import Waiting
+from nexus.engine.prepare import prepared
+
+
+@contextmanager
+def _statements(engine: sa.Engine) -> Generator[list[str]]:
+    seen: list[str] = []
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def test_the_lanes_that_have_waiting_work_are_found_with_one_statement(tmp_path: Path) -> None:
+    settings = Settings(database=tmp_path / "engine.db")
+    database = prepared(settings)
+    lanes = [lane.name for lane in settings.lanes]
+    new = [
+        tables.new_execution("work", None, key="k", lane=lane, version=settings.version)
+        for lane in lanes[1:3]
+    ]
+    with database.write() as connection:
+        tables.insert(database, connection, new)
+
+    with _statements(database.engine) as statements:
+        found = Waiting(database, settings.lanes).lanes()
+    database.close()
+
+    assert len(lanes) > 3
+    assert found == set(lanes[1:3])
+    assert len(statements) == 1
+
+
+async def test_a_sweep_without_work_visits_no_lane(tmp_path: Path) -> None:
+    async def work(context: Context, payload: Any) -> None:
+        pass
+
+    engine = Engine(Settings(database=tmp_path / "engine.db"))
+    engine.register("work", work)
+    async with engine:
+        await (await engine.start("work", None, key="k", lane="chat")).result()
+        assert engine._parts is not None
+        with _statements(engine.database.engine) as statements:
+            await engine._parts.sweeper._sweep()
+
+    assert not [statement for statement in statements if "visited" in statement]
