@@ -351,7 +351,7 @@ class AgentRun:
     ) -> None:
         """Record the end where it belongs, the worker's result among it, before the run itself ends."""
         error = None if status == "done" else text
-        if self._opened is not None:
+        if self._opened is not None and status != "done":
             end_turn = partial(turns.end, turn_id=self._opened.id, status=status, error=error)
             await self._ledgers.agents.write(end_turn)
         workers, execution_id = self._parts.workers, self._turn.execution.id
