@@ -31,6 +31,7 @@ from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
 from nexus.broker.tools.recall import recall_tool, visible_to
 from nexus.broker.tools.schedule import schedule_tool
+from nexus.broker.tools.send_file import send_file_tool
 from nexus.channels import Channels, Message, kinds
 from nexus.channels.kinds import Adapters, adapters
 from nexus.config import Config, load
@@ -42,6 +43,7 @@ from nexus.errors import ModelFileError, UsageError
 from nexus.home import Home, locate
 from nexus.ledgers import Ledgers, events, forgetting
 from nexus.ledgers.agents import tool_calls
+from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import automations, executions, requests
 from nexus.ledgers.runtime.executions import Mode
@@ -142,6 +144,7 @@ class App:
             broker=self.broker,
             runner=self.automations.runner,
             deliver=self._deliver,
+            sends_files=self._sends_files,
         )
         self.automations.runner.destinations = Destinations(stages=self.stages, memory=self.memory)
         self.pipeline = Pipeline(self.stages)
@@ -174,6 +177,7 @@ class App:
                 *web.web_tools(self.config.web, self._url_given),
             ]
             self.broker.add_tools([*own, *await servers.tools()])
+            self.broker.add_tools([send_file_tool(self.home, self.config.attachments)], for_everybody=False)
             opening.push_async_callback(self.automations.close)
             await asyncio.to_thread(seed_roles, self.home)
             await self.automations.load(bundled(self._parts()))
@@ -348,11 +352,12 @@ class App:
         )
         # What claims to come from somebody must not get in the way of what really does.
         claimed = "" if message.is_verified else "unverified:"
-        text, kept = await self._with_files(channel, message)
+        text, kept, unread = await self._with_files(channel, message)
         incoming = Incoming(
             channel=channel,
             content=text,
             attachments=kept,
+            unread_files=unread,
             sender=claimed + message.sender,
             thread=claimed + message.thread,
             title=message.title,
@@ -365,32 +370,47 @@ class App:
         )
         await self.accept(incoming)
 
-    async def _with_files(self, channel: str, message: Message) -> tuple[str, tuple[Attachment, ...]]:
-        """The text of a message with what its files say, and what is kept of them.
+    async def _knows(self, channel: str, sender: str) -> bool:
+        """Whether a sender on a channel is the owner or was let in."""
+        if kinds.is_owners(self.config.channels[channel], sender):
+            return True
+        find = partial(senders.find, channel=channel, identifier=sender)
+        found = await self.ledgers.identity.read(find)
+        if found is None or found.is_owner:
+            return found is not None
+        return await self.ledgers.identity.read(partial(grants.of, entity_id=found.entity_id)) is not None
+
+    async def _with_files(
+        self, channel: str, message: Message
+    ) -> tuple[str, tuple[Attachment, ...], tuple[str, ...]]:
+        """The text of a message with what its files say, what is kept of them, and which can't be read.
 
         A file that can't be read is named, with the reason, and doesn't hold up the message. Files of an
         unverified sender are only named.
         """
         text, most = message.text, self.config.attachments.max_files
         kept: list[Attachment] = []
+        unread: list[str] = []
         if not message.files:
-            return text, ()
+            return text, (), ()
         find = partial(events.delivered, channel=channel, external_id=message.id)
         if message.is_verified and (known := await self.ledgers.events.read(find)) is not None:
             # It comes again: a file that could be read then must be read now, or it would look like another.
-            return known.content, await self.ledgers.events.read(
-                partial(events.attachments_of, event_id=known.id)
-            )
+            files = await self.ledgers.events.read(partial(events.attachments_of, event_id=known.id))
+            return known.content, files, ()
         for number, file in enumerate(message.files):
             try:
                 if number >= most or not message.is_verified:
                     raise UsageError("not taken")
+                if file.problem:
+                    raise UsageError(file.problem)
                 text, found = await self.attach(text, [File(name=file.name, data=file.data)])
                 kept += found
             except UsageError as error:
                 name = " ".join(file.name.split())[:200]
                 text = "\n\n".join(filter(None, [text, f"[Attachment not read: {name} ({error.message})]"]))
-        return text, tuple(kept)
+                unread.append(f"{name}: {error.message.removeprefix(f'{name} is ')}")
+        return text, tuple(kept), tuple(unread)
 
     async def reflect(
         self, question: str, *, save_as: str | None = None, asking: reflection.Asking = reflection.OWNER
@@ -526,11 +546,16 @@ class App:
             self.ledgers,
             self.adapters.made,
             self._from_channel,
+            knows=self._knows,
             retryable=(EngineUnreachableError, EngineBusyError, EngineFullError),
             redact=self.adapters.redact,
         )
         opening.push_async_callback(self.channels.stop)
         await self.channels.start()
+
+    def _sends_files(self, channel: str) -> bool:
+        adapter = self.adapters.made.get(channel)
+        return adapter is not None and "attachments" in adapter.capabilities
 
     async def _deliver(self, request: Request, text: str) -> None:
         self.channels.wake(request.event.channel or "")

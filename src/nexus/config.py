@@ -318,9 +318,10 @@ class ChannelConfig:
     Unknown senders get a pairing code; let them in with `nexus access approve`.
     """
 
-    kind: Literal["program", "webhook", "email", "telegram"] = _setting(
+    kind: Literal["program", "webhook", "email", "telegram", "matrix"] = _setting(
         "program",
-        "What connects it: your own program, signed HTTP requests, a mail account, or a Telegram bot.",
+        "What connects it: your own program, signed HTTP requests, a mail account, a Telegram bot, or a Matrix "
+        "account.",
     )
     owner: tuple[str, ...] = _setting(
         (),
@@ -339,12 +340,13 @@ class ChannelConfig:
     secret: str = _setting(
         "",
         "Where the secret is, such as `env:NAME`. webhook: the signing key. email: the password. telegram: "
-        "the bot's token.",
+        "the bot's token. matrix: the password, or an access token if `user` is empty.",
         secret=True,
     )
     url: str = _setting(
         "",
-        "webhook: where answers are posted; empty: nowhere. telegram: another server of the Bot API.",
+        "webhook: where answers are posted; empty: nowhere. telegram: another server of the Bot API. "
+        "matrix: the homeserver, such as `https://matrix.example.org`.",
         held=True,
     )
     signature: Literal["timed", "body"] = _setting(
@@ -364,7 +366,9 @@ class ChannelConfig:
         "object with these four.",
     )
     address: str = _setting("", "email: the agent's address. Answers come from it.", held=True)
-    user: str = _setting("", "email: login name. Empty: the address.")
+    user: str = _setting(
+        "", "email: login name. Empty: the address. matrix: the agent's id, such as `@agent:example.org`."
+    )
     token_command: tuple[str, ...] = _setting(
         (), "email: a program that prints an OAuth 2.0 access token, instead of a password.", held=True
     )

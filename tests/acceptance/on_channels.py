@@ -1,5 +1,8 @@
 """What models answer in the tests of channels."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 from nexus.testing import ModelRequest, ToolCall, Turn
 
 
@@ -15,3 +18,17 @@ def recalling(request: ModelRequest) -> Turn:
     if "tool_result" in str(request.json["messages"][-1]):
         return Turn("Here is what I know.")
     return Turn("", [ToolCall("recall", {"query": "door code"})])
+
+
+def sending(file: Path) -> Callable[[ModelRequest], Turn]:
+    """Sends a file to who asks for it, and otherwise answers with the last word of what was said."""
+
+    def answer(request: ModelRequest) -> Turn:
+        last = str(request.json["messages"][-1])
+        if "tool_result" in last:
+            return Turn("Here is the file.")
+        if "Send me the file" in last:
+            return Turn("", [ToolCall("send_file", {"path": str(file)})])
+        return echo_word(request)
+
+    return answer

@@ -4,12 +4,14 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from acceptance.agents import environment, finish, until
-from acceptance.on_channels import echo_word
+from acceptance.on_channels import echo_word, sending
 from acceptance.running import Served, serving
+from attached_files import png
 from nexus import config, logs
 from nexus.home import Home
 from nexus.testing import ModelServer
@@ -64,6 +66,25 @@ def test_killed_at_random_the_owner_is_answered_and_a_stranger_gets_a_code(
     [code] = [text for text in told if "code" in text]
     assert told[code]["chat_id"] == "9"
     assert len(server.requests) >= len(asked)
+
+
+def test_a_file_leaves_and_one_that_is_too_large_is_named(
+    home: Home, env: dict[str, str], server: ModelServer, telegram: TelegramServer, tmp_path: Path
+) -> None:
+    (tmp_path / "map.png").write_bytes(png())
+    server.always(sending(tmp_path / "map.png"))
+    with serving(home, {**env, "NEXUS_TOOLS_DIRECTORIES": str(tmp_path)}):
+        telegram.write("Send me the file")
+        until(lambda: len(telegram.sent) == 2)
+        film = {"file_id": "huge", "file_name": "film.mp4", "file_size": 50_000_000}
+        telegram.write(caption="What is in it? word1", document=film)
+        until(lambda: len(telegram.sent) == 3)
+    assert telegram.sent[0]["text"] == "Here is the file."
+    assert telegram.sent[1]["document"] == ("map.png", png())
+    assert b"[Attachment not read: film.mp4 (larger than 20 MB)]" in server.requests[-1].body
+    assert telegram.texts()[-1] == ("You said word1\n\nI couldn't read film.mp4: larger than 20 MB."), (
+        "the person is told, whatever the model says"
+    )
 
 
 def test_the_log_of_one_channel(home: Home, env: dict[str, str]) -> None:

@@ -36,6 +36,8 @@ class File:
     name: str
     media_type: str
     data: bytes
+    problem: str = ""
+    """Why there is no data: the service doesn't hand it over. The file is named with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,6 +115,10 @@ class Inbox(Protocol):
 
     async def set_aside(self, body: Mapping[str, Any], reason: str) -> None:
         """Keep what is no message as it should be, for somebody to look at."""
+        ...
+
+    async def knows(self, sender: str) -> bool:
+        """Whether a sender is the owner or was let in, such as before accepting an invitation."""
         ...
 
     async def connected(self) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import httpx
+
 from nexus import secrets
 from nexus.channels.adapter import Adapter, Message
 from nexus.config import ChannelConfig
@@ -37,6 +39,7 @@ class Adapters:
             "webhook": self._webhook,
             "email": self._email,
             "telegram": self._telegram,
+            "matrix": self._matrix,
         }
         self.made[name] = make[settings.kind](name, settings)
 
@@ -67,10 +70,7 @@ class Adapters:
         try:
             from nexus.channels.email import Account, Email
         except ImportError as error:
-            raise ConfigError(
-                f"[channels.{name}] needs a package that isn't installed: {error.name}",
-                hint="Run `pip install 'nexus-runtime[email]'`.",
-            ) from error
+            raise _missing(name, error, "email") from error
 
         for key in ("address", "imap", "smtp"):
             if not getattr(settings, key):
@@ -95,6 +95,25 @@ class Adapters:
 
         return Telegram(token=self._read(name, settings.secret, "secret"), url=settings.url)
 
+    def _matrix(self, name: str, settings: ChannelConfig) -> Adapter:
+        try:
+            from nexus.channels.matrix import Matrix
+        except ImportError as error:
+            raise _missing(name, error, "matrix") from error
+
+        url = httpx.URL(settings.url)
+        if url.scheme not in {"http", "https"} or not url.host:
+            raise ConfigError(
+                f"[channels.{name}] needs `url`, the homeserver", hint="Write `https://matrix.example.org`."
+            )
+        if url.scheme == "http" and url.host not in _THIS_MACHINE:
+            raise ConfigError(
+                f"[channels.{name}] would send the password to {url.host} unencrypted",
+                hint="Write `https://`; `http://` is allowed only for servers on this machine.",
+            )
+        secret = self._read(name, settings.secret, "secret")
+        return Matrix(url=settings.url, secret=secret, user=settings.user)
+
     def _filled(self, text: str) -> str:
         source = secrets.source_in(text)
         if not source:
@@ -116,9 +135,21 @@ class Adapters:
 
 def is_owner(settings: ChannelConfig, message: Message) -> bool:
     """Whether a message comes from the owner: the channel vouches for a sender that the settings name."""
+    return message.is_verified and is_owners(settings, message.sender)
+
+
+def is_owners(settings: ChannelConfig, sender: str) -> bool:
+    """Whether the settings name a sender as the owner."""
     if settings.kind == "email":
-        return message.is_verified and message.sender in {each.casefold() for each in settings.owner}
-    return message.is_verified and message.sender in settings.owner
+        return sender in {each.casefold() for each in settings.owner}
+    return sender in settings.owner
+
+
+def _missing(name: str, error: ImportError, extra: str) -> ConfigError:
+    return ConfigError(
+        f"[channels.{name}] needs a package that isn't installed: {error.name}",
+        hint=f"Run `pip install 'nexus-runtime[{extra}]'`.",
+    )
 
 
 def _server(name: str, settings: ChannelConfig, key: str, default_port: int) -> "Server":

@@ -6,17 +6,18 @@ commands and the dashboard read it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
 import apsw
 
-from nexus import clock, ids
-from nexus.channels.adapter import MAX_ID_BYTES, Adapter, Delivery, DeliveryError, Message, MessageError
+from nexus import attachments, clock, ids
+from nexus.attachments import Attachment
+from nexus.channels.adapter import MAX_ID_BYTES, Adapter, Delivery, DeliveryError, File, Message, MessageError
 from nexus.errors import AccessError, LedgerBusyError, LedgerFullError, NexusError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import channels as ledger
@@ -24,6 +25,8 @@ from nexus.ledgers.runtime.channels import Status
 
 Receive = Callable[[str, Message], Awaitable[None]]
 """Takes a message of a channel in. Raises what the home raises."""
+Knows = Callable[[str, str], Awaitable[bool]]
+"""Tells whether a sender of a channel is the owner or was let in."""
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 300.0
@@ -56,6 +59,7 @@ class Channels:
         adapters: Mapping[str, Adapter],
         receive: Receive,
         *,
+        knows: Knows | None = None,
         retryable: tuple[type[NexusError], ...] = (),
         now: clock.Clock = clock.now,
         pause_s: float = _FIRST_PAUSE_S,
@@ -63,6 +67,7 @@ class Channels:
     ) -> None:
         self._ledgers = ledgers
         self._receive = receive
+        self._knows = knows
         self._retryable = (LedgerBusyError, LedgerFullError, *retryable)
         self._now = now
         self._pause_s = pause_s
@@ -221,14 +226,15 @@ class Channels:
             await asyncio.wait_for(channel.has_more.wait(), wait_s)
 
     async def _deliver(self, channel: _Channel, waiting: ledger.Delivery) -> None:
-        delivery = await self._ledgers.events.read(partial(_delivery, event_id=waiting.event_id))
+        delivery, attached = await self._ledgers.events.read(partial(_delivery, event_id=waiting.event_id))
         if delivery is None:
             end = partial(ledger.failed, error="the message was forgotten", next_at=None)
             await self._ledgers.runtime.write(partial(end, event_id=waiting.event_id))
             return
         try:
+            files = await asyncio.to_thread(self._files, attached)
             async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
-                external_id = await channel.adapter.deliver(delivery)
+                external_id = await channel.adapter.deliver(replace(delivery, files=files))
         except Exception as error:
             _log.warning("a message was not sent: %s", _told(error), extra={"channel": channel.name})
             final = isinstance(error, DeliveryError) and error.final
@@ -237,6 +243,15 @@ class Channels:
             await self._ledgers.runtime.write(
                 partial(ledger.sent, event_id=waiting.event_id, external_id=external_id)
             )
+
+    def _files(self, attached: Iterable[Attachment]) -> tuple[File, ...]:
+        """What leaves with a message, without what was forgotten meanwhile."""
+        read = [(each, attachments.read(self._ledgers.home, each)) for each in attached]
+        return tuple(
+            File(name=each.name, media_type=each.media_type, data=data)
+            for each, data in read
+            if data is not None
+        )
 
     async def _try_again(self, waiting: ledger.Delivery, error: str, *, final: bool) -> None:
         pause_s = min(self._pause_s * 2.0 ** (waiting.attempts + 1), _LONGEST_DELAY.total_seconds())
@@ -266,6 +281,10 @@ class Channels:
             await self._note(channel, "connected")
             channel.is_connected.set()
 
+    async def knows(self, name: str, sender: str) -> bool:
+        """Whether a sender is the owner or was let in."""
+        return self._knows is not None and await self._knows(name, sender)
+
     async def cursor(self, name: str) -> Any:
         """How far a channel was read."""
         return await self._ledgers.runtime.read(partial(ledger.cursor, name=name))
@@ -287,6 +306,9 @@ class _Inbox:
 
     async def set_aside(self, body: Mapping[str, Any], reason: str) -> None:
         await self._channels.set_aside(self._channel.name, body, reason)
+
+    async def knows(self, sender: str) -> bool:
+        return await self._channels.knows(self._channel.name, sender)
 
     async def connected(self) -> None:
         await self._channels.note_connected(self._channel)
@@ -317,13 +339,13 @@ def _cut(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value[:4_000] if isinstance(value, str) else value for name, value in body.items()}
 
 
-def _delivery(connection: apsw.Connection, event_id: str) -> Delivery | None:
+def _delivery(connection: apsw.Connection, event_id: str) -> tuple[Delivery | None, tuple[Attachment, ...]]:
     event = events.get(connection, event_id)
     if event is None or event.thread_id is None:
-        return None
+        return None, ()
     thread, title = events.thread_name(connection, event.thread_id)
     asked = None if event.reply_to_event_id is None else events.get(connection, event.reply_to_event_id)
-    return Delivery(
+    delivery = Delivery(
         key=event_id,
         thread=thread or "",
         title=title,
@@ -331,6 +353,7 @@ def _delivery(connection: apsw.Connection, event_id: str) -> Delivery | None:
         reply_to=None if asked is None else asked.external_id,
         to=None if asked is None else asked.sender,
     )
+    return delivery, events.attachments_of(connection, event_id)
 
 
 def _told(error: BaseException) -> str:

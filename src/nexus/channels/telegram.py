@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import httpx
 
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message
+from nexus.channels.splitting import pieces
 
 _URL: Final = "https://api.telegram.org"
 _POLL_S: Final = 50
@@ -115,8 +116,8 @@ class Telegram:
         found: list[File] = []
         for name, media_type, file in _attached(said):
             if int(file.get("file_size") or 0) > _MAX_FILE_BYTES:
-                # It can't be fetched; without bytes it is named, and the message goes on.
-                found.append(File(name=name, media_type=media_type, data=b"\0"))
+                problem = f"larger than {_MAX_FILE_BYTES // 1_000_000} MB"
+                found.append(File(name=name, media_type=media_type, data=b"", problem=problem))
                 continue
             place = await self._call(client, "getFile", {"file_id": file["file_id"]})
             found.append(
@@ -141,7 +142,7 @@ class Telegram:
         return b"".join(parts)
 
     def _texts(self, delivery: Delivery) -> Iterator[tuple[str, dict[str, Any], dict[str, Any] | None]]:
-        for number, text in enumerate(pieces(delivery.text)):
+        for number, text in enumerate(pieces(delivery.text, _MAX_UNITS)):
             values: dict[str, Any] = {"text": text}
             answered = (delivery.reply_to or "").rpartition("/")[2]
             if number == 0 and answered.isdecimal():
@@ -197,41 +198,6 @@ class Telegram:
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(timeout=_TIMEOUT_S)
-
-
-def pieces(text: str, most: int = _MAX_UNITS) -> list[str]:
-    """A text in pieces that fit into messages: at paragraphs, else at lines, words, or anywhere."""
-    found: list[str] = []
-    rest = text.strip()
-    while _units(rest) > most:
-        room = _fitting(rest, most)
-        cut = _last_break(rest, room)
-        found.append(rest[:cut].rstrip())
-        rest = rest[cut:].lstrip()
-    return [*found, rest] if rest else found
-
-
-def _last_break(text: str, room: int) -> int:
-    for separator in ("\n\n", "\n", " "):
-        # A break near the beginning would make many small messages.
-        place = text.rfind(separator, room // 3, room)
-        if place > 0:
-            return place
-    return room
-
-
-def _fitting(text: str, most: int) -> int:
-    """How many characters fit into that many UTF-16 code units."""
-    units = 0
-    for number, character in enumerate(text):
-        units += 2 if ord(character) > 0xFFFF else 1  # beyond the basic plane
-        if units > most:
-            return number
-    return len(text)
-
-
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-le", errors="replace")) // 2
 
 
 def _message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) -> Message | None:

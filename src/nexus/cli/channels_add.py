@@ -16,18 +16,25 @@ from nexus.home import Home
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["email", "telegram"]))
+@click.argument("kind", type=click.Choice(["email", "matrix", "telegram"]))
 @click.option("--name", help="Name of the channel.  [default: its kind]")
 @click.option("--no-tls", is_flag=True, help="email: don't encrypt. For mail servers on this machine.")
-@click.option("--url", default="", help="telegram: a server of the Bot API other than Telegram's.")
+@click.option(
+    "--url",
+    default="",
+    help="telegram: a server of the Bot API other than Telegram's. matrix: the homeserver.",
+)
 @click.pass_context
 def add(ctx: click.Context, kind: str, name: str | None, no_tls: bool, url: str) -> None:
-    """Set up a channel step by step: email or Telegram. Logs in and sends nothing."""
+    """Set up a channel step by step: email, Matrix or Telegram. Logs in and sends nothing."""
     home, config = opened_home(ctx)
     name = name or kind
     if name in config.channels:
         raise UsageError(f"There is a channel {name} already", hint="Choose another name with `--name`.")
-    asked = _email(home, name, not no_tls) if kind == "email" else _telegram(url)
+    if kind == "email":
+        asked = _email(home, name, not no_tls)
+    else:
+        asked = _matrix(home, name, url) if kind == "matrix" else _telegram(url)
     values = {"kind": kind, **asked}
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
     text = home.config_file.read_text(encoding="utf-8").rstrip("\n")
@@ -50,6 +57,25 @@ def _telegram(url: str) -> dict[str, Any]:
     elif click.confirm(f"{found[1]} wrote (id {found[0]}). Is that you?", default=True):
         owner = [found[0]]
     return {"secret": source, "owner": owner} | ({"url": url} if url else {})
+
+
+def _matrix(home: Home, name: str, url: str) -> dict[str, Any]:
+    user = _asked("The agent's Matrix id, such as @agent:example.org")
+    values: dict[str, Any] = {
+        "user": user,
+        "url": url or _asked("Homeserver", f"https://{user.partition(':')[2]}"),
+        "secret": _source("Where is the password", "env:MATRIX_PASSWORD"),
+    }
+    adapters = Adapters(home=home)
+    adapters.add(name, ChannelConfig(kind="matrix", **values))
+    adapter: Any = adapters.made[name]
+    try:
+        own_id = asyncio.run(adapter.own_id())
+    except ConnectionError as error:
+        raise ConfigError(f"Can't log in: {error}", hint="Check the homeserver, id and password.") from error
+    click.echo(f"Logged in as {own_id}.")
+    values["owner"] = [each.strip() for each in _asked("Your own Matrix ids, with commas").split(",")]
+    return values
 
 
 def _email(home: Home, name: str, tls: bool) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class Incoming:
     mode: Mode = "followup"
     attachments: tuple[Attachment, ...] = ()
     """Files that came along, kept already."""
+    unread_files: tuple[str, ...] = ()
+    """Files that could not be read, each with the reason. The answer says so."""
 
     @property
     def own_session(self) -> str:

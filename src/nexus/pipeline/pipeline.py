@@ -97,7 +97,7 @@ class Pipeline:
         )
         await self._fire("after:runAgent", journey)
         if request.depth == 0:
-            text, id_ = result.response.content, result.execution_id
+            text, id_ = stages.with_unread(request, result.response.content), result.execution_id
             await self._stage(journey, "deliverResponse", stages.deliver_response(request, text, id_))
             await self._fire("after:deliverResponse", journey)
             await self._stage(journey, "finalize", stages.finalize(journey))

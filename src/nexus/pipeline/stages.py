@@ -7,13 +7,16 @@ from functools import partial
 import apsw
 
 from nexus import ids
+from nexus.attachments import Attachment
 from nexus.automations.occasion import Occasion
 from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
 from nexus.broker.broker import Broker
+from nexus.broker.tools import send_file
 from nexus.config import Config
 from nexus.context.wrapping import wrapped
 from nexus.ledgers import Ledgers, events
+from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
@@ -25,6 +28,9 @@ from nexus.request import Agent, Event, Request
 
 AGENT = "nexus"
 """How the home's own agent is named in events."""
+
+UNREAD = "unread_files"
+"""The enrichment of a request that came with files which could not be read."""
 
 Deliver = Callable[[Request, str], Awaitable[None]]
 """Hands an answer to its channel."""
@@ -43,6 +49,8 @@ class Stages:
     broker: Broker
     runner: Runner
     deliver: Deliver = nowhere
+    sends_files: Callable[[str], bool] = lambda _: False
+    """Whether a channel can send files."""
 
     async def receive_event(self, incoming: Incoming) -> Journey:
         """Record what was said, and make it a request. What was delivered before is the same event."""
@@ -77,6 +85,8 @@ class Stages:
         )
         agent = Agent(session_label=incoming.session_label or incoming.own_session)
         request = Request(event=event, agent=agent)
+        if incoming.unread_files:
+            request.enrichment[UNREAD] = list(incoming.unread_files)
         await self.ledgers.runtime.write(partial(requests.create, request=request))
         return Journey(incoming=incoming, request=request)
 
@@ -85,7 +95,8 @@ class Stages:
         incoming = journey.incoming
         find = partial(senders.find, channel=incoming.channel, identifier=incoming.sender)
         journey.sender = await self.ledgers.identity.read(find)
-        if journey.sender is None:
+        # An address may become the owner's after it was first seen.
+        if journey.sender is None or (incoming.is_owner and not journey.sender.is_owner):
             seen = Seen(
                 channel=incoming.channel,
                 identifier=incoming.sender,
@@ -106,7 +117,10 @@ class Stages:
         if not journey.incoming.is_verified:
             journey.denied = "the channel does not vouch for the sender"
             return
-        if sender.is_owner:
+        # On a channel the settings say who is the owner: what the memory knows of a person gives no rights.
+        if sender.is_owner and (
+            journey.incoming.is_owner or request.event.channel not in self.config.channels
+        ):
             held = access.owner(self.config.tools, self.ledgers.home)
             # What the owner is told in a group, everybody there reads.
             request.access = replace(held, memory="own") if journey.incoming.is_group else held
@@ -158,6 +172,8 @@ class Stages:
         for text in contexts(request):
             journey.assembled.prepend(text)
         journey.assembled.attachments = journey.incoming.attachments
+        if self.sends_files(journey.incoming.channel):
+            journey.assembled.tools = tuple(sorted({*journey.assembled.tools, send_file.NAME}))
         for sent in reversed(await self._sent(journey)):
             told = wrapped("message", sent.content, sender=AGENT, sent_at=sent.occurred_at)
             journey.assembled.prepend(told)
@@ -191,8 +207,26 @@ class Stages:
             reply_to_event_id=request.event.id,
             request_id=request.request_id,
         )
-        await self.ledgers.events.write(partial(events.append, events=[answer]))
+        files = await self._chosen_files(request)
+
+        def record(connection: apsw.Connection) -> None:
+            (event_id,) = events.append(connection, [answer])
+            events.attach(connection, event_id, files)
+
+        await self.ledgers.events.write(record)
         await self.deliver(request, text)
+
+    def with_unread(self, request: Request, text: str) -> str:
+        """An answer that also names the files that could not be read: a model may not mention them."""
+        unread: list[str] = request.enrichment.get(UNREAD) or []
+        return "\n\n".join(filter(None, [text, *(f"I couldn't read {each}." for each in unread)]))
+
+    async def _chosen_files(self, request: Request) -> tuple[Attachment, ...]:
+        """The files that the agent sends along."""
+        if not self.config.channels:
+            return ()
+        find = partial(tool_calls.results_of, request_id=request.request_id, tool=send_file.NAME)
+        return send_file.chosen(await self.ledgers.agents.read(find), self.config.attachments.max_files)
 
     async def finalize(self, journey: Journey) -> None:
         """Let automations tidy up, and see to it that all they did is recorded."""

@@ -3,13 +3,13 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from nexus.channels import Delivery, DeliveryError, Message
+from nexus.channels import Delivery, DeliveryError
 from nexus.channels.program import Program
 from nexus.errors import ConfigError
+from nexus.testing.adapter import RecordingInbox
 
 # Writes three lines, one of them no message; then sends everything but what is called "bad".
 _PROGRAM = """
@@ -33,31 +33,12 @@ for line in sys.stdin:
 """
 
 
-class _Inbox:
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.refused: list[str] = []
-        self.is_connected = asyncio.Event()
-
-    async def receive(self, message: Message) -> None:
-        self.messages.append(message)
-
-    async def set_aside(self, body: Any, reason: str) -> None:
-        self.refused.append(reason)
-
-    async def connected(self) -> None:
-        self.is_connected.set()
-
-    async def cursor(self) -> Any: ...
-    async def keep_cursor(self, cursor: Any) -> None: ...
-
-
 async def test_a_program_hands_over_and_sends(tmp_path: Path) -> None:
     program = Program("post", [sys.executable, "-c", _PROGRAM], env={"ME": "a test"}, folder=tmp_path)
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     running = asyncio.create_task(program.run(inbox))
     async with asyncio.timeout(60):
-        await inbox.is_connected.wait()
+        await inbox.ready.wait()
         assert await program.deliver(Delivery(key="a", thread="t", text="Hello")) == "sent Hello"
         with pytest.raises(DeliveryError, match="I won't") as raised:
             await program.deliver(Delivery(key="b", thread="t", text="bad"))
@@ -65,7 +46,7 @@ async def test_a_program_hands_over_and_sends(tmp_path: Path) -> None:
         while len(inbox.messages) < 2:
             await asyncio.sleep(0.01)
         assert [(each.id, each.text) for each in inbox.messages] == [("1", "Hello"), ("3", "after 1")]
-        assert inbox.refused == ["A message needs `text`, a text"]
+        assert inbox.put_aside == ["A message needs `text`, a text"]
         assert program.capabilities == {"typing"}
         with pytest.raises(DeliveryError, match="ended"):
             await program.deliver(Delivery(key="c", thread="t", text="end"))
@@ -75,10 +56,10 @@ async def test_a_program_hands_over_and_sends(tmp_path: Path) -> None:
 
 async def test_a_program_is_stopped_with_its_channel(tmp_path: Path) -> None:
     program = Program("post", [sys.executable, "-c", _PROGRAM], env={"ME": "a test"}, folder=tmp_path)
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     running = asyncio.create_task(program.run(inbox))
     async with asyncio.timeout(60):
-        await inbox.is_connected.wait()
+        await inbox.ready.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -89,6 +70,6 @@ async def test_a_program_is_stopped_with_its_channel(tmp_path: Path) -> None:
 async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     program = Program("post", [str(tmp_path / "nothing")], folder=tmp_path)
     with pytest.raises(ConfigError, match="could not be started"):
-        await program.run(_Inbox())
+        await program.run(RecordingInbox())
     with pytest.raises(ConfigError, match="command"):
         Program("post", [], folder=tmp_path)

@@ -1,46 +1,15 @@
 """A Telegram bot, over HTTP to a server that speaks the documented Bot API."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from attached_files import png
 from nexus.channels.adapter import Delivery, DeliveryError, File, Message
-from nexus.channels.telegram import Telegram, pieces
+from nexus.channels.telegram import Telegram
+from nexus.testing.adapter import AdapterContract, RecordingInbox, running, until
 from telegram_server import BOT, TOKEN, TelegramServer
-
-
-class _Inbox:
-    """Keeps what it is given, and how far was read."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.put_aside: list[str] = []
-        self.kept: Any = None
-        self.is_killed = False
-        self.ready = asyncio.Event()
-
-    async def receive(self, message: Message) -> None:
-        self.messages.append(message.checked())
-
-    async def set_aside(self, body: Any, reason: str) -> None:
-        self.put_aside.append(reason)
-
-    async def connected(self) -> None:
-        self.ready.set()
-
-    async def cursor(self) -> Any:
-        return self.kept
-
-    async def keep_cursor(self, cursor: Any) -> None:
-        if self.is_killed:
-            raise ConnectionError("ended before it was kept")
-        self.kept = cursor
 
 
 @pytest.fixture
@@ -50,37 +19,20 @@ def server() -> Iterator[TelegramServer]:
     made.close()
 
 
-@asynccontextmanager
-async def _running(server: TelegramServer, inbox: _Inbox) -> AsyncGenerator[None]:
-    task = asyncio.create_task(_bot(server).run(inbox))
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
 def _bot(server: TelegramServer, token: str = TOKEN) -> Telegram:
     return Telegram(token=token, url=server.url, poll_s=1)
 
 
-async def _until(done: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not done():
-            await asyncio.sleep(0.01)
-
-
 async def test_a_message_is_handed_over_once_and_again_if_it_was_not_kept(server: TelegramServer) -> None:
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     id_ = server.write("Hello")
-    inbox.is_killed = True
+    inbox.loses_cursor = True
     with pytest.raises(ConnectionError, match="before it was kept"):
         await asyncio.wait_for(_bot(server).run(inbox), 60)
-    inbox.is_killed = False
-    async with _running(server, inbox):
+    inbox.loses_cursor = False
+    async with running(_bot(server), inbox):
         server.write("more")
-        await _until(lambda: len(inbox.messages) == 3)
+        await until(lambda: len(inbox.messages) == 3)
     first, again, more = inbox.messages
     assert first == Message(id=f"7/{id_}", thread="7", sender="7", sender_name="Hana Ito", text="Hello")
     assert first == again
@@ -88,29 +40,29 @@ async def test_a_message_is_handed_over_once_and_again_if_it_was_not_kept(server
 
 
 async def test_in_a_group_the_bot_is_addressed_by_its_name_or_a_reply(server: TelegramServer) -> None:
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     server.write("Nobody asked", chat=-5)
     server.write("@Nexus_Agent_Bot, when?", chat=-5)
     server.write("@nexus_agent_bottom, when?", chat=-5)
     server.write("And now?", chat=-5, reply_to_message={"message_id": 1, "from": BOT})
     server.write("In a topic", chat=-5, message_thread_id=9, is_topic_message=True)
-    async with _running(server, inbox):
-        await _until(lambda: len(inbox.messages) == 5)
+    async with running(_bot(server), inbox):
+        await until(lambda: len(inbox.messages) == 5)
     assert [each.is_addressed for each in inbox.messages] == [False, True, False, True, False]
     assert all(each.is_group and each.title == "Trip" for each in inbox.messages)
     assert [each.thread for each in inbox.messages] == ["-5", "-5", "-5", "-5", "-5/9"]
 
 
 async def test_bots_channels_and_notices_get_no_answer(server: TelegramServer) -> None:
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     server.write("I am a bot", sender=8, is_bot=True)
     server.write("From a channel", chat=-5, sender_chat={"id": -5, "type": "channel"})
     server.write(new_chat_title="Other", chat=-5)
     server.add_update({"edited_message": {"message_id": 1}})
     server.add_update({"message": {"message_id": 1, "from": {"id": 7}, "text": "no chat"}})
     server.write("Hello")
-    async with _running(server, inbox):
-        await _until(lambda: len(inbox.messages) == 2)
+    async with running(_bot(server), inbox):
+        await until(lambda: len(inbox.messages) == 2)
     assert [(each.text, each.is_automatic) for each in inbox.messages] == [
         ("I am a bot", True),
         ("Hello", False),
@@ -119,20 +71,20 @@ async def test_bots_channels_and_notices_get_no_answer(server: TelegramServer) -
 
 
 async def test_files_come_along(server: TelegramServer) -> None:
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     server.files |= {"big": png(), "doc": b"Zebra"}
     sizes = [{"file_id": "small", "file_size": 1}, {"file_id": "big", "file_size": 70}]
     server.write(caption="See", photo=sizes)
     server.write(document={"file_id": "doc", "file_name": "a.txt", "mime_type": "text/plain"})
     server.write(document={"file_id": "huge", "file_name": "film.mp4", "file_size": 50_000_000})
-    async with _running(server, inbox):
-        await _until(lambda: len(inbox.messages) == 3)
+    async with running(_bot(server), inbox):
+        await until(lambda: len(inbox.messages) == 3)
     assert [each.text for each in inbox.messages] == ["See", "", ""]
     [[photo], [document], [film]] = [each.files for each in inbox.messages]
     assert photo == File(name="photo.jpg", media_type="image/jpeg", data=png())
     assert document == File(name="a.txt", media_type="text/plain", data=b"Zebra")
-    assert film.name == "film.mp4"
-    assert len(film.data) < 10, "the Bot API doesn't hand it over"
+    assert (film.name, film.data) == ("film.mp4", b"")
+    assert film.problem == "larger than 20 MB", "the Bot API doesn't hand it over"
 
 
 async def test_a_long_answer_leaves_in_pieces_that_a_retry_does_not_repeat(server: TelegramServer) -> None:
@@ -174,11 +126,11 @@ async def test_too_many_requests_are_waited_out(server: TelegramServer) -> None:
     with pytest.raises(DeliveryError, match="Too Many") as caught:
         await _bot(server).deliver(Delivery(key="evt_2", thread="7", text="Hello"))
     assert not caught.value.final
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     server.refusals = [("getUpdates", busy)]
     server.write("Hello")
-    async with _running(server, inbox):
-        await _until(lambda: inbox.messages)
+    async with running(_bot(server), inbox):
+        await until(lambda: inbox.messages)
 
 
 async def test_errors_never_tell_the_token(server: TelegramServer) -> None:
@@ -189,7 +141,7 @@ async def test_errors_never_tell_the_token(server: TelegramServer) -> None:
         await _bot(server).deliver(delivery)
     assert caught.value.final
     with pytest.raises(DeliveryError, match="token is wrong"):
-        await _bot(server, "1:wrong").run(_Inbox())
+        await _bot(server, "1:wrong").run(RecordingInbox())
     server.close()
     with pytest.raises(DeliveryError) as caught:
         await _bot(server).deliver(delivery)
@@ -204,8 +156,21 @@ async def test_who_wrote_last_is_known_for_the_setup(server: TelegramServer) -> 
     assert (await _bot(server).me())["username"] == "nexus_agent_bot"
 
 
-@given(st.text(alphabet="ab \n😀", max_size=400), st.integers(4, 40))
-def test_pieces_fit_and_lose_nothing(text: str, most: int) -> None:
-    parts = pieces(text, most)
-    assert all(part.strip() and len(part.encode("utf-16-le")) // 2 <= most for part in parts)
-    assert "".join("".join(parts).split()) == "".join(text.split())
+class TestContract(AdapterContract):
+    """The published checks."""
+
+    @pytest.fixture(autouse=True)
+    def service(self, server: TelegramServer) -> None:
+        self._server = server
+
+    def adapter(self) -> Telegram:
+        return _bot(self._server)
+
+    async def write(self, text: str) -> None:
+        self._server.write(text)
+
+    async def sent(self) -> list[str]:
+        return self._server.texts()
+
+    async def sent_files(self) -> list[bytes]:
+        return [each["document"][1] for each in self._server.sent if "document" in each]

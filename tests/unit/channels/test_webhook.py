@@ -10,24 +10,10 @@ import pytest
 from nexus.channels.adapter import Delivery, DeliveryError, Message, MessageError
 from nexus.channels.webhook import Webhook
 from nexus.errors import AccessError, ConfigError
+from nexus.testing.adapter import RecordingInbox
 
 _SECRET = "a secret that both know"
 _BODY = json.dumps({"id": "7", "thread": "t", "sender": "hana", "text": "Hello"}).encode()
-
-
-class _Inbox:
-    """Keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-
-    async def receive(self, message: Message) -> None:
-        self.messages.append(message)
-
-    async def set_aside(self, body: Any, reason: str) -> None: ...
-    async def connected(self) -> None: ...
-    async def cursor(self) -> Any: ...
-    async def keep_cursor(self, cursor: Any) -> None: ...
 
 
 def _hook(now_s: float = 1_000.0, **settings: Any) -> Webhook:
@@ -35,7 +21,7 @@ def _hook(now_s: float = 1_000.0, **settings: Any) -> Webhook:
 
 
 async def _heard(hook: Webhook, headers: dict[str, str], body: bytes) -> Message | None:
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     hook._inbox = inbox  # pyright: ignore[reportPrivateUsage] - what `run` does, without its waiting
     await hook.heard(headers, body)
     return inbox.messages[0] if inbox.messages else None

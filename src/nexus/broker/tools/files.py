@@ -7,10 +7,11 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from nexus.broker.tools import passage
-from nexus.broker.tools.sandbox import Outcome
+from nexus.broker.tools.sandbox import Limits, Outcome
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.errors import ToolError
 
@@ -116,13 +117,29 @@ async def _replace(path: str, data: bytes, expected: str, context: Context) -> N
         _refuse(path, outcome, context)
 
 
+async def contents(path: str, most_bytes: int, context: Context) -> bytes:
+    """All of a file that an agent named."""
+    # Room for what the shell may say besides.
+    limits = replace(context.sandbox.limits, output_bytes=most_bytes + 65_536)
+    outcome = await _script(_WHOLE_SCRIPT, [path, str(most_bytes)], context, limits=limits)
+    if outcome.exit_code == _TOO_LARGE:
+        raise ToolError(f"{path} is larger than {most_bytes:,} bytes")
+    if outcome.exit_code:
+        _refuse(path, outcome, context)
+    return outcome.stdout
+
+
 async def _script(
-    script: str, arguments: Sequence[str], context: Context, stdin: bytes | None = None
+    script: str,
+    arguments: Sequence[str],
+    context: Context,
+    stdin: bytes | None = None,
+    limits: Limits | None = None,
 ) -> Outcome:
     path, *rest = arguments
     # Programs take `-` for their standard input even after `--`.
     argv = ["sh", "-c", script, "nexus", f"./{path}" if path.startswith("-") else path, *rest]
-    outcome = await context.sandbox.run(argv, stdin=stdin, directory=context.directory)
+    outcome = await context.sandbox.run(argv, stdin=stdin, directory=context.directory, limits=limits)
     if outcome.killed_by:
         raise ToolError(f"The file tool was ended by its limit on {outcome.killed_by}")
     return outcome

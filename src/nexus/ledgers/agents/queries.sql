@@ -68,6 +68,12 @@ WHERE turn.request_id IN (SELECT value FROM json_each(:requests)) AND call.statu
   AND call.result IS NOT NULL AND session.label NOT LIKE 'meeseeks:%'
 ORDER BY call.started_at DESC LIMIT :limit
 
+-- name: results_of_tool
+SELECT call.result
+FROM agent_turns AS turn JOIN agent_tool_calls AS call ON call.turn_id = turn.id
+WHERE turn.request_id = :request_id AND call.tool_name = :tool AND call.status = 'done' AND call.result IS NOT NULL
+ORDER BY call.position, call.id
+
 -- name: requests_in_session
 SELECT DISTINCT turn.request_id
 FROM agent_turns AS turn JOIN agent_sessions AS session ON session.id = turn.session_id

@@ -112,6 +112,13 @@ def results(connection: apsw.Connection, request_ids: Sequence[str], *, limit: i
     ]
 
 
+def results_of(connection: apsw.Connection, request_id: str, tool: str) -> list[str]:
+    """What a tool gave to the agents of a request, in the order of the calls."""
+    values = {"request_id": request_id, "tool": tool}
+    rows = connection.execute(sql.queries("agents")["results_of_tool"], values)
+    return [str(row[0]) for row in rows]
+
+
 def done(connection: apsw.Connection, turn: OpenTurn) -> list[tuple[int, str]]:
     """The calls of a turn that gave a result: the offset of the message that asked, and the id of each."""
     rows = connection.execute(sql.queries("agents")["done_calls"], (turn.id,))

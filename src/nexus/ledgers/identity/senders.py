@@ -43,9 +43,12 @@ def find(connection: apsw.Connection, channel: str, identifier: str) -> Sender |
 
 
 def resolve(connection: apsw.Connection, seen: Seen) -> Sender:
-    """Whom an identifier belongs to; an unknown one gets an entity and a contact."""
+    """Whom an identifier belongs to; an unknown one gets an entity and a contact.
+
+    One that turns out to be the owner's becomes theirs. Whom it belonged to before keeps their memories.
+    """
     found = find(connection, seen.channel, seen.identifier)
-    if found is not None:
+    if found is not None and (found.is_owner or not seen.is_owner):
         return found
     queries = sql.queries("identity")
     owner = connection.execute(queries["owner"]).get if seen.is_owner else None

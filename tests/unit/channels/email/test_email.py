@@ -3,50 +3,23 @@
 import asyncio
 import imaplib
 import smtplib
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
 from dataclasses import replace
 from email.message import EmailMessage
 from email.policy import SMTP
 from typing import Any
+from uuid import uuid4
 
 import imap_tools
 import pytest
 
 from attached_files import png
 from mail_servers import AGENT, AUTH_SERVER, PASSWORD, Dovecot, Post, mail_servers, text_of
-from nexus.channels.adapter import Delivery, DeliveryError, File, Message
+from nexus.channels.adapter import Delivery, DeliveryError, File
 from nexus.channels.email import Account, Email, Server
+from nexus.testing.adapter import AdapterContract, RecordingInbox, running, until
 
 _HANA = "hana@home.example"
-
-
-class _Inbox:
-    """Keeps what it is given, and how far was read."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.put_aside: list[str] = []
-        self.kept: Any = None
-        self.ready = asyncio.Event()
-
-    async def receive(self, message: Message) -> None:
-        self.messages.append(message)
-
-    async def set_aside(self, body: Any, reason: str) -> None:
-        self.put_aside.append(reason)
-
-    async def connected(self) -> None:
-        self.ready.set()
-
-    async def cursor(self) -> Any:
-        return self.kept
-
-    async def keep_cursor(self, cursor: Any) -> None:
-        self.kept = cursor
-
-    def texts(self) -> list[str]:
-        return [message.text for message in self.messages]
 
 
 @pytest.fixture(scope="module")
@@ -80,86 +53,64 @@ def _send(post: Post, text: str, *, login: str = _HANA, data: bytes | None = Non
         client.sendmail(_HANA, [AGENT], data or mail.as_bytes(policy=SMTP))
 
 
-@asynccontextmanager
-async def _running(adapter: Email, inbox: _Inbox) -> AsyncGenerator[None]:
-    task = asyncio.create_task(adapter.run(inbox))
-    ready = asyncio.create_task(inbox.ready.wait())
-    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED, timeout=60)
-    ready.cancel()
-    try:
-        assert not task.done(), task.exception()
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        inbox.ready.clear()
-
-
-async def _until(done: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not done():
-            await asyncio.sleep(0.02)
-
-
 async def test_new_mail_is_handed_over_as_it_comes_and_old_mail_is_left_alone(
     servers: tuple[Dovecot, Post],
 ) -> None:
     _, post = servers
     await asyncio.to_thread(_send, post, "long ago")
-    inbox = _Inbox()
-    async with _running(_email(servers), inbox):
+    inbox = RecordingInbox()
+    async with running(_email(servers), inbox):
         await asyncio.to_thread(_send, post, "one")
-        await _until(lambda: inbox.texts() == ["one"])
+        await until(lambda: inbox.texts() == ["one"])
         await asyncio.to_thread(_send, post, "two", login="")
-        await _until(lambda: inbox.texts() == ["one", "two"])
+        await until(lambda: inbox.texts() == ["one", "two"])
     assert [message.is_verified for message in inbox.messages] == [True, False]
 
 
 async def test_what_came_while_nobody_read_is_handed_over_once(servers: tuple[Dovecot, Post]) -> None:
     _, post = servers
-    inbox = _Inbox()
-    async with _running(_email(servers), inbox):
+    inbox = RecordingInbox()
+    async with running(_email(servers), inbox):
         pass
     for text in ("one", "two"):
         await asyncio.to_thread(_send, post, text)
-    async with _running(_email(servers), inbox):
-        await _until(lambda: len(inbox.messages) == 2)
-    async with _running(_email(servers), inbox):
+    async with running(_email(servers), inbox):
+        await until(lambda: len(inbox.messages) == 2)
+    async with running(_email(servers), inbox):
         await asyncio.to_thread(_send, post, "three")
-        await _until(lambda: len(inbox.messages) == 3)
+        await until(lambda: len(inbox.messages) == 3)
     assert inbox.texts() == ["one", "two", "three"]
 
 
 async def test_a_mail_whose_place_was_not_kept_has_the_same_id_again(servers: tuple[Dovecot, Post]) -> None:
     """As after a kill between recording a mail and remembering how far was read."""
     _, post = servers
-    inbox = _Inbox()
-    async with _running(_email(servers), inbox):
+    inbox = RecordingInbox()
+    async with running(_email(servers), inbox):
         before = inbox.kept
         await asyncio.to_thread(_send, post, "one", id_="<once@home.example>")
-        await _until(lambda: inbox.messages)
+        await until(lambda: inbox.messages)
     inbox.kept = before
-    async with _running(_email(servers), inbox):
-        await _until(lambda: len(inbox.messages) == 2)
+    async with running(_email(servers), inbox):
+        await until(lambda: len(inbox.messages) == 2)
     assert inbox.messages[0] == inbox.messages[1]
     assert inbox.messages[0].id == "once@home.example"
 
 
 async def test_a_server_that_numbers_its_mail_anew_loses_nothing(servers: tuple[Dovecot, Post]) -> None:
     dovecot, post = servers
-    inbox = _Inbox()
-    async with _running(_email(servers), inbox):
+    inbox = RecordingInbox()
+    async with running(_email(servers), inbox):
         await asyncio.to_thread(_send, post, "before")
-        await _until(lambda: inbox.messages)
+        await until(lambda: inbox.messages)
     await asyncio.to_thread(_send, post, "meanwhile")
     was = inbox.kept["validity"]
     dovecot.stop()
     dovecot.forget_numbers()
     await asyncio.to_thread(dovecot.start)
     inbox.messages.clear()
-    async with _running(_email(servers), inbox):
-        await _until(lambda: "meanwhile" in inbox.texts())
+    async with running(_email(servers), inbox):
+        await until(lambda: "meanwhile" in inbox.texts())
     assert inbox.kept["validity"] != was
 
 
@@ -167,7 +118,7 @@ async def test_a_server_that_goes_away_ends_the_adapter_for_the_supervisor(
     servers: tuple[Dovecot, Post],
 ) -> None:
     dovecot, _ = servers
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     task = asyncio.create_task(_email(servers).run(inbox))
     await asyncio.wait_for(inbox.ready.wait(), 60)
     dovecot.stop()
@@ -178,30 +129,30 @@ async def test_a_server_that_goes_away_ends_the_adapter_for_the_supervisor(
 
 async def test_a_wrong_password_is_told(servers: tuple[Dovecot, Post]) -> None:
     with pytest.raises(Exception, match="AUTHENTICATIONFAILED"):
-        await asyncio.wait_for(_email(servers, password="wrong").run(_Inbox()), 60)
+        await asyncio.wait_for(_email(servers, password="wrong").run(RecordingInbox()), 60)
     with pytest.raises(DeliveryError, match="535"):
         await _email(servers, password="wrong").check_sending()
 
 
 async def test_what_is_no_mail_is_set_aside(servers: tuple[Dovecot, Post]) -> None:
     dovecot, _ = servers
-    inbox = _Inbox()
-    async with _running(_email(servers), inbox):
+    inbox = RecordingInbox()
+    async with running(_email(servers), inbox):
         await asyncio.to_thread(dovecot.append, b"Subject: from nobody\r\n\r\nHello\r\n")
-        await _until(lambda: inbox.put_aside)
+        await until(lambda: inbox.put_aside)
     assert inbox.put_aside == ["The mail has no sender"]
 
 
 async def test_a_very_large_mail_is_cut_off(servers: tuple[Dovecot, Post]) -> None:
     _, post = servers
-    inbox = _Inbox()
+    inbox = RecordingInbox()
     mail = EmailMessage()
     mail["From"], mail["To"] = _HANA, AGENT
     mail.set_content("See the film.")
     mail.add_attachment(b"\0" * 50_000_000, maintype="video", subtype="mp4", filename="film.mp4")
-    async with _running(_email(servers), inbox):
+    async with running(_email(servers), inbox):
         await asyncio.to_thread(_send, post, "", data=mail.as_bytes(policy=SMTP))
-        await _until(lambda: inbox.messages)
+        await until(lambda: inbox.messages)
     assert inbox.texts() == ["See the film."]
     assert sum(len(file.data) for file in inbox.messages[0].files) < 40_000_000
 
@@ -272,7 +223,32 @@ async def test_without_idle_the_server_is_asked_again_and_again(
         return opened
 
     monkeypatch.setattr(Mailbox, "open", without_idle)
-    inbox = _Inbox()
-    async with _running(_email(servers, poll_s=0.05), inbox):
+    inbox = RecordingInbox()
+    async with running(_email(servers, poll_s=0.05), inbox):
         await asyncio.to_thread(_send, servers[1], "polled")
-        await _until(lambda: inbox.texts() == ["polled"])
+        await until(lambda: inbox.texts() == ["polled"])
+
+
+class TestContract(AdapterContract):
+    """The published checks."""
+
+    @pytest.fixture(autouse=True)
+    def service(self, servers: tuple[Dovecot, Post]) -> None:
+        self._servers = servers
+        servers[1].sent.clear()
+
+    def adapter(self) -> Email:
+        return _email(self._servers)
+
+    async def write(self, text: str) -> None:
+        headers = f"From: {_HANA}\r\nTo: {AGENT}\r\nReferences: <root@home.example>\r\n"
+        headers += f"Message-ID: <{uuid4()}@home.example>\r\n"
+        data = f"{headers}\r\n{text}\r\n".encode()
+        await asyncio.to_thread(_send, self._servers[1], "", data=data)
+
+    async def sent(self) -> list[str]:
+        return self._servers[1].texts()
+
+    async def sent_files(self) -> list[bytes]:
+        parts = [part for mail in self._servers[1].sent for part in mail.walk() if part.get_filename()]
+        return [bytes(part.get_payload(decode=True) or b"") for part in parts]  # pyright: ignore[reportArgumentType] - the standard library's types
