@@ -5,21 +5,25 @@ Here somebody is who they say if they logged in.
 """
 
 import imaplib
+import json
 import os
 import pwd
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
 import time
+from base64 import b64decode
 from collections.abc import Generator
 from contextlib import contextmanager
 from email import message_from_bytes
 from email.message import Message as Mail
 from email.utils import parseaddr
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 from aiosmtpd.controller import Controller
@@ -27,6 +31,7 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 
 AGENT: Final = "agent@nexus.example"
 PASSWORD: Final = "open-sesame"
+TOKEN: Final = "an-access-token"
 AUTH_SERVER: Final = "mx.nexus.example"
 _PATIENCE_S: Final = 60
 _CONFIG: Final = """
@@ -35,13 +40,21 @@ listen = 127.0.0.1
 base_dir = {folder}/run
 state_dir = {folder}/state
 log_path = {folder}/log
-ssl = no
-disable_plaintext_auth = no
+ssl = {ssl}
+ssl_cert = <{folder}/cert.pem
+ssl_key = <{folder}/key.pem
+disable_plaintext_auth = {needs_tls}
+auth_mechanisms = plain login xoauth2
 mail_location = maildir:{folder}/mail
 first_valid_uid = 1
 default_internal_user = {user}
 default_internal_group = {group}
 default_login_user = {user}
+passdb {{
+  driver = oauth2
+  mechanisms = xoauth2
+  args = {folder}/oauth2.conf
+}}
 passdb {{
   driver = static
   args = password={password}
@@ -56,7 +69,8 @@ service imap-login {{
     port = {port}
   }}
   inet_listener imaps {{
-    port = 0
+    port = {tls_port}
+    ssl = yes
   }}
 }}
 service anvil {{
@@ -69,17 +83,30 @@ service stats {{
 
 
 class Dovecot:
-    """A mailbox for the agent. `stop` and `start` keep its mail."""
+    """A mailbox for the agent. `stop` and `start` keep its mail. With `tls`, nobody logs in unencrypted."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tls: bool = False, tokens: str = "") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="dovecot-"))
-        self.port = _free_port()
+        self.port, self.tls_port = _free_port(), _free_port() if tls else 0
+        self._is_encrypted = tls
+        self.certificate = self.folder / "cert.pem"
+        _certify(self.certificate, self.folder / "key.pem")
+        (self.folder / "oauth2.conf").write_text(
+            f"tokeninfo_url = {tokens or 'http://127.0.0.1:1/'}?access_token=\nusername_attribute = user\n"
+        )
         account = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
         group = subprocess.run(["id", "-gn", account.pw_name], capture_output=True, text=True).stdout.strip()
         self._config = self.folder / "dovecot.conf"
         self._config.write_text(
             _CONFIG.format(
-                folder=self.folder, user=account.pw_name, group=group, port=self.port, password=PASSWORD
+                folder=self.folder,
+                user=account.pw_name,
+                group=group,
+                port=self.port,
+                tls_port=self.tls_port,
+                password=PASSWORD,
+                ssl="required" if tls else "no",
+                needs_tls="yes" if tls else "no",
             )
         )
         self.folder.chmod(0o755)
@@ -112,6 +139,8 @@ class Dovecot:
 
     def client(self) -> imaplib.IMAP4:
         client = imaplib.IMAP4("127.0.0.1", self.port, timeout=10)
+        if self._is_encrypted:
+            client.starttls(ssl.create_default_context(cafile=str(self.certificate)))
         client.login(AGENT, PASSWORD)
         return client
 
@@ -132,10 +161,36 @@ class Dovecot:
             old.unlink()
 
 
+class Tokens:
+    """What a mail server asks whether an access token is valid, and whose it is."""
+
+    def __init__(self) -> None:
+        class _Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                is_right = self.path.endswith(f"access_token={TOKEN}")
+                data = json.dumps({"user": AGENT} if is_right else {"error": "invalid_token"}).encode()
+                self.send_response(200 if is_right else 401)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+                ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
 class Post:
     """An SMTP server: delivers mail for the agent to its mailbox, and keeps what goes to others."""
 
-    def __init__(self, dovecot: Dovecot) -> None:
+    def __init__(self, dovecot: Dovecot, tls: Literal["", "starttls", "implicit"] = "") -> None:
         self.sent: list[Mail] = []
         self.refusing = ""
         """What the server says instead of taking a mail."""
@@ -146,16 +201,32 @@ class Post:
             hostname="127.0.0.1",
             port=_free_port(),
             authenticator=_authenticated,
-            auth_require_tls=False,
             data_size_limit=100_000_000,
+            **self._tls(tls),
         )
         self.port: int = self._controller.port
+
+    def _tls(self, kind: str) -> dict[str, Any]:
+        if not kind:
+            return {"auth_require_tls": False}
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self._dovecot.certificate, self._dovecot.folder / "key.pem")
+        if kind == "implicit":
+            # The server looks for STARTTLS only, and this connection is encrypted from its start.
+            return {"ssl_context": context, "auth_require_tls": False}
+        return {"tls_context": context, "require_starttls": True}
 
     def start(self) -> None:
         self._controller.start()
 
     def close(self) -> None:
         self._controller.stop(no_assert=True)
+
+    async def auth_XOAUTH2(self, server: Any, args: list[str]) -> AuthResult:  # noqa: N802 - aiosmtpd's name
+        user, token, *_ = b64decode(args[1]).decode().split("\x01")
+        if token != f"auth=Bearer {TOKEN}":
+            return AuthResult(success=False, handled=False)
+        return AuthResult(success=True, auth_data=user.removeprefix("user="))
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - aiosmtpd's name
         with self._lock:
@@ -196,6 +267,14 @@ def mail_servers() -> Generator[tuple[Dovecot, Post]]:
     finally:
         post.close()
         dovecot.close()
+
+
+def _certify(certificate: Path, key: Path) -> None:
+    """Make a certificate for this machine that nobody else signed."""
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*made, *names, *files], check=True, capture_output=True)
 
 
 def _authenticated(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:

@@ -320,8 +320,8 @@ class ChannelConfig:
 
     kind: Literal["program", "webhook", "email", "telegram", "matrix"] = _setting(
         "program",
-        "What connects it: your own program, signed HTTP requests, a mail account, a Telegram bot, or a Matrix "
-        "account.",
+        "What connects it: your own program, signed HTTP requests, a mail account, a Telegram bot, or a "
+        "Matrix account.",
     )
     owner: tuple[str, ...] = _setting(
         (),

@@ -168,7 +168,7 @@ def _server(name: str, settings: ChannelConfig, key: str, default_port: int) -> 
             f"[channels.{name}] would send the password to {host} unencrypted",
             hint="Remove `tls = false`; it is allowed only for servers on this machine.",
         )
-    return Server(host=host, port=int(port), tls=settings.tls)
+    return Server(host=host, port=int(port), tls=settings.tls, starttls=int(port) != default_port)
 
 
 def adapters(settings: Mapping[str, ChannelConfig], home: Home) -> Adapters:

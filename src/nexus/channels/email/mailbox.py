@@ -12,7 +12,6 @@ from typing import Any, Final, Self, cast
 import imap_tools
 
 _TIMEOUT_S: Final = 20.0
-_IMPLICIT_TLS_PORT: Final = 993
 _MAX_MAIL_BYTES: Final = 40_000_000
 """What is read of one mail: room for attachments of 25 MB."""
 _SINCE: Final = timedelta(days=1)
@@ -26,6 +25,8 @@ class Server:
     host: str
     port: int
     tls: bool = True
+    starttls: bool = False
+    """Begin unencrypted, and encrypt before logging in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -153,7 +154,7 @@ def _connected(server: Server) -> imap_tools.BaseMailBox:
     if not server.tls:
         return imap_tools.MailBoxUnencrypted(server.host, server.port, timeout=_TIMEOUT_S)
     context = ssl.create_default_context()
-    if server.port == _IMPLICIT_TLS_PORT:
+    if not server.starttls:
         return imap_tools.MailBox(server.host, server.port, timeout=_TIMEOUT_S, ssl_context=context)
     return imap_tools.MailBoxStartTls(server.host, server.port, timeout=_TIMEOUT_S, ssl_context=context)
 

@@ -11,7 +11,6 @@ from nexus.channels.adapter import Delivery, DeliveryError
 from nexus.channels.email.mailbox import Login, Server
 
 _TIMEOUT_S: Final = 30.0
-_IMPLICIT_TLS_PORT: Final = 465
 _PERMANENT: Final = 500
 _markdown: Final = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
 """Without images: what a mail program loads by itself could tell others what was said."""
@@ -63,8 +62,6 @@ async def check(server: Server, login: Login) -> None:
 
 
 def _client(server: Server, login: Login) -> aiosmtplib.SMTP:
-    is_implicit = server.tls and server.port == _IMPLICIT_TLS_PORT
-
     async def token() -> str:
         return login.token
 
@@ -74,8 +71,8 @@ def _client(server: Server, login: Login) -> aiosmtplib.SMTP:
         username=login.user,
         password=login.password or None,
         oauth_token_generator=token if login.token else None,
-        use_tls=is_implicit,
-        start_tls=server.tls and not is_implicit,
+        use_tls=server.tls and not server.starttls,
+        start_tls=server.tls and server.starttls,
         timeout=_TIMEOUT_S,
     )
 
