@@ -318,10 +318,10 @@ class ChannelConfig:
     Unknown senders get a pairing code; let them in with `nexus access approve`.
     """
 
-    kind: Literal["program", "webhook", "email", "telegram", "matrix"] = _setting(
+    kind: Literal["program", "webhook", "email", "telegram", "matrix", "notify"] = _setting(
         "program",
-        "What connects it: your own program, signed HTTP requests, a mail account, a Telegram bot, or a "
-        "Matrix account.",
+        "What connects it: your own program, signed HTTP requests, a mail account, a Telegram bot, a "
+        "Matrix account, or notifications through Apprise.",
     )
     owner: tuple[str, ...] = _setting(
         (),
@@ -340,7 +340,8 @@ class ChannelConfig:
     secret: str = _setting(
         "",
         "Where the secret is, such as `env:NAME`. webhook: the signing key. email: the password. telegram: "
-        "the bot's token. matrix: the password, or an access token if `user` is empty.",
+        "the bot's token. matrix: the password, or an access token if `user` is empty. "
+        "notify: addresses of services, separated by spaces.",
         secret=True,
     )
     url: str = _setting(

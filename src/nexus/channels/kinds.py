@@ -40,6 +40,7 @@ class Adapters:
             "email": self._email,
             "telegram": self._telegram,
             "matrix": self._matrix,
+            "notify": self._notify,
         }
         self.made[name] = make[settings.kind](name, settings)
 
@@ -113,6 +114,14 @@ class Adapters:
             )
         secret = self._read(name, settings.secret, "secret")
         return Matrix(url=settings.url, secret=secret, user=settings.user)
+
+    def _notify(self, name: str, settings: ChannelConfig) -> Adapter:
+        try:
+            from nexus.channels.notify import Notify
+        except ImportError as error:
+            raise _missing(name, error, "notify") from error
+
+        return Notify(name, urls=self._read(name, settings.secret, "secret"))
 
     def _filled(self, text: str) -> str:
         source = secrets.source_in(text)

@@ -98,7 +98,9 @@ class Pipeline:
         await self._fire("after:runAgent", journey)
         if request.depth == 0:
             text, id_ = stages.with_unread(request, result.response.content), result.execution_id
-            await self._stage(journey, "deliverResponse", stages.deliver_response(request, text, id_))
+            files = await stages.chosen_files(request)
+            delivery = stages.deliver_response(request, text, id_, files)
+            await self._stage(journey, "deliverResponse", delivery)
             await self._fire("after:deliverResponse", journey)
             await self._stage(journey, "finalize", stages.finalize(journey))
         await stages.runner.settled()

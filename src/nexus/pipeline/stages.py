@@ -193,7 +193,9 @@ class Stages:
             journey.request, journey.assembled, mode=journey.incoming.mode
         )
 
-    async def deliver_response(self, request: Request, text: str, answer_id: str) -> None:
+    async def deliver_response(
+        self, request: Request, text: str, answer_id: str, files: tuple[Attachment, ...] = ()
+    ) -> None:
         """Record the answer, once, and hand it to its channel."""
         if request.event.channel is None:
             return
@@ -207,7 +209,6 @@ class Stages:
             reply_to_event_id=request.event.id,
             request_id=request.request_id,
         )
-        files = await self._chosen_files(request)
 
         def record(connection: apsw.Connection) -> None:
             (event_id,) = events.append(connection, [answer])
@@ -221,7 +222,7 @@ class Stages:
         unread: list[str] = request.enrichment.get(UNREAD) or []
         return "\n\n".join(filter(None, [text, *(f"I couldn't read {each}." for each in unread)]))
 
-    async def _chosen_files(self, request: Request) -> tuple[Attachment, ...]:
+    async def chosen_files(self, request: Request) -> tuple[Attachment, ...]:
         """The files that the agent sends along."""
         if not self.config.channels:
             return ()
