@@ -196,6 +196,7 @@ DEMO: Final = (
     Shot(name="message", route="/messages/{id}", start="/chat/letter", follow="a[href^='/messages/']"),
     Shot(name="usage", route="/usage"),
     Shot(name="usage-year", route="/usage", start="/usage?days=365"),
+    Shot(name="channels", route="/channels"),
     Shot(name="settings", route="/settings"),
     Shot(name="nowhere", route="", start="/nowhere"),
     Shot(name="login-refused", route="", start="/login?code=used"),

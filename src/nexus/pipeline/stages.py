@@ -224,7 +224,7 @@ class Stages:
 
     async def chosen_files(self, request: Request) -> tuple[Attachment, ...]:
         """The files that the agent sends along."""
-        if not self.config.channels:
+        if request.event.channel not in self.config.channels:
             return ()
         find = partial(tool_calls.results_of, request_id=request.request_id, tool=send_file.NAME)
         return send_file.chosen(await self.ledgers.agents.read(find), self.config.attachments.max_files)

@@ -18,6 +18,7 @@ from nexus.errors import MissingError
 from nexus.gateway.dashboard.endpoint import back, get
 from nexus.gateway.dashboard.pages import (
     automations,
+    channels,
     chat,
     conclusions,
     entities,
@@ -70,6 +71,7 @@ def routes() -> list[BaseRoute]:
         *automations.ROUTES,
         *sessions.ROUTES,
         *usage.ROUTES,
+        *channels.ROUTES,
         *settings.ROUTES,
         *leaving.ROUTES,
         Mount("/static", _Files(directory=_STATIC), name="static"),

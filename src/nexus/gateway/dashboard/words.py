@@ -12,9 +12,9 @@ from markupsafe import Markup, escape
 
 from nexus import clock
 
-_GOOD: Final = frozenset({"ok", "done", "active", "closed", "accepted"})
+_GOOD: Final = frozenset({"ok", "done", "active", "closed", "accepted", "connected"})
 _BAD: Final = frozenset({"error", "failed", "timeout", "denied", "open", "refused", "rejected"})
-_BUSY: Final = frozenset({"running", "queued", "pending", "half_open", "half-open"})
+_BUSY: Final = frozenset({"running", "queued", "pending", "half_open", "half-open", "starting", "waiting"})
 _TICKED: Final = re.compile(r"`([^`]+)`")
 _MOMENT: Final = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?Z")
 _CITED: Final = re.compile(r"\s*\[((?:fact|obs|mod|epi|evt|ent)_\w+)\]")

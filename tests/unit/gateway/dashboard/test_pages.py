@@ -27,6 +27,7 @@ PAGES = (
     "/automations/new",
     "/sessions",
     "/usage",
+    "/channels",
     "/settings",
 )
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
