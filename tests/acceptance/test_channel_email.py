@@ -81,9 +81,11 @@ def _connected(home: Home, env: dict[str, str]) -> None:
 def test_a_conversation_by_mail_with_files_both_ways(
     home: Home, env: dict[str, str], server: ModelServer, post: Post, tmp_path: Path
 ) -> None:
-    (tmp_path / "map.png").write_bytes(png())
-    env["NEXUS_TOOLS_DIRECTORIES"] = str(tmp_path)
-    server.always(sending(tmp_path / "map.png"))
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "map.png").write_bytes(png())
+    env["NEXUS_TOOLS_DIRECTORIES"] = str(shared)
+    server.always(sending(shared / "map.png"))
     with serving(home, env):
         _connected(home, env)
         _send(post, "1", "This is word1")

@@ -71,9 +71,11 @@ def test_killed_at_random_the_owner_is_answered_and_a_stranger_gets_a_code(
 def test_a_file_leaves_and_one_that_is_too_large_is_named(
     home: Home, env: dict[str, str], server: ModelServer, telegram: TelegramServer, tmp_path: Path
 ) -> None:
-    (tmp_path / "map.png").write_bytes(png())
-    server.always(sending(tmp_path / "map.png"))
-    with serving(home, {**env, "NEXUS_TOOLS_DIRECTORIES": str(tmp_path)}):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "map.png").write_bytes(png())
+    server.always(sending(shared / "map.png"))
+    with serving(home, {**env, "NEXUS_TOOLS_DIRECTORIES": str(shared)}):
         telegram.write("Send me the file")
         until(lambda: len(telegram.sent) == 2)
         film = {"file_id": "huge", "file_name": "film.mp4", "file_size": 50_000_000}
