@@ -18,6 +18,7 @@ _BENCH = Path(__file__).parents[2] / "bench"
         (["turns.py", "--quick"], "| what the broker adds, p50 |"),
         (["chats.py", "--quick"], "| errors and answers cut short, of 40 | 0 | 0 | yes |"),
         (["drain.py", "--messages", "20", "--sessions", "4"], "| lost | 0 | 0 | yes |"),
+        (["webhooks.py", "--quick"], "| not answered | 0 | 0 | yes |"),
         (["memory_writes.py", "--quick"], "facts in batches of"),
         (["dashboard.py", "--quick"], "| the busiest entity | p50"),
         (["usage.py", "--quick"], "| the sum of a month | p50"),
