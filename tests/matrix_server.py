@@ -153,7 +153,8 @@ class Person:
 
         url = self._do(upload).content_uri
         info = {"mimetype": media_type, "size": len(data)}
-        return self.say(room_id, name, **{"msgtype": "m.file", "url": url, "info": info, **more})
+        content: dict[str, Any] = {"msgtype": "m.file", "url": url, "info": info, **more}
+        return self.say(room_id, name, **content)
 
     def heard(self, room_id: str) -> list[dict[str, Any]]:
         """What others wrote in a room, in order: events with `content`, `event_id` and so on."""
@@ -165,7 +166,10 @@ class Person:
         return [each["content"]["body"] for each in self.heard(room_id)]
 
     def download(self, url: str) -> bytes:
-        return self._do(lambda client: client.download(mxc=url)).body
+        async def download(client: Any) -> Any:
+            return await client.download(mxc=url)
+
+        return self._do(download).body
 
     def _do(self, work: Callable[[nio.AsyncClient], Awaitable[Any]]) -> Any:
         async def run() -> Any:

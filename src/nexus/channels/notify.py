@@ -5,6 +5,7 @@ services have no idempotency keys.
 """
 
 import asyncio
+from typing import Any
 
 import apprise
 
@@ -18,7 +19,7 @@ class Notify:
     capabilities: frozenset[Capability] = frozenset()
 
     def __init__(self, name: str, *, urls: str) -> None:
-        self._services = apprise.Apprise()
+        self._services: Any = apprise.Apprise()  # its types are incomplete
         for url in urls.split():
             if not self._services.add(url):
                 raise ConfigError(

@@ -337,7 +337,8 @@ def _invitations(told: Any, own_id: str) -> Iterator[tuple[str, str]]:
     for room_id, invited in told.rooms.invite.items():
         for event in invited.invite_state:
             if isinstance(event, nio.InviteMemberEvent) and event.state_key == own_id:
-                is_direct = cast("dict[str, Any]", event.content).get("is_direct") is True
+                content: Any = event.content  # pyright: ignore[reportUnknownMemberType] - nio's types
+                is_direct = content.get("is_direct") is True
                 yield str(room_id), f"{event.sender} {'direct' if is_direct else 'group'}"
 
 
