@@ -197,7 +197,7 @@ async def test_encrypted_rooms_and_broken_events_are_set_aside_and_people_told(
     async with running(_matrix(server, agent), inbox):
         room = await asyncio.to_thread(hana.open_room, agent.id)
         await asyncio.to_thread(partial(hana.say, room, "no.txt", msgtype="m.file", url=["mxc://x"]))
-        await asyncio.to_thread(partial(hana.say, room, "odd", **{"m.relates_to": [], "m.mentions": "all"}))
+        await asyncio.to_thread(partial(hana.say, room, "odd", filename=["x"], format=7))
         secret = partial(
             hana.say, room, "", kind="m.room.encrypted", algorithm="m.megolm.v1.aes-sha2", ciphertext="x"
         )

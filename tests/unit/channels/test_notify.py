@@ -13,6 +13,9 @@ from nexus.channels.notify import Notify
 from nexus.errors import ConfigError
 from nexus.testing.adapter import RecordingInbox, running
 
+# One of the services that Apprise loads uses a module of the standard library that Python 3.13 no longer has.
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+
 
 class _Service:
     """Takes notifications as Apprise sends them to `json://`."""

@@ -4,6 +4,7 @@ import imaplib
 import re
 import socket
 import ssl
+import threading
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -68,6 +69,7 @@ class Mailbox:
         self._folder = folder
         self._box: imap_tools.BaseMailBox | None = None
         self._is_closed = False
+        self._waiting = threading.Lock()
         self._status: dict[str, int] = {}
         self.can_idle = False
 
@@ -130,7 +132,11 @@ class Mailbox:
     def wait(self, timeout_s: float) -> None:
         """Wait until something arrives, at most that long."""
         assert self._box is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        self._box.idle.wait(timeout_s)
+        with self._waiting:
+            if not self._is_closed:
+                self._box.idle.wait(timeout_s)
+        if self._is_closed:
+            self._let_go()
 
     def close(self) -> None:
         """End the connection, and whatever waits on it."""
@@ -138,6 +144,13 @@ class Mailbox:
         if self._box is not None:
             with suppress(OSError):
                 self._box.client.sock.shutdown(socket.SHUT_RDWR)
+            # A thread may be about to wait for the socket by its number, which could be another's by then.
+            if self._waiting.acquire(blocking=False):
+                self._waiting.release()
+                self._let_go()
+
+    def _let_go(self) -> None:
+        if self._box is not None:
             with suppress(OSError, imaplib.IMAP4.error):
                 self._box.client.shutdown()
 

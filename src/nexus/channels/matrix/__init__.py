@@ -156,10 +156,10 @@ class Matrix:
             return
         room = _room(client, room_id, str(event.get("sender")))
         try:
-            content = cast("dict[str, Any]", event.get("content") or {})
-            files = await self._files(content) if event.get("sender") != client.user_id else ()
+            is_own = event.get("sender") == client.user_id
+            files = () if is_own else await self._files(parsing.content_of(event))
             message = parsing.message(event, room, str(client.user_id), files)
-        except (MessageError, TypeError, ValueError) as error:
+        except MessageError as error:
             reason = f"It is no message as Matrix describes it: {error}"
             await inbox.set_aside({"id": event.get("event_id"), "sender": event.get("sender")}, reason)
         else:
@@ -226,7 +226,7 @@ class Matrix:
         await inbox.receive(message)
 
     async def _files(self, content: dict[str, Any]) -> tuple[File, ...]:
-        if content.get("msgtype") not in parsing.MEDIA:
+        if not parsing.has_file(content):
             return ()
         name, media_type = parsing.file_name(content), parsing.media_type(content)
         url = content.get("url")

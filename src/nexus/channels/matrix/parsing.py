@@ -8,7 +8,7 @@ from nexus.channels.adapter import File, Message, MessageError
 
 AUTOMATIC: Final = "dev.nexus.automatic"
 """Marks what an agent wrote, so that two of them don't go on forever."""
-MEDIA: Final = frozenset({"m.image", "m.file", "m.audio", "m.video"})
+_MEDIA: Final = frozenset({"m.image", "m.file", "m.audio", "m.video"})
 _PRIVATE: Final = 2
 """Members of a room where nobody else reads along."""
 
@@ -33,7 +33,7 @@ class Room:
 
 def message(event: dict[str, Any], room: Room, own_id: str, files: tuple[File, ...]) -> Message | None:
     """A message; None for what is none, or was written by the agent itself."""
-    content = _object(event.get("content"))
+    content = content_of(event)
     sender = _text(event, "sender")
     if sender == own_id or not content or _relation(content) == "m.replace":
         return None  # Its own words, something deleted, or an edit of what was answered already.
@@ -59,9 +59,20 @@ def said(content: dict[str, Any]) -> str:
     body = content.get("body")
     if not isinstance(body, str):
         raise MessageError("The message has no body")
-    if content.get("msgtype") in MEDIA and content.get("filename") in {None, body}:
+    if has_file(content) and content.get("filename") in (None, body):
         return ""
     return _without_quote(body) if "m.in_reply_to" in _object(content.get("m.relates_to")) else body
+
+
+def content_of(event: dict[str, Any]) -> dict[str, Any]:
+    """The content of an event; nothing, if it is no object."""
+    return _object(event.get("content"))
+
+
+def has_file(content: dict[str, Any]) -> bool:
+    """Whether a file comes with a message."""
+    kind = content.get("msgtype")
+    return isinstance(kind, str) and kind in _MEDIA
 
 
 def file_name(content: dict[str, Any]) -> str:
