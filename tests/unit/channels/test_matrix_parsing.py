@@ -12,8 +12,8 @@ from nexus.channels.matrix.parsing import Room, content_of, file_name, has_file,
 _ROOM = Room(id="!r:x", members=3, is_open=False, title=None, own_name="agent", sender_name=None)
 _JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
-    max_leaves=8,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=3,
 )
 _RELATION = st.fixed_dictionaries(
     {},
@@ -27,7 +27,7 @@ _CONTENT = st.fixed_dictionaries(
     {},
     optional={
         "msgtype": st.sampled_from(["m.text", "m.notice", "m.file", "m.image"]) | _JSON,
-        "body": st.text(max_size=50) | _JSON,
+        "body": st.text(max_size=20) | _JSON,
         "filename": st.text(max_size=20) | _JSON,
         "info": st.fixed_dictionaries({}, optional={"mimetype": _JSON}) | _JSON,
         "m.mentions": st.fixed_dictionaries({}, optional={"user_ids": _JSON}) | _JSON,
