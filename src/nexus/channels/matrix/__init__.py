@@ -336,10 +336,13 @@ def _related(reply_to: str | None, root: str) -> dict[str, Any]:
 def _invitations(told: Any, own_id: str) -> Iterator[tuple[str, str]]:
     for room_id, invited in told.rooms.invite.items():
         for event in invited.invite_state:
-            if isinstance(event, nio.InviteMemberEvent) and event.state_key == own_id:
-                content: Any = event.content  # pyright: ignore[reportUnknownMemberType] - nio's types
-                is_direct = content.get("is_direct") is True
+            if _is_membership(event) and event.state_key == own_id:
+                is_direct = event.content.get("is_direct") is True
                 yield str(room_id), f"{event.sender} {'direct' if is_direct else 'group'}"
+
+
+def _is_membership(event: Any) -> bool:
+    return isinstance(event, nio.InviteMemberEvent)
 
 
 def _invites(event: dict[str, Any], own_id: str) -> bool:
