@@ -132,11 +132,13 @@ class Mailbox:
     def wait(self, timeout_s: float) -> None:
         """Wait until something arrives, at most that long."""
         assert self._box is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        with self._waiting:
-            if not self._is_closed:
-                self._box.idle.wait(timeout_s)
-        if self._is_closed:
-            self._let_go()
+        try:
+            with self._waiting:
+                if not self._is_closed:
+                    self._box.idle.wait(timeout_s)
+        finally:
+            if self._is_closed:
+                self._let_go()
 
     def close(self) -> None:
         """End the connection, and whatever waits on it."""
