@@ -87,9 +87,9 @@ def estimate(ctx: click.Context, import_id: str | None, as_json: bool, **limits:
 @as_json_option
 @click.pass_context
 def sample(ctx: click.Context, import_id: str | None, count: int, as_json: bool) -> None:
-    """Ask the model about a few random episodes and show what it would store. Nothing is stored.
+    """Show what the model would store of a few random episodes.
 
-    The answers are kept: a backfill doesn't pay for these episodes again.
+    Nothing is stored. The answers are kept: a backfill doesn't pay for these episodes again.
     """
     found = _run(ctx, lambda app: app.backfill.sample(import_id, count))
     if as_json:

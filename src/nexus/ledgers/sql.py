@@ -21,6 +21,7 @@ def named(file: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in file.read_text(encoding="utf-8").split("-- name:")[1:]:
         name, _, statement = part.partition("\n")
+        assert name.strip() not in found, f"{file.name} has two statements called {name.strip()}"  # noqa: S101 - a mistake in the program
         found[name.strip()] = statement.strip()
     return found
 

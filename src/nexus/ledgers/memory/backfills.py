@@ -217,7 +217,7 @@ def unread(connection: apsw.Connection, event_ids: Iterable[str]) -> list[tuple[
 
 def events_of(connection: apsw.Connection, episode_id: str) -> list[str]:
     """The events of an episode, in order."""
-    rows = connection.execute(sql.queries("memory")["events_of_episode"], (episode_id,))
+    rows = connection.execute(sql.queries("memory")["backfilled_events"], (episode_id,))
     return [cast("str", row[0]) for row in rows]
 
 

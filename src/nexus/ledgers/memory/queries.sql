@@ -464,7 +464,7 @@ WHERE event_id IN (SELECT value FROM json_each(?))
     SELECT 1 FROM processing_log WHERE processor = 'memory-writer' AND target_type = 'episode'
       AND target_id = episode_id AND status <> 'failed')
 
--- name: events_of_episode
+-- name: backfilled_events
 SELECT event_id FROM episode_events WHERE episode_id = ? ORDER BY position
 
 -- name: attempts
