@@ -14,10 +14,10 @@ import pytest
 from apps import MODEL
 from memory_writers import extracting, is_extractor, rows, with_writer
 from nexus.app import App
-from nexus.config import PriceConfig
+from nexus.config import LedgersConfig, PriceConfig
 from nexus.errors import ConfigError, UsageError
 from nexus.home import Home
-from nexus.ledgers import forgetting
+from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.memory.backfills import Limits
 from nexus.memory import succession
 from nexus.memory.embedding import Vectors, embed_new
@@ -115,16 +115,18 @@ async def test_a_later_statement_supersedes_an_earlier_one_that_is_read_after_it
         await bring(app.ledgers, path)
         await app.backfill.start(sort="newest", limits=Limits(episodes_an_hour=1_000_000))
         await _ended(app)
-        vectors = Vectors(app.ledgers.embeddings, WordHashes())
-        await embed_new(app.ledgers, vectors)
-        await succession.derive(app.ledgers, vectors)
-        links = await rows(
-            app,
-            "memory",
-            """SELECT old.fact, new.fact FROM fact_successions
-               JOIN facts AS old ON old.id = old_fact_id JOIN facts AS new ON new.id = new_fact_id""",
-        )
         order = [each[0] for each in await _facts(app)]
+    # A home that is served judges with its own embedder, and drops what another one judged.
+    async with Ledgers(home, LedgersConfig()) as ledgers:
+        vectors = Vectors(ledgers.embeddings, WordHashes())
+        await embed_new(ledgers, vectors)
+        await succession.derive(ledgers, vectors)
+        links = await ledgers.memory.read(
+            lambda connection: connection.execute(
+                """SELECT old.fact, new.fact FROM fact_successions
+                JOIN facts AS old ON old.id = old_fact_id JOIN facts AS new ON new.id = new_fact_id"""
+            ).fetchall()
+        )
     old, new = (
         "Ruth's GP is Dr Osei at Bentcliffe Surgery",
         "Ruth's GP is now Dr Lindley at Bentcliffe Surgery",
