@@ -10,6 +10,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 
 from contract.postgres import Postgres, binary
 from nexus.engine import Context, Engine, Settings
+from nexus.engine.cron import Schedule
 from nexus.engine.errors import (
     EngineBusyError,
     EngineDamagedError,
@@ -18,7 +19,7 @@ from nexus.engine.errors import (
     EngineUnreachableError,
 )
 from nexus.engine.failures import translated
-from nexus.engine.schedules import Schedule, Schedules
+from nexus.engine.schedules import Schedules
 
 
 @pytest.fixture
