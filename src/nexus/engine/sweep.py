@@ -145,7 +145,9 @@ class Sweeper:
         """
         executor_id = self._leases.executor_id
         for id_ in tables.running_of(self._database, executor_id):
-            if self._claimants.get(id_) != executor_id and not self._begun[executor_id, id_]:
+            if self._claimants.get(id_) == executor_id or self._begun[executor_id, id_]:
+                continue
+            # Most of them have ended since the look, and are no longer there to be put back.
+            if tables.put_back(self._database, id_, executor_id):
                 _log.warning("%s was claimed and not begun: it goes back to its queue", id_)
-                tables.put_back(self._database, id_, executor_id)
                 self._wake.set_from_thread()
