@@ -240,6 +240,28 @@ async def test_only_one_backfill_is_active_and_a_canceled_one_leaves_the_rest_un
             await app.backfill.start()
 
 
+async def test_a_pace_does_not_wait_for_a_time_from_before_the_clock_was_set_back(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    ahead = "UPDATE backfill_episodes SET finished_at = '2126-01-01T00:00:00.000Z' WHERE status = 'done'"
+    async with extracting(home, server) as app:
+
+        async def read(count: int) -> None:
+            async def is_read() -> bool:
+                found = await app.backfill.latest()
+                return found is not None and found.progress.done == count
+
+            await _until(is_read)
+
+        await bring(app.ledgers, _days(tmp_path, 5))
+        await app.backfill.start(limits=Limits(episodes_an_hour=1))
+        await read(1)
+        await app.backfill.pause()
+        await app.ledgers.memory.write(lambda connection: connection.execute(ahead).fetchall())
+        await app.backfill.resume()
+        await read(2)
+
+
 async def test_a_model_that_does_not_answer_is_waited_for(
     home: Home, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, Literal, cast
 
 import apsw
@@ -123,9 +124,10 @@ def next_episodes(connection: apsw.Connection, backfill_id: str, count: int) -> 
     return [cast("str", row[0]) for row in rows]
 
 
-def last_read(connection: apsw.Connection, backfill_id: str) -> str | None:
-    """When the last episode was read."""
-    return cast("str | None", connection.execute(sql.queries("memory")["backfill_last"], (backfill_id,)).get)
+def last_read(connection: apsw.Connection, backfill_id: str, now: datetime) -> str | None:
+    """When the last episode was read, without those from before the clock was set back."""
+    values = (backfill_id, clock.timestamp(now))
+    return cast("str | None", connection.execute(sql.queries("memory")["backfill_last"], values).get)
 
 
 def mark(
@@ -217,7 +219,8 @@ def unread(connection: apsw.Connection, event_ids: Iterable[str]) -> list[tuple[
 
 def events_of(connection: apsw.Connection, episode_id: str) -> list[str]:
     """The events of an episode, in order."""
-    rows = connection.execute(sql.queries("memory")["backfilled_events"], (episode_id,))
+    without_limit = -1
+    rows = connection.execute(sql.queries("memory")["events_of_episode"], (episode_id, without_limit))
     return [cast("str", row[0]) for row in rows]
 
 

@@ -427,7 +427,7 @@ SELECT status, count(*), sum(facts), sum(refused), sum(input_tokens), sum(output
 FROM backfill_episodes WHERE backfill_id = ? GROUP BY status
 
 -- name: backfill_last
-SELECT max(finished_at) FROM backfill_episodes WHERE backfill_id = ? AND status = 'done'
+SELECT max(finished_at) FROM backfill_episodes WHERE backfill_id = ? AND status = 'done' AND finished_at <= ?
 
 -- name: next_backfill_episodes
 SELECT episode_id FROM backfill_episodes WHERE backfill_id = ? AND status = 'waiting' ORDER BY position LIMIT ?
@@ -463,9 +463,6 @@ WHERE event_id IN (SELECT value FROM json_each(?))
   AND NOT EXISTS (
     SELECT 1 FROM processing_log WHERE processor = 'memory-writer' AND target_type = 'episode'
       AND target_id = episode_id AND status <> 'failed')
-
--- name: backfilled_events
-SELECT event_id FROM episode_events WHERE episode_id = ? ORDER BY position
 
 -- name: attempts
 SELECT attempts FROM processing_log WHERE processor = ? AND target_type = ? AND target_id = ?

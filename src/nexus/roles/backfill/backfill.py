@@ -287,11 +287,12 @@ class _Round:
         """How long until the pace allows the next episode."""
         if not found.limits.episodes_an_hour:
             return timedelta()
-        last = await self._memory.read(partial(backfills.last_read, backfill_id=self._id))
+        now = self._now()
+        last = await self._memory.read(partial(backfills.last_read, backfill_id=self._id, now=now))
         if last is None:
             return timedelta()
         due = clock.parse(last) + timedelta(hours=1) / found.limits.episodes_an_hour
-        return max(timedelta(), due - self._now())
+        return max(timedelta(), due - now)
 
     async def _read(self, reader: Reader, episode_ids: Sequence[str]) -> timedelta | None:
         """Read some episodes; a pause where no model answers."""

@@ -80,6 +80,10 @@ class Past:
     def due_messages(self) -> list[Message]:
         return [each.message for each in self.due if each.message is not None]
 
+    async def names(self) -> list[str]:
+        """The names that are said in what the writer has not read yet."""
+        return await asyncio.to_thread(names.found, "\n".join(each.text for each in self.due))
+
     @property
     def request_id(self) -> str:
         """Of the request that pays for it, which follows from the episode."""
@@ -197,8 +201,7 @@ class Reader:
         extractor, gate = self.extractor(episode, attempt)
         status: backfills.EpisodeStatus = "done"
         try:
-            said = "\n".join(each.text for each in episode.due)
-            told = await extractor.run(await asyncio.to_thread(names.found, said))
+            told = await extractor.run(await episode.names())
         except FailedError as error:
             await self._end(episode, "failed", error.message)
             if error.failed.kind != "refused" or error.failed.error == "BudgetError":
@@ -231,9 +234,8 @@ class Reader:
             drafted.extend(await self.parts.memory.rehearse(operations, extractor.provenance, gate))
 
         extractor, gate = self.extractor(episode, attempt, keep)
-        said = "\n".join(each.text for each in episode.due)
         try:
-            await extractor.run(await asyncio.to_thread(names.found, said))
+            await extractor.run(await episode.names())
         except FailedError as error:
             await self._end(episode, "failed", error.message)
             failed = partial(backfills.log, outcome=_failed(episode, error.message))
