@@ -29,6 +29,7 @@ async def asked(url: str, token: str, query: Query, scope: str | None) -> Answer
 
 def answer(told: dict[str, Any]) -> Answer:
     """An answer from the gateway's JSON."""
+    # By hand, because Pydantic takes longer to import than the gateway to answer.
     window = [datetime.fromisoformat(each) for each in told["window"] or ()]
     parsed: dict[str, Any] = {
         "results": tuple(_result(each) for each in told["results"]),

@@ -5,15 +5,13 @@ from email.utils import formatdate
 from typing import Final
 
 import aiosmtplib
-from markdown_it import MarkdownIt
 
+from nexus.channels import rendering
 from nexus.channels.adapter import Delivery, DeliveryError
 from nexus.channels.email.mailbox import Login, Server
 
 _TIMEOUT_S: Final = 30.0
 _PERMANENT: Final = 500
-_markdown: Final = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-"""Without images: what a mail program loads by itself could tell others what was said."""
 
 
 def compose(delivery: Delivery, address: str) -> EmailMessage:
@@ -31,7 +29,7 @@ def compose(delivery: Delivery, address: str) -> EmailMessage:
     mail["In-Reply-To"] = f"<{answered}>"
     mail["References"] = " ".join(f"<{each}>" for each in dict.fromkeys([root, answered]))
     mail.set_content(delivery.text)
-    mail.add_alternative(_markdown.render(delivery.text), subtype="html")
+    mail.add_alternative(rendering.html(delivery.text), subtype="html")
     for file in delivery.files:
         main, _, sub = file.media_type.partition("/")
         mail.add_attachment(file.data, maintype=main, subtype=sub or "octet-stream", filename=file.name)

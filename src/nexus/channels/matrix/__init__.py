@@ -15,8 +15,8 @@ from urllib.parse import quote
 import aiohttp
 import httpx
 import nio  # pyright: ignore[reportMissingTypeStubs] - it ships none
-from markdown_it import MarkdownIt
 
+from nexus.channels import rendering
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message, MessageError
 from nexus.channels.matrix import parsing
 from nexus.channels.matrix.parsing import Room
@@ -34,8 +34,6 @@ _MAX_EVENT_BYTES: Final = 60_000
 """An event may have 65,536 bytes; the homeserver adds to what it is given."""
 _FINAL: Final = frozenset({"M_FORBIDDEN", "M_TOO_LARGE", "M_NOT_FOUND", "M_BAD_JSON", "M_INVALID_PARAM"})
 _ENCRYPTED: Final = "I can't read encrypted rooms. Write to me in a room without encryption."
-_markdown: Final = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-"""Without images: what a client loads by itself could tell others what was said."""
 
 
 class Matrix:
@@ -91,10 +89,8 @@ class Matrix:
 
     async def _follow(self, client: nio.AsyncClient, inbox: Inbox) -> None:
         kept = cast("dict[str, Any]", await inbox.cursor() or {})
-        since, waiting = (
-            cast("str | None", kept.get("since")),
-            dict(cast("dict[str, str]", kept.get("invites", {}))),
-        )
+        since = cast("str | None", kept.get("since"))
+        waiting = dict(cast("dict[str, str]", kept.get("invites", {})))
         # Who is in a room is not remembered from run to run, so all of it is asked for once.
         told = await self._synced(client, since=since, full_state=True)
         if since is None:
@@ -320,7 +316,7 @@ def _texts(delivery: Delivery) -> Iterator[dict[str, Any]]:
     for text in pieces(delivery.text, _MAX_UNITS):
         # Mentions nobody, whatever names are in the text.
         content: dict[str, Any] = {"msgtype": "m.text", "body": text, "m.mentions": {}}
-        html = {"format": "org.matrix.custom.html", "formatted_body": _markdown.render(text)}
+        html = {"format": "org.matrix.custom.html", "formatted_body": rendering.html(text)}
         fits = len(json.dumps(content | html).encode()) <= _MAX_EVENT_BYTES
         yield content | html if fits else content
 
