@@ -114,7 +114,7 @@ class Inbox(Protocol):
         ...
 
     async def set_aside(self, body: Mapping[str, Any], reason: str) -> None:
-        """Keep what is no message as it should be, for somebody to look at."""
+        """Keep a malformed message for somebody to look at."""
         ...
 
     async def knows(self, sender: str) -> bool:

@@ -23,14 +23,14 @@ class Notify:
         for url in urls.split():
             if not self._services.add(url):
                 raise ConfigError(
-                    f"[channels.{name}] secret is no address of a service",
+                    f"[channels.{name}] `secret` contains an invalid Apprise URL",
                     hint="Write it as Apprise does, such as `ntfy://ntfy.sh/my-topic`.",
                 )
         if not len(self._services):
-            raise ConfigError(f"[channels.{name}] secret names no service")
+            raise ConfigError(f"[channels.{name}] `secret` contains no Apprise URL")
 
     async def run(self, inbox: Inbox) -> None:
-        """Be there for deliveries."""
+        """Wait: nothing comes in."""
         await inbox.connected()
         await asyncio.Event().wait()
 

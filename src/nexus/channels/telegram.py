@@ -106,7 +106,7 @@ class Telegram:
         except (KeyError, TypeError, ValueError) as error:
             await inbox.set_aside(
                 {"id": f"update {update.get('update_id')}", "sender": ""},
-                f"It is no message as the Bot API describes it: {type(error).__name__} {error}",
+                f"Not a valid Bot API message: {type(error).__name__} {error}",
             )
         else:
             if message is not None:

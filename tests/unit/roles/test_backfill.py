@@ -223,7 +223,7 @@ async def test_only_one_backfill_is_active_and_a_canceled_one_leaves_the_rest_un
         with pytest.raises(UsageError, match="There is no import"):
             await app.backfill.start("imp_none")
         await app.backfill.start(done.id, limits=Limits(episodes_an_hour=1))
-        with pytest.raises(UsageError, match="active already"):
+        with pytest.raises(UsageError, match="already active"):
             await app.backfill.start()
 
         async def is_one_read() -> bool:

@@ -143,7 +143,7 @@ class Matrix:
     ) -> None:
         if event.get("type") == "m.room.encrypted" and event.get("sender") != client.user_id:
             await inbox.set_aside(
-                {"id": event.get("event_id"), "sender": event.get("sender")}, "It is encrypted"
+                {"id": event.get("event_id"), "sender": event.get("sender")}, "The message is encrypted"
             )
             notice: dict[str, Any] = {"msgtype": "m.notice", "body": _ENCRYPTED}
             await self._send(client, room_id, notice, f"encrypted.{room_id}")
@@ -156,7 +156,7 @@ class Matrix:
             files = () if is_own else await self._files(parsing.content_of(event))
             message = parsing.message(event, room, str(client.user_id), files)
         except MessageError as error:
-            reason = f"It is no message as Matrix describes it: {error}"
+            reason = f"Not a valid Matrix message: {error}"
             await inbox.set_aside({"id": event.get("event_id"), "sender": event.get("sender")}, reason)
         else:
             if message is not None:

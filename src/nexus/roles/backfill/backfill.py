@@ -93,7 +93,7 @@ class Backfilling:
         limits = limits or Limits()
         if await self._ledgers.memory.read(backfills.active):
             raise UsageError(
-                "A backfill is active already", hint="Wait for it, or run `nexus backfill cancel` first."
+                "A backfill is already active", hint="Wait for it, or run `nexus backfill cancel` first."
             )
         chosen = plan.ordered(await plan.unread(self._ledgers, import_id), sort)
         if not chosen:
