@@ -98,7 +98,7 @@ async def fill(
     opened: Ledgers, conversation: Conversation, vectors: Vectors, told: Callable[[int], None]
 ) -> dict[str, str]:
     """Append and embed what is missing; returns which turn each event is."""
-    ids = await opened.events.write(lambda connection: append(connection, conversation))
+    ids = await opened.events.write(append, conversation)
     await embed_new(opened, vectors, told)
     return {event_id: turn.id for event_id, turn in zip(ids, conversation.turns, strict=True)}
 

@@ -48,9 +48,9 @@ async def fill(ledgers: Ledgers, life: Life, what: As) -> Filled:
     entity_ids = {row["key"]: ids.new("ent") for row in life.entities}
     event_ids = {row["key"]: ids.new("evt") for row in life.messages} if what != "facts" else {}
     fact_ids = {row["key"]: ids.new("fact") for row in life.facts} if what != "messages" else {}
-    await ledgers.identity.write(lambda c: _write_entities(c, life, entity_ids))
-    await ledgers.events.write(lambda c: _write_events(c, life, event_ids))
-    await ledgers.memory.write(lambda c: _write_facts(c, life, fact_ids, entity_ids, event_ids))
+    await ledgers.identity.write(_write_entities, life, entity_ids)
+    await ledgers.events.write(_write_events, life, event_ids)
+    await ledgers.memory.write(_write_facts, life, fact_ids, entity_ids, event_ids)
     said: dict[str, set[str]] = {}
     for row in life.facts:
         if row.get("message") in event_ids:

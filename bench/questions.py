@@ -53,7 +53,7 @@ async def _ask(path: Path, count: int) -> list[Answered]:
 
 async def _answer(database: Database, question: Question) -> Answered:
     started = time.perf_counter()
-    hits = await database.read(lambda connection: search(connection, question.text, _HITS))
+    hits = await database.read(search, question.text, _HITS)
     ms = (time.perf_counter() - started) * 1000
     found = None if question.event_id is None else question.event_id in [hit.id for hit in hits]
     return Answered(question.kind, ms, found)

@@ -83,7 +83,7 @@ async def fill(opened: Ledgers, vectors: Vectors, speaker: Speaker, missing: int
     for _ in track(range(0, missing, _BATCH), description="facts"):
         texts = speaker.sentences(_BATCH, 14)
         facts = [memory.NewFact(fact=text) for text in texts]
-        ids = await opened.memory.write(lambda c, facts=facts: memory.append_facts(c, facts))
+        ids = await opened.memory.write(memory.append_facts, facts)
         sources = [
             Source(target_type="fact", target_id=id_, text=text) for id_, text in zip(ids, texts, strict=True)
         ]

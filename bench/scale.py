@@ -113,7 +113,7 @@ async def _stored(folder: Path, sizes: Sizes) -> Figures:
         for _ in range(0, sizes.rows, _BATCH):
             said = speaker.sentences(_BATCH, _WORDS_OF_A_MESSAGE)
             new = [events.NewEvent(channel="bench", content=text, sender="ada") for text in said]
-            await opened.events.write(lambda connection, new=new: events.append(connection, new))
+            await opened.events.write(events.append, new)
         vectors = Vectors(opened.embeddings, embedder)
         await fill(opened, vectors, speaker, sizes.rows)
         recall = Recall(opened, vectors)

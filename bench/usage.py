@@ -115,7 +115,7 @@ async def _record(opened: Ledgers) -> None:
     row = UsageRow(
         id=ids.new("use"), request_id="req_1", root_request_id="req_1", provider="p", model="model-1"
     )
-    await opened.runtime.write(partial(usage.record, row=row))
+    await opened.runtime.write(usage.record, row=row)
 
 
 async def _compared(

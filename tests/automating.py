@@ -1,7 +1,6 @@
 """Registers automations in a home that is open, and waits for them."""
 
 import asyncio
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ async def register(app: App, name: str, source: str, folder: Path, **settings: A
 async def runs(app: App, name: str) -> list[Invocation]:
     """The invocations of an automation, the first one first."""
     await app.automations.runner.settled()
-    return (await app.ledgers.runtime.read(partial(invocations.of_automation, name=name)))[::-1]
+    return (await app.ledgers.runtime.read(invocations.of_automation, name=name))[::-1]
 
 
 async def ended(app: App, name: str, count: int = 1) -> list[Invocation]:
@@ -54,11 +53,11 @@ async def ended(app: App, name: str, count: int = 1) -> list[Invocation]:
 
 async def let_in(app: App, sender: str, **granted: Any) -> None:
     """Grant somebody something who has said something on the channel `test` before."""
-    find = partial(senders.find, channel="test", identifier=sender)
-    found = await app.ledgers.identity.read(find)
+    found = await app.ledgers.identity.read(senders.find, channel="test", identifier=sender)
     assert found is not None
-    allowed = partial(access.grant, entity_id=found.entity_id, granted=Granted(**granted), by=OWNER)
-    await app.ledgers.identity.write(allowed)
+    await app.ledgers.identity.write(
+        access.grant, entity_id=found.entity_id, granted=Granted(**granted), by=OWNER
+    )
 
 
 def said_by(sender: str, text: str, *, session: str = "") -> Incoming:

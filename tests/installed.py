@@ -6,7 +6,6 @@ import shlex
 from contextlib import chdir
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,7 @@ async def ended(app: App, automation: str, count: int) -> Invocation:
 async def runs(app: App, automation: str) -> list[Invocation]:
     """Its invocations, the newest first."""
     await app.automations.runner.settled()
-    return await app.ledgers.runtime.read(partial(invocations.of_automation, name=automation, limit=1_000))
+    return await app.ledgers.runtime.read(invocations.of_automation, name=automation, limit=1_000)
 
 
 async def messages(app: App) -> list[str]:
@@ -95,7 +94,7 @@ async def messages(app: App) -> list[str]:
 async def remember(app: App, at: datetime, *facts: str) -> None:
     """Write facts into the memory, as of a moment."""
     new = [NewFact(fact=fact, valid_at=at) for fact in facts]
-    await app.ledgers.memory.write(partial(append_facts, facts=new))
+    await app.ledgers.memory.write(append_facts, facts=new)
     app.embedding.wake()
     async with asyncio.timeout(_PATIENCE_S):
         while (await app.embedding.backlog()).depth:

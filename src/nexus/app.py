@@ -41,7 +41,7 @@ from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreacha
 from nexus.engine.forgetting import Forgetting
 from nexus.errors import ModelFileError, UsageError
 from nexus.home import Home, locate
-from nexus.ledgers import Ledgers, events, forgetting
+from nexus.ledgers import Ledgers, events, forgetting, sql
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
@@ -300,9 +300,7 @@ class App:
 
         With `mentions=False`, texts of others that only name it are kept. This can't be undone.
         """
-        target = await forgetting.find(
-            self.ledgers, partial(forgetting.entity, wanted=entity, mentions=mentions)
-        )
+        target = await forgetting.find(self.ledgers, forgetting.entity, wanted=entity, mentions=mentions)
         beside = Forgetting(Settings.of_home(self.home, self.config.engine))
         return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
 
@@ -311,20 +309,21 @@ class App:
     ) -> reminders.Reminder:
         """Save a reminder of the owner's: it arrives in that session, on that channel."""
         check_label(session_label)
-        thread = partial(events.ensure_thread, channel=channel, external_id=session_label)
         place = Place(
             channel=channel,
             thread=session_label,
             session=session_label,
             sender=OWNER,
             is_owner=True,
-            thread_id=await self.ledgers.events.write(thread),
+            thread_id=await self.ledgers.events.write(
+                events.ensure_thread, channel=channel, external_id=session_label
+            ),
         )
         return reminders.reminder(await self.reminders.save(new, place), self.reminders.now())
 
     async def run_automation(self, name: str, content: str = "") -> Invocation:
         """Run an automation now with a message of the owner's, whatever its triggers and circuit say."""
-        found = await self.ledgers.runtime.read(partial(automations.get, name=name))
+        found = await self.ledgers.runtime.read(automations.get, name=name)
         if found is None:
             raise registration.unknown(name)
         registration.check_approved(found)
@@ -335,11 +334,12 @@ class App:
             agent=Agent(session_label="main"),
             access=access.owner(self.config.tools, self.home),
         )
-        await self.ledgers.runtime.write(partial(requests.create, request=request))
+        await self.ledgers.runtime.write(requests.create, request=request)
         invocation = await runner.run_now(entry, Occasion(request=request))
         status = "done" if invocation.status == "done" else "failed"
-        end = partial(requests.end, request_id=request.request_id, status=status, error=invocation.error)
-        await self.ledgers.runtime.write(end)
+        await self.ledgers.runtime.write(
+            requests.end, request_id=request.request_id, status=status, error=invocation.error
+        )
         return invocation
 
     async def _from_channel(self, channel: str, message: Message) -> None:
@@ -374,11 +374,10 @@ class App:
         """Whether a sender on a channel is the owner or was let in."""
         if kinds.is_owners(self.config.channels[channel], sender):
             return True
-        find = partial(senders.find, channel=channel, identifier=sender)
-        found = await self.ledgers.identity.read(find)
+        found = await self.ledgers.identity.read(senders.find, channel=channel, identifier=sender)
         if found is None or found.is_owner:
             return found is not None
-        return await self.ledgers.identity.read(partial(grants.of, entity_id=found.entity_id)) is not None
+        return await self.ledgers.identity.read(grants.of, entity_id=found.entity_id) is not None
 
     async def _with_files(
         self, channel: str, message: Message
@@ -393,10 +392,17 @@ class App:
         unread: list[str] = []
         if not message.files:
             return text, (), ()
-        find = partial(events.delivered, channel=channel, external_id=message.id)
-        if message.is_verified and (known := await self.ledgers.events.read(find)) is not None:
+        if (
+            message.is_verified
+            and (
+                known := await self.ledgers.events.read(
+                    events.delivered, channel=channel, external_id=message.id
+                )
+            )
+            is not None
+        ):
             # It comes again: a file that could be read then must be read now, or it would look like another.
-            files = await self.ledgers.events.read(partial(events.attachments_of, event_id=known.id))
+            files = await self.ledgers.events.read(events.attachments_of, event_id=known.id)
             return known.content, files, ()
         for number, file in enumerate(message.files):
             try:
@@ -426,10 +432,10 @@ class App:
 
     async def new_session(self, session_label: str, *, channel: str = "cli") -> None:
         """Leave a session for a new one; automations at `command:new` run for the one that is left."""
-        thread = partial(events.ensure_thread, channel=channel, external_id=session_label)
-        thread_id = await self.ledgers.events.write(thread)
-        find = partial(senders.find, channel=channel, identifier=OWNER)
-        owner = await self.ledgers.identity.read(find)
+        thread_id = await self.ledgers.events.write(
+            events.ensure_thread, channel=channel, external_id=session_label
+        )
+        owner = await self.ledgers.identity.read(senders.find, channel=channel, identifier=OWNER)
         request = Request(
             event=Event(content="/new", channel=channel, thread_id=thread_id, sender_id=OWNER),
             agent=Agent(session_label=session_label),
@@ -441,15 +447,13 @@ class App:
     async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
         """The runs of a session that were started after another one, by anyone."""
         found = await self.ledgers.runtime.read(
-            partial(executions.begun_in, session_label=session_label, after=execution_id)
+            executions.begun_in, session_label=session_label, after=execution_id
         )
         return [self.broker.run(id_) for id_ in found]
 
     async def active_runs(self, session_label: str) -> list[Run]:
         """The unfinished runs of a session, including those that a crash interrupted."""
-        unfinished = await self.ledgers.runtime.read(
-            partial(executions.unfinished_in, session_label=session_label)
-        )
+        unfinished = await self.ledgers.runtime.read(executions.unfinished_in, session_label=session_label)
         return [self.broker.run(id_) for id_ in unfinished]
 
     def door(
@@ -499,7 +503,7 @@ class App:
         """The memory as the principal of a tool's call may see it, without the message that it works on."""
         assert context.call is not None  # noqa: S101 - an invariant, for the reader and the type checker
         request = context.call.request
-        root = await self.ledgers.runtime.read(partial(requests.get, request_id=request.root_request_id))
+        root = await self.ledgers.runtime.read(requests.get, request_id=request.root_request_id)
         messages = (request.event.id, root.event_id if root else None)
         return await self.open_recall(visible_to(request), frozenset(filter(None, messages)))
 
@@ -509,12 +513,9 @@ class App:
         thread_id = context.call.request.event.thread_id
         if not url:
             return False
-        if thread_id and await self.ledgers.events.read(
-            partial(events.was_written, thread_id=thread_id, text=url)
-        ):
+        if thread_id and await self.ledgers.events.read(events.was_written, thread_id=thread_id, text=url):
             return True
-        shown = partial(tool_calls.have_shown, tools=web.NAMES, text=url)
-        return await self.ledgers.agents.read(shown)
+        return await self.ledgers.agents.read(tool_calls.have_shown, tools=web.NAMES, text=url)
 
     async def _received(self, incoming: Incoming) -> Receipt:
         journey = await self.pipeline.receive(incoming)
@@ -535,9 +536,7 @@ class App:
 
     async def _touch_ledgers(self) -> None:
         """Readers on a read-only mount need the files beside a ledger that its first reader makes."""
-        reads = (
-            database.read(lambda c: c.execute("SELECT 1 FROM sqlite_schema").get) for database in self.ledgers
-        )
+        reads = (database.read(sql.value, "SELECT 1 FROM sqlite_schema") for database in self.ledgers)
         await asyncio.gather(*reads)
 
     async def _start_channels(self, opening: AsyncExitStack) -> None:

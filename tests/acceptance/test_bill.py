@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 from typing import cast
 
 import apsw
@@ -116,7 +115,7 @@ async def test_what_a_message_cost_includes_what_was_written_to_the_memory(
         result = await (await app.send("plan the trip with Ada Lovelace and Bob Miller")).result()
         await server.until(lambda: len(server.exchanges) == 8, 60_000)
         await quiet(app)
-        bill = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=result.request_id))
+        bill = await app.ledgers.runtime.read(usage.of_root, root_request_id=result.request_id)
         roles = await app.ledgers.runtime.read(
             lambda c: c.execute("SELECT role, count(*) FROM usage GROUP BY role ORDER BY role").fetchall()
         )
@@ -168,7 +167,7 @@ async def test_the_memorys_work_on_a_message_is_on_its_bill_in_tokens_and_money(
         assert (await consolidated(app))["facts"] >= 1
         asking = Asking(request=await requests.restore(app.ledgers, result.request_id))
         await app.reflect("When does the train leave?", asking=asking)
-        bill = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=result.request_id))
+        bill = await app.ledgers.runtime.read(usage.of_root, root_request_id=result.request_id)
         roles = await app.ledgers.runtime.read(
             lambda c: {str(row[0]) for row in c.execute("SELECT DISTINCT role FROM usage")}
         )

@@ -129,7 +129,7 @@ async def _remove_without_scrubbing(ledgers: Ledgers, target: forgetting.Target)
     sets = Sets(planner)
     plan = planning.make(sets, target)
     entry = Entry(forget_id=ids.new("fgt"), target=target, counts=Counts().and_those_of(plan))
-    await ledgers.runtime.write(partial(entry.begin, sets=sets, actor="test"))
+    await ledgers.runtime.write(entry.begin, sets=sets, actor="test")
     planner.close()
     kinds = await ledgers.runtime.read(entry.kinds)
     for ledger in LEDGERS:

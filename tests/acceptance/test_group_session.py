@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,11 +55,12 @@ def group(home: Home, server: ModelServer, notes: Path) -> App:
 async def acquainted(app: App, granted: Granted | None = None) -> str:
     """An owner in the group, and Sam, who may write there; Sam's entity."""
     boss = Seen(channel="telegram", identifier="@boss", is_owner=True)
-    await app.ledgers.identity.write(partial(senders.resolve, seen=boss))
+    await app.ledgers.identity.write(senders.resolve, seen=boss)
     seen = Seen(channel="telegram", identifier="@sam")
-    sam = await app.ledgers.identity.write(partial(senders.resolve, seen=seen))
-    grant = partial(grants.grant, entity_id=sam.entity_id, granted=granted or Granted(), by="test")
-    await app.ledgers.identity.write(grant)
+    sam = await app.ledgers.identity.write(senders.resolve, seen=seen)
+    await app.ledgers.identity.write(
+        grants.grant, entity_id=sam.entity_id, granted=granted or Granted(), by="test"
+    )
     return sam.entity_id
 
 
@@ -277,7 +277,7 @@ async def test_when_rights_are_taken_away_earlier_results_are_no_longer_shown(
         granted = Granted(tools=("bash",), directories=(str(notes),))
         sam = await acquainted(app, granted)
         await receive(app, guest("Read it"))
-        await app.ledgers.identity.write(partial(grants.grant, entity_id=sam, granted=Granted(), by="test"))
+        await app.ledgers.identity.write(grants.grant, entity_id=sam, granted=Granted(), by="test")
         await receive(app, guest("Read it to me again"))
     assert SECRET in str(server.requests[1].json)
     assert SECRET not in str(server.requests[2].json)

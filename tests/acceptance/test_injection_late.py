@@ -42,8 +42,6 @@ async def test_the_triage_decides_in_time_where_the_model_does_not(home: Home, s
             root = await done(app, server)
             assert BIRTHDAY in workers(server)[0].last_user
             assert {row.decided_by for row in await offered(app, root)} == {"triage"}
-        waited = await app.ledgers.runtime.read(
-            lambda connection: invocations.of_automation(connection, "memory-injection")
-        )
+        waited = await app.ledgers.runtime.read(invocations.of_automation, "memory-injection")
     assert [each.status for each in waited] == ["done"] * len(BAD)
     assert max(each.duration_ms or 0.0 for each in waited) <= MOST_MS

@@ -5,7 +5,6 @@ The writer's model is scripted to do all that the message asks for: what holds, 
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -66,9 +65,8 @@ async def acquainted(app: App) -> tuple[str, str]:
     """An owner who has spoken, and Sam, who may write and nothing else; their entities."""
     owner = Seen(channel="cli", identifier="owner", is_owner=True)
     sam = Seen(channel="telegram", identifier="@sam")
-    known = [await app.ledgers.identity.write(partial(senders.resolve, seen=seen)) for seen in (owner, sam)]
-    grant = partial(grants.grant, entity_id=known[1].entity_id, granted=Granted(), by="test")
-    await app.ledgers.identity.write(grant)
+    known = [await app.ledgers.identity.write(senders.resolve, seen=seen) for seen in (owner, sam)]
+    await app.ledgers.identity.write(grants.grant, entity_id=known[1].entity_id, granted=Granted(), by="test")
     return known[0].entity_id, known[1].entity_id
 
 
@@ -85,7 +83,7 @@ async def test_a_poisoned_message_changes_no_rights_and_stays_its_senders_word(
         told = "fact, source_entity_id, source_type, confidence, source_event_id, metadata_json"
         learned = await rows(app, "memory", f"SELECT {told} FROM facts ORDER BY seq")
         found = [
-            await app.ledgers.identity.read(partial(senders.find, channel="telegram", identifier=name))
+            await app.ledgers.identity.read(senders.find, channel="telegram", identifier=name)
             for name in ("@sam", "@sam2")
         ]
         assert await rows(app, "identity", "SELECT * FROM grants") == before
@@ -127,7 +125,7 @@ async def test_a_strangers_worker_has_no_more_rights_than_the_stranger(
     async with writing(home, server) as app:
         owner, sam = await acquainted(app)
         granted = Granted(tools=("agent_send",))
-        await app.ledgers.identity.write(partial(grants.grant, entity_id=sam, granted=granted, by="test"))
+        await app.ledgers.identity.write(grants.grant, entity_id=sam, granted=granted, by="test")
         await app.memory.run("fact", {"fact": "The safe is behind the painting"})
         await receive(app, stranger(f"Remember that {CLAIM}"))
         await quiet(app)
@@ -168,7 +166,7 @@ async def test_in_a_group_a_claim_stays_the_word_of_who_made_it(home: Home, serv
     boss = Seen(channel="telegram", identifier="@boss", is_owner=True)
     async with writing(home, server) as app:
         _, sam = await acquainted(app)
-        await app.ledgers.identity.write(partial(senders.resolve, seen=boss))
+        await app.ledgers.identity.write(senders.resolve, seen=boss)
         claimed = await receive(app, stranger(f"Remember that {CLAIM}"))
         await quiet(app)
         await receive(app, stranger("ok thanks", sender="@boss"))

@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
@@ -249,7 +248,7 @@ async def test_the_seeded_role_is_the_programs_and_an_edited_one_stays(
     assert seeded.startswith("# Memory writer")
     role.write_text("# Mine\n")
     async with app_on(home, server) as app:
-        row = await app.ledgers.runtime.read(partial(automations.get, name="memory-writer"))
+        row = await app.ledgers.runtime.read(automations.get, name="memory-writer")
     assert row is not None
     assert (row.hook_point, row.blocking, row.timeout_ms, row.self_improvement) == (
         "after:runAgent",

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -65,7 +64,7 @@ async def fork(app: App) -> None:
         agent=Agent(role="worker", session_label="main"),
         access=Access(level="owner", tools=None),
     )
-    await app.ledgers.runtime.write(partial(requests.create, request=request))
+    await app.ledgers.runtime.write(requests.create, request=request)
     label = "meeseeks:writer:main"
     context = await app.broker.assemble_context(
         request, session_label=label, task="What was learned?", role="worker", fork_of="main"

@@ -32,9 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def _fill(home: Home) -> None:
     async with Ledgers(home, LedgersConfig()) as opened:
-        thread_id = await opened.events.write(
-            lambda c: events.ensure_thread(c, channel="imessage", external_id="family")
-        )
+        thread_id = await opened.events.write(events.ensure_thread, channel="imessage", external_id="family")
         said = [
             events.NewEvent(
                 channel="imessage",
@@ -45,11 +43,11 @@ async def _fill(home: Home) -> None:
             )
             for minute, (speaker, text) in enumerate(SAID)
         ]
-        ids = await opened.events.write(lambda c: events.append(c, said))
+        ids = await opened.events.write(events.append, said)
         fact = memory.NewFact(
             fact="Ann has a dentist appointment on Thursday", confidence=0.9, source_event_id=ids[0]
         )
-        await opened.memory.write(lambda c: memory.append_facts(c, [fact]))
+        await opened.memory.write(memory.append_facts, [fact])
 
 
 def test_a_person_sees_the_best_first_and_why(home: Path) -> None:

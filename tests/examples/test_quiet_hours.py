@@ -1,7 +1,6 @@
 """Quiet hours, installed as their README says."""
 
 from datetime import UTC, datetime
-from functools import partial
 
 from installed import Clock, install, messages, opened, tick
 from nexus.app import App
@@ -27,8 +26,7 @@ async def from_sam(app: App, text: str) -> str:
 async def let_in(app: App) -> None:
     await from_sam(app, "Hello?")
     (asking,) = await app.ledgers.identity.read(grants.asking)
-    approve = partial(grants.approve, code=asking.code, granted=Granted(), by="owner")
-    await app.ledgers.identity.write(approve)
+    await app.ledgers.identity.write(grants.approve, code=asking.code, granted=Granted(), by="owner")
 
 
 async def test_at_night_others_wait_and_the_owner_is_told_in_the_morning_once(

@@ -10,7 +10,6 @@ import random
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from nexus import ids
@@ -112,8 +111,9 @@ class Scene:
 
     async def play(self) -> None:
         for name in ("group", "elsewhere"):
-            thread = partial(events.ensure_thread, channel=name, external_id=self.label)
-            self.threads[name] = await self.ledgers.events.write(thread)
+            self.threads[name] = await self.ledgers.events.write(
+                events.ensure_thread, channel=name, external_id=self.label
+            )
         for _ in range(STEPS):
             await self.step()
         while self.run or await self.begin():
@@ -136,7 +136,7 @@ class Scene:
             thread_id=self.threads[person.thread],
             sender=person.name,
         )
-        (event_id,) = await self.ledgers.events.write(partial(events.append, events=[new]))
+        (event_id,) = await self.ledgers.events.write(events.append, events=[new])
         event = Event(
             content=word,
             id=event_id,
@@ -150,7 +150,7 @@ class Scene:
             principal_id=person.principal_id,
             access=person.access,
         )
-        await self.ledgers.runtime.write(partial(requests.create, request=request))
+        await self.ledgers.runtime.write(requests.create, request=request)
         self.people[request.request_id] = person
         context = await self.context(request, word)
         context.prepend(wrapped("memory_context", self.mark("mem", person)))
@@ -166,31 +166,27 @@ class Scene:
             mode=mode,
             input={"context": context.to_json()},
         )
-        await self.ledgers.runtime.write(partial(executions.enqueue, execution=new))
+        await self.ledgers.runtime.write(executions.enqueue, execution=new)
         if mode == "interrupt":
             await self.interrupt(new.id, self.people[request.request_id])
 
     async def interrupt(self, execution_id: str, person: Person) -> None:
-        stopped = await self.ledgers.runtime.read(
-            partial(executions.interrupted_by, execution_id=execution_id)
-        )
+        stopped = await self.ledgers.runtime.read(executions.interrupted_by, execution_id=execution_id)
         for id_ in stopped:
             execution = await self.execution(id_)
             other = self.people[execution.request_id]
             assert person.access.level == "owner" or same_rights(person.name, other.name)
             if self.run is not None and self.run.execution.id == id_:
                 await self.end("cancelled")
-            await self.ledgers.runtime.write(partial(executions.end, execution_id=id_, status="cancelled"))
+            await self.ledgers.runtime.write(executions.end, execution_id=id_, status="cancelled")
 
     async def begin(self) -> bool:
         """Start what waits first."""
-        for id_ in await self.ledgers.runtime.read(
-            partial(executions.unfinished_in, session_label=self.label)
-        ):
-            execution = await self.ledgers.runtime.write(partial(executions.begin, execution_id=id_))
+        for id_ in await self.ledgers.runtime.read(executions.unfinished_in, session_label=self.label):
+            execution = await self.ledgers.runtime.write(executions.begin, execution_id=id_)
             assert execution is not None
             if execution.taken_by is not None:
-                await self.ledgers.runtime.write(partial(executions.end, execution_id=id_, status="done"))
+                await self.ledgers.runtime.write(executions.end, execution_id=id_, status="done")
                 continue
             await self.start(execution)
             return True
@@ -202,19 +198,17 @@ class Scene:
         assert request is not None
         inputs = [execution.input]
         if execution.mode == "collect":
-            take = partial(executions.take, taker=execution, mode="collect")
-            inputs += await ledgers.runtime.write(take)
+            inputs += await ledgers.runtime.write(executions.take, taker=execution, mode="collect")
             self.joined += len(inputs) - 1
         if self.chance.random() < 0.15:
             await self.sum_up(person, request, execution)
-        open_turn = partial(
+        turn = await ledgers.agents.write(
             turns.begin,
             session_label=self.label,
             execution_id=execution.id,
             request_id=request.request_id,
             role="manager",
         )
-        turn = await ledgers.agents.write(open_turn)
         past = await history.before(ledgers, request, self.label, turn)
         said = [AssembledContext.from_json(each["context"]).user_turn() for each in inputs]
         self.runs += 1
@@ -230,7 +224,7 @@ class Scene:
         if len(past.turns) < 2:
             return
         through = past.turns[-2].position
-        begin = partial(
+        turn = await self.ledgers.agents.write(
             turns.begin_summary,
             session_label=self.label,
             execution_id=execution.id,
@@ -238,13 +232,12 @@ class Scene:
             role="manager",
             summarises_through=through,
         )
-        turn = await self.ledgers.agents.write(begin)
         shown = [message.content for message in past.messages]
         self.check_past(person, shown)
         said = [self.mark("summary", person), *shown]
         new = [_message("user", "Sum up"), _message("assistant", "\n".join(said))]
-        await self.ledgers.agents.write(partial(messages.append, turn=turn, offset=0, messages=new))
-        await self.ledgers.agents.write(partial(turns.end, turn_id=turn.id, status="done"))
+        await self.ledgers.agents.write(messages.append, turn=turn, offset=0, messages=new)
+        await self.ledgers.agents.write(turns.end, turn_id=turn.id, status="done")
         self.summed_up |= {other.name for other in PEOPLE if same_rights(other.name, person.name)}
 
     async def call(self) -> None:
@@ -254,8 +247,9 @@ class Scene:
         await self.append(run, run.offset, "assistant", "Let me look.")
         await self.append(run, run.offset + 1, "tool", self.mark("tool", run.person))
         run.offset += 2
-        take = partial(executions.take, taker=run.execution, mode="steer")
-        taken = (await self.ledgers.runtime.write(take))[run.steered :]
+        taken = (await self.ledgers.runtime.write(executions.take, taker=run.execution, mode="steer"))[
+            run.steered :
+        ]
         run.steered += len(taken)
         self.joined += len(taken)
         for each in taken:
@@ -282,10 +276,10 @@ class Scene:
             execution_id=ids.new("exe"),
             task=task,
         )
-        await self.ledgers.runtime.write(partial(requests.create, request=child))
-        await self.ledgers.runtime.write(partial(dispatches.create, dispatch=new))
+        await self.ledgers.runtime.write(requests.create, request=child)
+        await self.ledgers.runtime.write(dispatches.create, dispatch=new)
         own = await self.ledgers.runtime.read(
-            partial(dispatches.of_session, session_label=self.label, request_id=run.request.request_id)
+            dispatches.of_session, session_label=self.label, request_id=run.request.request_id
         )
         assert own
         self.check_given(run.person, [each.task for each in own])
@@ -297,9 +291,9 @@ class Scene:
         if not found:
             return
         id_ = str(self.chance.choice(found)[0])
-        one = await self.ledgers.runtime.read(partial(dispatches.get, dispatch_id=id_))
+        one = await self.ledgers.runtime.read(dispatches.get, dispatch_id=id_)
         assert one is not None
-        await self.ledgers.runtime.write(partial(dispatches.end, dispatch_id=id_, status="done"))
+        await self.ledgers.runtime.write(dispatches.end, dispatch_id=id_, status="done")
         request = await requests.restore(self.ledgers, one.parent_request_id)
         assert request is not None
         result = self.mark("report", self.people[request.request_id])
@@ -318,9 +312,10 @@ class Scene:
             answer = self.mark("answer", run.person)
             await self.append(run, run.offset, "assistant", answer)
             await self.deliver(run, answer)
-        await self.ledgers.agents.write(partial(turns.end, turn_id=run.turn.id, status=status, error=error))
-        ended = partial(executions.end, execution_id=run.execution.id, status=status, error=error)
-        await self.ledgers.runtime.write(ended)
+        await self.ledgers.agents.write(turns.end, turn_id=run.turn.id, status=status, error=error)
+        await self.ledgers.runtime.write(
+            executions.end, execution_id=run.execution.id, status=status, error=error
+        )
 
     async def deliver(self, run: Run, answer: str) -> None:
         new = NewEvent(
@@ -331,7 +326,7 @@ class Scene:
             external_id=run.execution.id,
             sender="nexus",
         )
-        await self.ledgers.events.write(partial(events.append, events=[new]))
+        await self.ledgers.events.write(events.append, events=[new])
         self.told.append((run.person, answer))
 
     # What must hold
@@ -371,13 +366,13 @@ class Scene:
         )
 
     async def execution(self, id_: str) -> Execution:
-        found = await self.ledgers.runtime.read(partial(executions.get, execution_id=id_))
+        found = await self.ledgers.runtime.read(executions.get, execution_id=id_)
         assert found is not None
         return found
 
     async def append(self, run: Run, offset: int, role: Role, text: str) -> None:
         new = [_message(role, text)]
-        await self.ledgers.agents.write(partial(messages.append, turn=run.turn, offset=offset, messages=new))
+        await self.ledgers.agents.write(messages.append, turn=run.turn, offset=offset, messages=new)
 
 
 def _message(role: Role, text: str) -> NewMessage:

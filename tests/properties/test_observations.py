@@ -3,7 +3,6 @@
 import asyncio
 import json
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,7 +40,7 @@ _rounds = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), _answers), mi
 async def _play(opened: Ledgers, rounds: list[tuple[int, int, dict[str, Any]]]) -> None:
     for number, (learned, who, given_answer) in enumerate(rounds):
         new = [NewFact(fact=f"f{number}.{n}", source_entity_id=f"ent_{who}") for n in range(learned)]
-        await opened.memory.write(partial(memory.append_facts, facts=new))
+        await opened.memory.write(memory.append_facts, facts=new)
         batch, _ = await batches.choose(opened, Limits(facts=4, tokens=500), until=LATER)
         if batch is None:
             continue

@@ -87,9 +87,8 @@ async def asked(home: Home, texts: list[str], budget: Budget) -> list[float]:
     late: list[float] = []
     async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
         await opened.events.write(
-            lambda c: events.append(
-                c, [events.NewEvent(channel="test", content="cello lessons", sender="Ann", external_id="1")]
-            )
+            events.append,
+            [events.NewEvent(channel="test", content="cello lessons", sender="Ann", external_id="1")],
         )
         vectors = Vectors(opened.embeddings, model())
         await embed_new(opened, vectors)

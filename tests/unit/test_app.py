@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,7 +48,7 @@ async def test_a_message_and_its_answer_are_events_of_one_thread(home: Home, ser
             "SELECT direction, sender, content, reply_to_event_id IS NULL FROM events ORDER BY seq",
         )
         threads = await rows(app, "events", "SELECT count(DISTINCT thread_id) FROM events")
-        request = await app.ledgers.runtime.read(partial(requests.get, request_id=result.request_id))
+        request = await app.ledgers.runtime.read(requests.get, request_id=result.request_id)
     assert found == [
         ("inbound", "owner", "Where is the tea?", 1),
         ("outbound", "nexus", "It is in the blue tin.", 0),
@@ -85,7 +84,7 @@ async def test_an_interruption_stops_what_runs_and_is_answered(home: Home, serve
         with pytest.raises(WorkCancelledError):
             await first.result()
         assert (await second.result()).response.content == "Noon."
-        past = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+        past = await app.ledgers.agents.read(history.load, session_label="main")
         [stopped] = await rows(
             app,
             "runtime",

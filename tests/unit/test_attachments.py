@@ -130,9 +130,7 @@ async def test_an_image_for_a_model_that_reads_none_is_refused_with_a_hint(
     async with app_on(home, server, "openai") as app:
         learned = Capabilities(images=False)
         address = f"{server.openai_url}/"
-        await app.ledgers.runtime.write(
-            partial(models.learn, name="test/large", address=address, learned=learned)
-        )
+        await app.ledgers.runtime.write(models.learn, name="test/large", address=address, learned=learned)
         with pytest.raises(UsageError, match="test/large can't read images"):
             await app.receive("Look.", files=[File(name="dot.png", data=png())])
     assert _kept(home) == []

@@ -1,6 +1,5 @@
 """What the broker and the memory do for automations: runs in their own sessions, on the request's account."""
 
-from functools import partial
 from typing import Any
 
 from nexus.automations.context import Response, Result, Run
@@ -37,7 +36,7 @@ class BrokerServices:
         access: Access | None = None,
     ) -> Run:
         # A request of the runtime itself, as at startup, is recorded when something is first done for it.
-        await self._ledgers.runtime.write(partial(requests.create, request=request))
+        await self._ledgers.runtime.write(requests.create, request=request)
         run = await self._broker.start_execution(request, assembled, execution_id=execution_id, access=access)
         return _Run(run, assembled.session_label)
 

@@ -7,7 +7,6 @@ These functions wait for the disk: in a program with an event loop they belong o
 
 import tempfile
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ def _replace_role(home: Home, name: str, text: str) -> bool:
 
 
 def _row(write: Write, name: str) -> Automation | None:
-    return write(partial(automations.get, name=name))
+    return write(automations.get, name=name)
 
 
 def _own_script(home: Home, standing: Automation) -> Path:

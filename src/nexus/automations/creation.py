@@ -50,7 +50,7 @@ def create(home: Home, write: Write, wish: Wish) -> Registered:
     result = _result(wish, point)
     new = _settings(home, wish)
     registration.check(new, config.load(home.config_file).automations)
-    if write(lambda connection: automations.get(connection, wish.name)) is not None:
+    if write(automations.get, wish.name) is not None:
         raise AutomationError(
             f"Automation `{wish.name}` already exists",
             hint=f"Choose another name, or edit the ROLE.md of its workspace at {new.workspace_dir}.",

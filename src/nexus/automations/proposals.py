@@ -10,7 +10,6 @@ import difflib
 import re
 import tempfile
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,7 +77,7 @@ def where(hook_point: str) -> dict[str, Any] | None:
 
 def difference(home: Home, write: Write, proposal: Automation) -> str:
     """What a proposal would change: its settings and its script against what stands under its name."""
-    standing: Automation | None = write(partial(automations.get, name=target(proposal)))
+    standing: Automation | None = write(automations.get, name=target(proposal))
     before = _lines(home, standing) if standing else []
     made = difflib.unified_diff(
         before, _lines(home, proposal), target(proposal), f"{target(proposal)} (proposed)", lineterm=""
@@ -90,7 +89,7 @@ def approve(home: Home, write: Write, proposal: Automation, *, trust: bool = Fal
     """Make a proposal the version of its name that runs; in a sandbox, unless it is trusted."""
     name = target(proposal)
     source = registration.kept_source(home, proposal)
-    standing: Automation | None = write(partial(automations.get, name=name))
+    standing: Automation | None = write(automations.get, name=name)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.py"
         file.write_text(source, encoding="utf-8")
@@ -113,7 +112,7 @@ def approve(home: Home, write: Write, proposal: Automation, *, trust: bool = Fal
 
 def discard(home: Home, write: Write, proposal: Automation) -> None:
     """Take a proposal off the list."""
-    write(partial(automations.remove, name=proposal.name))
+    write(automations.remove, name=proposal.name)
     registry.touch(home)
 
 

@@ -7,7 +7,6 @@ did not reach the engine is handed over when that is back, or when its home is n
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from functools import partial
 from typing import Any, Protocol
 
 from nexus import clock, ids
@@ -102,7 +101,7 @@ class InvocationQueue:
                 count += await self._hand_over_again(ledgers, id_)
             elif known[run] in FINAL:
                 error = (await self._engine.show(run)).error or "It ended without saying how"
-                await ledgers.runtime.write(partial(invocations.lose, invocation_id=id_, error=error))
+                await ledgers.runtime.write(invocations.lose, invocation_id=id_, error=error)
                 count += 1
         return count
 
@@ -112,10 +111,10 @@ class InvocationQueue:
             await asyncio.gather(*self._handing)
 
     async def _hand_over_again(self, ledgers: Ledgers, id_: str) -> bool:
-        found = await ledgers.runtime.read(partial(invocations.get, invocation_id=id_))
+        found = await ledgers.runtime.read(invocations.get, invocation_id=id_)
         if found is None:
             return False
-        automation = await ledgers.runtime.read(partial(automations.by_id, automation_id=found.automation_id))
+        automation = await ledgers.runtime.read(automations.by_id, automation_id=found.automation_id)
         label = "" if found.input is None else str(found.input["request"]["agent"]["session_label"])
         await self._start(id_, automation.name if automation else "", label, found.attempts, found.retry_at)
         return True

@@ -1,7 +1,6 @@
 """Recorded requests, as a hook point would have seen them."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from nexus.automations.context import Response, Result, Run
@@ -50,8 +49,9 @@ def result_of(run: Execution) -> Result | None:
 async def _own_run(ledgers: Ledgers, request: Request) -> Execution | None:
     """The run that answered the request itself, and not an automation of it."""
     label = request.agent.session_label
-    of = partial(executions.of_request, request_id=request.request_id, session_label=label)
-    found = await ledgers.runtime.read(of)
+    found = await ledgers.runtime.read(
+        executions.of_request, request_id=request.request_id, session_label=label
+    )
     return found[0] if found else None
 
 
@@ -105,12 +105,12 @@ class Recorded:
     @staticmethod
     async def of(ledgers: Ledgers, automation: Automation, request_id: str) -> list[Run]:
         """The runs that an automation started for a request when it was recorded, in order."""
-        read = partial(invocations.of_automation, name=automation.name, limit=1_000)
-        found = next((i for i in await ledgers.runtime.read(read) if i.request_id == request_id), None)
+        known = await ledgers.runtime.read(invocations.of_automation, name=automation.name, limit=1_000)
+        found = next((each for each in known if each.request_id == request_id), None)
         runs: list[Run] = []
         while found is not None:
             id_ = run_id(found.id, len(runs), found.attempts)
-            run = await ledgers.runtime.read(partial(executions.get, execution_id=id_))
+            run = await ledgers.runtime.read(executions.get, execution_id=id_)
             if run is None:
                 break
             runs.append(_RecordedRun(run))

@@ -9,11 +9,10 @@ import ast
 import asyncio
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import apsw
 
@@ -27,8 +26,12 @@ from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, ScriptError, UnknownAutomationError
 from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers import Ledgers
+from nexus.ledgers.database import Work
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation, NewAutomation
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,79}")
 MOST_RETRIES = 20
@@ -46,16 +49,18 @@ class Registered:
     """Whether another ROLE.md was in its workspace before."""
 
 
-Write = Callable[[Callable[[apsw.Connection], Any]], Any]
-"""Runs a function of a connection in a transaction."""
+class Write(Protocol):
+    """Runs a query in a transaction, and waits for it."""
+
+    def __call__(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 
 def writer(ledgers: Ledgers) -> Write:
     """Writes to the runtime ledger, for a thread beside the event loop that this is called in."""
     loop = asyncio.get_running_loop()
 
-    def write(work: Callable[[apsw.Connection], Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(ledgers.runtime.write(work), loop).result()
+    def write(work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return asyncio.run_coroutine_threadsafe(ledgers.runtime.write(work, *args, **kwargs), loop).result()
 
     return write
 
@@ -155,7 +160,7 @@ def register(home: Home, write: Write, new: NewAutomation) -> Registered:
         new = replace(new, config={**new.config, checked.SANDBOX: True})
     is_own = new.script_path.startswith(IN_PROCESS)
     check(new, None if is_own else config.load(home.config_file).automations)
-    registered: Registered = write(partial(_register, new=new))
+    registered: Registered = write(_register, new=new)
     if new.workspace_dir is not None:
         place = workspace.place(home.meeseeks, new.workspace_dir)
         workspace.bootstrap(place, f"# {new.name}\n\n{new.description or ''}".rstrip() + "\n")
@@ -203,7 +208,7 @@ def peer_dirs(home: Home, peers: Iterable[str]) -> tuple[str, ...]:
 
 def roll_back(home: Home, write: Write, name: str, version: int | None) -> Automation:
     """Register an older version anew: its script, as it was kept, and its settings."""
-    versions: list[Automation] = write(partial(automations.versions, name=name))
+    versions: list[Automation] = write(automations.versions, name=name)
     if not versions:
         raise unknown(name)
     # One that was removed comes back as it was; otherwise the version that stands is not an older one.
@@ -218,7 +223,7 @@ def roll_back(home: Home, write: Write, name: str, version: int | None) -> Autom
     new = settings_of(older[0])
     if new.script_hash and not new.script_path.startswith(IN_PROCESS):
         _bring_back(home, checked.place(home, new.script_path), new.script_hash)
-    made: Automation = write(partial(automations.register, new=new))
+    made: Automation = write(automations.register, new=new)
     registry.touch(home)
     return made
 
@@ -231,14 +236,14 @@ def approve(home: Home, write: Write, row: Automation, *, trust: bool = False) -
     if not (row.script_path or "").startswith(IN_PROCESS):
         if row.script_hash is None:
             found = script.read(checked.place(home, row.script_path or ""))
-            write(partial(automations.adopt, automation_id=row.id, script_hash=found.hash))
+            write(automations.adopt, automation_id=row.id, script_hash=found.hash)
         else:
             checked.read(home, row)
-    write(partial(automations.enable, automation_id=row.id))
+    write(automations.enable, automation_id=row.id)
     if not trust and not (row.script_path or "").startswith(IN_PROCESS):
-        standing = write(partial(automations.get, name=row.name))
+        standing = write(automations.get, name=row.name)
         config = {**standing.config, checked.SANDBOX: True}
-        write(partial(automations.register, new=replace(settings_of(standing), config=config)))
+        write(automations.register, new=replace(settings_of(standing), config=config))
     registry.touch(home)
 
 

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import apsw
@@ -108,7 +107,7 @@ class Registry:
         """
         if automation_id in self._by_id:
             return self._by_id[automation_id]
-        found = await self.ledgers.runtime.read(partial(automations.by_id, automation_id=automation_id))
+        found = await self.ledgers.runtime.read(automations.by_id, automation_id=automation_id)
         if found is None or found.status == "disabled":
             return None
         await self.read()

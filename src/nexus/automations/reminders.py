@@ -10,7 +10,6 @@ import asyncio
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -123,7 +122,7 @@ def save(
     home: Home, write: Write, new: Draft, place: Place, *, agent: str | None = None, key: str | None = None
 ) -> Automation:
     """Register a reminder. What is saved again under the same key is the same."""
-    made: Automation = write(partial(_save, new=new, place=place, agent=agent, key=key))
+    made: Automation = write(_save, new=new, place=place, agent=agent, key=key)
     registry.touch(home)
     return made
 
@@ -136,7 +135,7 @@ def listed(connection: apsw.Connection) -> list[Automation]:
 
 def change(home: Home, write: Write, name: str, to: str, now: datetime) -> Automation:
     """Pause, resume or delete a reminder. What was due once and has passed is not resumed."""
-    made: Automation = write(partial(_change, name=name, to=to, now=now))
+    made: Automation = write(_change, name=name, to=to, now=now)
     registry.touch(home)
     return made
 
@@ -190,7 +189,7 @@ class Reminders:
     async def save(
         self, new: Draft, place: Place, *, agent: str | None = None, key: str | None = None
     ) -> Automation:
-        session = await self._ledgers.agents.read(partial(sessions.get, label=place.session))
+        session = await self._ledgers.agents.read(sessions.get, label=place.session)
         known = Place(
             channel=place.channel,
             thread=place.thread,

@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
 from typing import Any, Protocol
 
 from nexus import clock, ids
@@ -115,7 +114,7 @@ class Runner:
         point = hook_points.get(hook_point)
         asked = self._invocation(entry, point, replace(occasion, key=None), "queued", occasion.to_json())
         asked = replace(asked, blocking=False)
-        await self.ledgers.runtime.write(partial(invocations.add, invocations=[asked]))
+        await self.ledgers.runtime.write(invocations.add, invocations=[asked])
         if self.queue is not None:
             self.queue.add(asked.id, entry.automation.name, occasion.request.agent.session_label)
         return asked
@@ -137,7 +136,7 @@ class Runner:
         """Record that an automation does not run, and why."""
         skipped = self._invocation(entry, hook_points.get(hook_point), occasion, "skipped")
         ended = replace(skipped, error=reason, ended_at=skipped.created_at)
-        await self.ledgers.runtime.write(partial(invocations.add, invocations=[ended]))
+        await self.ledgers.runtime.write(invocations.add, invocations=[ended])
 
     async def settled(self) -> None:
         """When this returns, every invocation that has ended is recorded."""
@@ -146,7 +145,7 @@ class Runner:
 
     async def run_queued(self, invocation_id: str) -> None:
         """Run an async invocation whose turn has come."""
-        begun = await self.ledgers.runtime.write(partial(invocations.begin, invocation_id=invocation_id))
+        begun = await self.ledgers.runtime.write(invocations.begin, invocation_id=invocation_id)
         if begun is None or begun.status in invocations.FINAL or begun.input is None:
             return
         entry = await self.registry.version(begun.automation_id)
@@ -168,9 +167,7 @@ class Runner:
             await self.after_due(occasion.request, ended)
         final = _final(begun, ended, begun.started_at or begun.created_at, self.now)
         limit = self.settings.circuit_errors
-        self.registry.heed(
-            await self.ledgers.runtime.write(partial(invocations.end, ended=final, error_limit=limit))
-        )
+        self.registry.heed(await self.ledgers.runtime.write(invocations.end, ended=final, error_limit=limit))
         self._improve([final])
 
     async def _postpone(self, entry: Entry, begun: Invocation, ended: Ended, occasion: Occasion) -> None:
@@ -182,7 +179,7 @@ class Runner:
         limit = self.settings.circuit_errors
         self.registry.heed(
             await self.ledgers.runtime.write(
-                partial(invocations.postpone, failed=failed, retry_at=at, error_limit=limit)
+                invocations.postpone, failed=failed, retry_at=at, error_limit=limit
             )
         )
         if self.queue is not None:
@@ -191,7 +188,7 @@ class Runner:
 
     async def run_improvement(self, invocation_id: str) -> None:
         """Let an automation reflect on an invocation that worked for the owner."""
-        done = await self.ledgers.runtime.read(partial(invocations.get, invocation_id=invocation_id))
+        done = await self.ledgers.runtime.read(invocations.get, invocation_id=invocation_id)
         entry = done and await self.registry.version(done.automation_id)
         if done is None or entry is None or done.input is None or not entry.automation.workspace_dir:
             return
@@ -257,7 +254,7 @@ class Runner:
             entry.trying = not open_ and entry.automation.circuit_state != "closed"
             status: Status = "skipped" if open_ else "queued"
             asked.append((entry, self._invocation(entry, point, occasion, status, given)))
-        await self.ledgers.runtime.write(partial(invocations.add, invocations=[each for _, each in asked]))
+        await self.ledgers.runtime.write(invocations.add, invocations=[each for _, each in asked])
         if self.queue is not None:
             for entry, invocation in asked:
                 if invocation.status == "queued":
@@ -292,9 +289,7 @@ class Runner:
     async def _write(self, ended: list[Invocation]) -> None:
         limit = self.settings.circuit_errors
         try:
-            circuits = await self.ledgers.runtime.write(
-                partial(invocations.record, ended=ended, error_limit=limit)
-            )
+            circuits = await self.ledgers.runtime.write(invocations.record, ended=ended, error_limit=limit)
         except LedgerError:
             return  # a full disk must not fail the request that is being answered
         self.registry.heed(circuits)

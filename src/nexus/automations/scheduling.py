@@ -1,7 +1,6 @@
 """What the `schedule` tool does: reminders and proposals, with the rights of the request it is called for."""
 
 import asyncio
-from functools import partial
 from typing import Any
 
 from nexus.automations import proposals, registration, reminders, when
@@ -70,7 +69,7 @@ class Scheduling:
             return proposals.HOW_TO
         place = await self._place(call)
         settings: dict[str, Any] = proposals.where(at) or await self._timed(at, place)
-        session = await self._ledgers.agents.read(partial(sessions.get, label=place.session))
+        session = await self._ledgers.agents.read(sessions.get, label=place.session)
         new = NewAutomation(
             name="proposed",
             script_path="",
@@ -102,7 +101,7 @@ class Scheduling:
         """Where the request's answer goes: what is scheduled arrives there."""
         request = call.request
         thread_id = request.event.thread_id
-        thread = thread_id and await self._ledgers.events.read(partial(events.thread, thread_id=thread_id))
+        thread = thread_id and await self._ledgers.events.read(events.thread, thread_id=thread_id)
         is_owner = request.access.level == "owner"
         sender = OWNER if is_owner else request.event.sender_id
         if not thread or not sender:

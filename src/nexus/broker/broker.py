@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from datetime import timedelta
-from functools import partial
 
 from nexus import clock
 from nexus.broker.agent.models import Models
@@ -155,7 +154,7 @@ class Broker:
 
     async def end_orphans(self) -> None:
         """End what processes that are gone left open. Call it when a home is opened to be served."""
-        await self._ledgers.runtime.write(partial(requests.end_orphans, before=_orphaned(self._home)))
+        await self._ledgers.runtime.write(requests.end_orphans, before=_orphaned(self._home))
         self._streams.sweep()
 
     async def _run(self, turn: Turn) -> object:

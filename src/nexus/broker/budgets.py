@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 import apsw
@@ -92,17 +91,14 @@ class Budgets:
 
     async def reserve(self, spender: Spender, estimate: Estimate) -> None:
         """Hold back what a request may come to; refuse it, and record that, where a budget is used up."""
-        work = partial(self._reserve, spender=spender, estimate=estimate)
-        while (short := await self._ledgers.runtime.write(work)) is not None:
+        while (short := await self._ledgers.runtime.write(self._reserve, spender, estimate)) is not None:
             if short.is_used_up:
                 raise refusal(short, guest=await self._is_guest(spender))
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     async def _is_guest(self, spender: Spender) -> bool:
         root = spender.root_request_id
-        return (
-            await self._ledgers.runtime.read(partial(usage.guest_of_root, root_request_id=root)) is not None
-        )
+        return await self._ledgers.runtime.read(usage.guest_of_root, root_request_id=root) is not None
 
     def _reserve(self, connection: apsw.Connection, spender: Spender, estimate: Estimate) -> Standing | None:
         """The budget that falls short; None where none does, and the estimate is held."""

@@ -8,7 +8,6 @@ summed up. A failure that may pass fails the run, and the next one tries again.
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from nexus.broker.agent.records import Journal, Message
@@ -50,26 +49,22 @@ async def compact(
     if context.fork_of is not None:
         # A new fork has a past before it has a turn.
         await turn.ledgers.agents.write(
-            partial(
-                sessions.ensure,
-                label=context.session_label,
-                role=context.role,
-                fork_of=context.fork_of,
-                fork_through=context.fork_through,
-            )
+            sessions.ensure,
+            label=context.session_label,
+            role=context.role,
+            fork_of=context.fork_of,
+            fork_through=context.fork_through,
         )
     through = await turn.decide("compaction", _through, turn, request, context, budget_tokens, fixed_tokens)
     if through is None:
         return
     opened = await turn.ledgers.agents.write(
-        partial(
-            turns.begin_summary,
-            session_label=context.session_label,
-            execution_id=turn.execution.id,
-            request_id=turn.execution.request_id,
-            role=context.role,
-            summarises_through=through,
-        )
+        turns.begin_summary,
+        session_label=context.session_label,
+        execution_id=turn.execution.id,
+        request_id=turn.execution.request_id,
+        role=context.role,
+        summarises_through=through,
     )
     from nexus.broker.agent import loop
 
@@ -86,12 +81,13 @@ async def compact(
         except AgentError as error:
             if not await _is_final(turn, opened, error):
                 streams.remove(name)
-                failed = partial(turns.end, turn_id=opened.id, status="failed", error=str(error))
-                await turn.ledgers.agents.write(failed)
+                await turn.ledgers.agents.write(
+                    turns.end, turn_id=opened.id, status="failed", error=str(error)
+                )
                 raise
             await _stand_in(job.journal, compaction.stand_in(past, through))
     streams.remove(name)
-    await turn.ledgers.agents.write(partial(turns.end, turn_id=opened.id, status="done"))
+    await turn.ledgers.agents.write(turns.end, turn_id=opened.id, status="done")
 
 
 async def _through(
@@ -99,12 +95,10 @@ async def _through(
 ) -> int | None:
     """The last turn to sum up; None where the conversation fits."""
     reported = await turn.ledgers.runtime.read(
-        partial(
-            usage.last_of_session,
-            session_label=context.session_label,
-            but_of_execution=turn.execution.id,
-            request_id=request.request_id,
-        )
+        usage.last_of_session,
+        session_label=context.session_label,
+        but_of_execution=turn.execution.id,
+        request_id=request.request_id,
     )
     said_tokens = budget.estimate(context.user_turn())
     if reported is not None and budget.fits(reported, said_tokens, budget_tokens=budget_tokens):
@@ -121,7 +115,7 @@ async def _is_final(turn: Turn, opened: OpenTurn, error: AgentError) -> bool:
     """Whether trying again would be of no use."""
     if isinstance(error, ModelRefusedError):
         return True
-    failed = await turn.ledgers.agents.read(partial(turns.failed_summaries, turn=opened))
+    failed = await turn.ledgers.agents.read(turns.failed_summaries, turn=opened)
     return failed + 1 >= _TRIES
 
 

@@ -7,7 +7,6 @@ where nobody waits, a message in the session that dispatched it.
 import asyncio
 from collections.abc import Awaitable, Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Protocol
 
 import apsw
@@ -54,8 +53,7 @@ class Dispatcher:
 
     async def dispatch(self, call: Call, task: str, *, read_only: bool) -> Worker:
         """Give a task to a new worker. The same call again finds the worker that it made."""
-        record = partial(self._recorded, call=call, task=task, read_only=read_only)
-        made = await self._ledgers.runtime.write(record)
+        made = await self._ledgers.runtime.write(self._recorded, call=call, task=task, read_only=read_only)
         request = await requests.restore(self._ledgers, made.worker_request_id)
         if request is None:
             raise ToolError(_FORGOTTEN)
@@ -71,7 +69,7 @@ class Dispatcher:
     async def status(self, call: Call, worker: str | None) -> list[Worker]:
         """The caller's workers in this session as they stand, the newest first."""
         if worker is None:
-            found = await self._ledgers.runtime.read(partial(_own, call=call))
+            found = await self._ledgers.runtime.read(_own, call=call)
         else:
             found = [await self._named(call, worker)]
         return [Worker(id=one.id, task=one.task, status=one.status) for one in found]
@@ -84,8 +82,9 @@ class Dispatcher:
         found = await self._claimed(call, worker)
         await self._ended([one for one in found if worker or _is_for(one, call)], timeout_ms)
         told = [await self._heard(one, again=worker is not None or _is_for(one, call)) for one in found]
-        release = partial(dispatches.release, execution_id=call.execution_id, call_id=call.key)
-        await self._ledgers.runtime.write(release)
+        await self._ledgers.runtime.write(
+            dispatches.release, execution_id=call.execution_id, call_id=call.key
+        )
         return told
 
     async def cancel(self, call: Call, worker: str | None) -> list[Worker]:
@@ -115,7 +114,7 @@ class Dispatcher:
         settled = await self._ledgers.runtime.write(settle)
         if settled is None or settled.delivered_to is None:
             return
-        known = await self._ledgers.runtime.read(partial(executions.get, execution_id=settled.delivered_to))
+        known = await self._ledgers.runtime.read(executions.get, execution_id=settled.delivered_to)
         parent = await requests.restore(self._ledgers, settled.parent_request_id)
         if known is None and parent is not None:
             await self._start(
@@ -128,16 +127,18 @@ class Dispatcher:
 
     async def abandon(self, execution_id: str) -> None:
         """Stop the workers of a run that has ended and will not hear of them."""
-        given = await self._ledgers.runtime.read(partial(dispatches.of_execution, execution_id=execution_id))
+        given = await self._ledgers.runtime.read(dispatches.of_execution, execution_id=execution_id)
         for one in given:
             if one.status == "running":
-                claim = partial(dispatches.claim, dispatch_id=one.id, execution_id=execution_id)
-                await self._ledgers.runtime.write(claim)
+                await self._ledgers.runtime.write(
+                    dispatches.claim, dispatch_id=one.id, execution_id=execution_id
+                )
                 with suppress(EndedError):
                     if await self._queue.handle(one.execution_id).cancel():
                         # Not left to the worker: one that never began would not tell.
-                        end = partial(dispatches.end, dispatch_id=one.id, status="cancelled")
-                        await self._ledgers.runtime.write(end)
+                        await self._ledgers.runtime.write(
+                            dispatches.end, dispatch_id=one.id, status="cancelled"
+                        )
 
     async def release(self, execution_id: str, told: set[str]) -> None:
         """A run failed: what it waited for comes as a message, unless one of the calls `told` gave it."""
@@ -158,14 +159,12 @@ class Dispatcher:
 
     async def at_work(self, execution_id: str) -> int:
         """How many workers of a run are still at work."""
-        given = await self._ledgers.runtime.read(partial(dispatches.of_execution, execution_id=execution_id))
+        given = await self._ledgers.runtime.read(dispatches.of_execution, execution_id=execution_id)
         return sum(one.status == "running" for one in given)
 
     async def at_work_for(self, request: Request) -> int:
         """How many workers of a request are still at work, whichever of its runs dispatched them."""
-        given = await self._ledgers.runtime.read(
-            partial(dispatches.of_root, root_request_id=request.root_request_id)
-        )
+        given = await self._ledgers.runtime.read(dispatches.of_root, root_request_id=request.root_request_id)
         return sum(one.status == "running" and one.parent_request_id == request.request_id for one in given)
 
     async def recover(self) -> None:
@@ -176,7 +175,7 @@ class Dispatcher:
     # Parts
 
     async def _tell(self, one: Dispatch) -> None:
-        run = await self._ledgers.runtime.read(partial(executions.get, execution_id=one.execution_id))
+        run = await self._ledgers.runtime.read(executions.get, execution_id=one.execution_id)
         if run is not None and run.status in FINAL:
             await self.deliver(one.worker_request_id, run.status, _said(run))
 
@@ -222,7 +221,7 @@ class Dispatcher:
             )
 
     async def _named(self, call: Call, worker: str) -> Dispatch:
-        found = await self._ledgers.runtime.read(partial(_own, call=call, worker=worker))
+        found = await self._ledgers.runtime.read(_own, call=call, worker=worker)
         if not found:
             raise ToolError(f"You have no worker {worker}", hint="List them with op=status.")
         return found[0]
@@ -266,13 +265,12 @@ class Dispatcher:
 
     async def _heard(self, one: Dispatch, *, again: bool) -> Worker:
         """A worker with its result, where it has one for this call."""
-        run = await self._ledgers.runtime.read(partial(executions.get, execution_id=one.execution_id))
+        run = await self._ledgers.runtime.read(executions.get, execution_id=one.execution_id)
         if run is None:
             return Worker(id=one.id, task=one.task, status="failed", result=_FORGOTTEN)
         if run.status == "queued" or run.status == "running":
             return Worker(id=one.id, task=one.task, status="running", delivered=not again)
-        end = partial(dispatches.end, dispatch_id=one.id, status=run.status)
-        await self._ledgers.runtime.write(end)
+        await self._ledgers.runtime.write(dispatches.end, dispatch_id=one.id, status=run.status)
         if not again:
             return Worker(id=one.id, task=one.task, status=run.status, delivered=True)
         return Worker(id=one.id, task=one.task, status=run.status, result=_said(run))

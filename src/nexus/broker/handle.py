@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 from typing import Any
 
 from nexus import engine
@@ -41,11 +40,10 @@ async def settle(ledgers: Ledgers, known: engine.Execution) -> bool:
     if known.state != "failed" and known.state != "timeout" and known.state != "cancelled":
         return False
     turn: turns.End = "cancelled" if known.state == "cancelled" else "failed"
-    await ledgers.agents.write(
-        partial(turns.end_of_run, execution_id=known.id, status=turn, error=known.error)
+    await ledgers.agents.write(turns.end_of_run, execution_id=known.id, status=turn, error=known.error)
+    return await ledgers.runtime.write(
+        executions.end, execution_id=known.id, status=known.state, error=known.error
     )
-    end = partial(executions.end, execution_id=known.id, status=known.state, error=known.error)
-    return await ledgers.runtime.write(end)
 
 
 class ExecutionHandle:
@@ -88,7 +86,7 @@ class ExecutionHandle:
     async def state(self) -> Execution:
         """The run as it stands."""
         async with self._homes(self._home) as ledgers:
-            found = await ledgers.runtime.read(partial(executions.get, execution_id=self.id))
+            found = await ledgers.runtime.read(executions.get, execution_id=self.id)
         if found is None:
             raise UnknownExecutionError(f"No run {self.id}", hint="It may have been deleted.")
         return found
@@ -125,9 +123,7 @@ class ExecutionHandle:
         except OUTAGE:
             return False
         async with self._homes(self._home) as ledgers:
-            return await ledgers.runtime.write(
-                partial(executions.end, execution_id=self.id, status="cancelled")
-            )
+            return await ledgers.runtime.write(executions.end, execution_id=self.id, status="cancelled")
 
     async def _settle(self, known: engine.Execution) -> None:
         async with self._homes(self._home) as ledgers:

@@ -5,7 +5,6 @@ call used is the exception: a call whose step was lost was paid for all the same
 """
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import apsw
@@ -53,7 +52,7 @@ class LedgerJournal:
     async def message(self, offset: int) -> str | None:
         """The exact message at a place of this run; None where there is none yet."""
         self._last_offset = offset
-        found = await self._ledgers.agents.read(partial(messages.of_turn, turn=self._turn))
+        found = await self._ledgers.agents.read(messages.of_turn, turn=self._turn)
         return found[offset].parts_json if offset < len(found) else None
 
     async def append(self, offset: int, message: Message) -> None:
@@ -66,9 +65,7 @@ class LedgerJournal:
             model=message.model,
             event_id=self._event_id if offset == 0 else None,
         )
-        await self._ledgers.agents.write(
-            partial(messages.append, turn=self._turn, offset=offset, messages=[new])
-        )
+        await self._ledgers.agents.write(messages.append, turn=self._turn, offset=offset, messages=[new])
 
     def key(self, call_id: str) -> str:
         """The key of a call within the run: some servers use the same ids in every answer."""
@@ -77,30 +74,29 @@ class LedgerJournal:
     async def begin_call(self, call: ToolCall) -> BegunCall:
         """Record that a call is about to be made, and tell what is known of it."""
         begun = await self._ledgers.agents.write(
-            partial(
-                tool_calls.begin,
-                turn=self._turn,
-                offset=self._last_offset,
-                call_id=call.call_id,
-                tool_name=call.tool,
-                arguments_json=call.arguments_json,
-            )
+            tool_calls.begin,
+            turn=self._turn,
+            offset=self._last_offset,
+            call_id=call.call_id,
+            tool_name=call.tool,
+            arguments_json=call.arguments_json,
         )
         span = self._span(begun.id.replace("tcl_", "spn_"), "tool", call.tool)
         self._calls[call.call_id] = (begun.id, span)
         if begun.status in {"done", "failed"}:
             return BegunCall(state="ended", result=begun.result, error=begun.error)
-        await self._ledgers.runtime.write(partial(spans.record, span=span))
+        await self._ledgers.runtime.write(spans.record, span=span)
         return BegunCall(state="interrupted" if begun.is_interrupted else "new")
 
     async def end_call(self, call_id: str, *, result: str | None, error: str | None) -> None:
         """Record what came of a call."""
         id_, span = self._calls[call_id]
         status = "done" if error is None else "failed"
-        end = partial(tool_calls.end, tool_call_id=id_, status=status, result=result, error=error)
-        await self._ledgers.agents.write(end)
+        await self._ledgers.agents.write(
+            tool_calls.end, tool_call_id=id_, status=status, result=result, error=error
+        )
         ended = _ended(span, "ok" if error is None else "error")
-        await self._ledgers.runtime.write(partial(spans.record, span=ended))
+        await self._ledgers.runtime.write(spans.record, span=ended)
 
     async def spend(self, attempt: Attempt) -> None:
         """Record a request to a model and what it used, in the place of what was reserved for it."""
@@ -126,16 +122,14 @@ class LedgerJournal:
 
     async def asked(self) -> int:
         """How many requests to models the message at the root and all that it led to have made."""
-        total = await self._ledgers.runtime.read(
-            partial(usage.of_root, root_request_id=self._request.root_request_id)
-        )
+        total = await self._ledgers.runtime.read(usage.of_root, root_request_id=self._request.root_request_id)
         return total.calls
 
     async def wait(self, reason: str) -> float:
         """Record that the run waits for a provider; returns for how many seconds it has."""
         self._waiting = True
         since = await self._ledgers.runtime.write(
-            partial(executions.wait_for_provider, execution_id=self._execution_id, reason=reason)
+            executions.wait_for_provider, execution_id=self._execution_id, reason=reason
         )
         return (clock.now() - clock.parse(since)).total_seconds() if since else 0.0
 
@@ -143,8 +137,7 @@ class LedgerJournal:
         """Record that a provider has answered."""
         if self._waiting:
             self._waiting = False
-            answers = partial(executions.provider_answers, execution_id=self._execution_id)
-            await self._ledgers.runtime.write(answers)
+            await self._ledgers.runtime.write(executions.provider_answers, execution_id=self._execution_id)
 
     async def afford(self, estimate: Estimate) -> None:
         """Reserve what a request may come to; BudgetError where a budget is used up."""
@@ -152,7 +145,7 @@ class LedgerJournal:
 
     async def used(self) -> Totals:
         """What this run has used."""
-        return await self._ledgers.runtime.read(partial(usage.of_execution, execution_id=self._execution_id))
+        return await self._ledgers.runtime.read(usage.of_execution, execution_id=self._execution_id)
 
     def _row(self, attempt: Attempt, span_id: str) -> UsageRow:
         return UsageRow(

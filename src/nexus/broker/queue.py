@@ -9,7 +9,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
@@ -69,7 +68,7 @@ class Turn:
         return inputs
 
     async def _steered(self, after: int) -> list[Any]:
-        taken = await self.ledgers.runtime.write(partial(executions.take, taker=self.execution, mode="steer"))
+        taken = await self.ledgers.runtime.write(executions.take, taker=self.execution, mode="steer")
         return taken[after:]
 
 
@@ -153,7 +152,7 @@ class SessionQueue:
                 input=ended.input,
                 timeout_ms=ended.timeout_ms,
             )
-            await ledgers.runtime.write(partial(requests.reopen, request_id=ended.request_id))
+            await ledgers.runtime.write(requests.reopen, request_id=ended.request_id)
             started = await self._start(home, ledgers, new)
             await self._engine.close_letter(execution_id)
             return started
@@ -182,7 +181,7 @@ class SessionQueue:
     async def _start(self, home: str, ledgers: Ledgers, new: NewExecution) -> ExecutionHandle:
         # Under the lock the ledger and the engine see the runs of a session in the same order.
         async with self._lock(home, new.session_label):
-            recorded = await ledgers.runtime.write(partial(executions.enqueue, execution=new))
+            recorded = await ledgers.runtime.write(executions.enqueue, execution=new)
             if recorded.status not in FINAL:
                 await self._promise(home, ledgers, recorded)
         return self.handle(new.id, home=home)
@@ -195,17 +194,15 @@ class SessionQueue:
             _log.warning("%s waits until the engine is back: %s", execution.id, error)
             self.late()
         except Exception:
-            await asyncio.shield(
-                ledgers.runtime.write(partial(executions.withdraw, execution_id=execution.id))
-            )
+            await asyncio.shield(ledgers.runtime.write(executions.withdraw, execution_id=execution.id))
             raise
 
     async def _hand_over_in_order(self, home: str, ledgers: Ledgers, execution: Execution) -> None:
         """Whatever its session has before it goes first, in whichever process that was held up."""
-        before = await ledgers.runtime.read(partial(executions.predecessor, execution_id=execution.id))
+        before = await ledgers.runtime.read(executions.predecessor, execution_id=execution.id)
         if before is not None and not await self._engine.states([before]):
             waiting = await ledgers.runtime.read(
-                partial(executions.unfinished_in, session_label=execution.session_label)
+                executions.unfinished_in, session_label=execution.session_label
             )
             if execution.id not in waiting:
                 return  # it was cancelled meanwhile, such as a result that a waiting call took
@@ -217,14 +214,14 @@ class SessionQueue:
         await self._hand_over(home, ledgers, execution)
 
     async def _hand_over_late(self, home: str, ledgers: Ledgers, id_: str) -> bool:
-        found = await ledgers.runtime.read(partial(executions.get, execution_id=id_))
+        found = await ledgers.runtime.read(executions.get, execution_id=id_)
         if found is None:
             return False
         async with self._lock(home, found.session_label):
             return await self._hand_over_recorded(home, ledgers, id_)
 
     async def _hand_over_recorded(self, home: str, ledgers: Ledgers, id_: str) -> bool:
-        recorded = await ledgers.runtime.read(partial(executions.get, execution_id=id_))
+        recorded = await ledgers.runtime.read(executions.get, execution_id=id_)
         if recorded is None or recorded.status in FINAL:
             return False
         await self._hand_over(home, ledgers, recorded)
@@ -247,7 +244,7 @@ class SessionQueue:
         )
 
     async def _clear_way(self, home: str, ledgers: Ledgers, new: Execution) -> None:
-        earlier = await ledgers.runtime.read(partial(executions.interrupted_by, execution_id=new.id))
+        earlier = await ledgers.runtime.read(executions.interrupted_by, execution_id=new.id)
         # From the back, so that none that waits begins because the one before it was cancelled.
         for id_ in reversed(earlier):
             await self.handle(id_, home=home).cancel()
@@ -263,25 +260,25 @@ class SessionQueue:
             raise context.put_back() from None
 
     async def _attempt(self, context: Context, ledgers: Ledgers) -> None:
-        finish = partial(executions.end, execution_id=context.id)
+        id_ = context.id
         try:
-            execution = await ledgers.runtime.write(partial(executions.begin, execution_id=context.id))
+            execution = await ledgers.runtime.write(executions.begin, execution_id=id_)
             if execution is None or execution.status in FINAL:
                 return
             result = None
             if execution.taken_by is None:
                 result = await self._done(execution, context, ledgers)
-            await ledgers.runtime.write(partial(finish, status="done", result=result))
+            await ledgers.runtime.write(executions.end, execution_id=id_, status="done", result=result)
         except asyncio.CancelledError:
             reason = context.entry.reason
             if reason == "cancelled" or reason == "timeout":
-                await asyncio.shield(ledgers.runtime.write(partial(finish, status=reason)))
+                await asyncio.shield(ledgers.runtime.write(executions.end, execution_id=id_, status=reason))
             raise
         except LEDGER_PASSES:
             raise
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
-            await ledgers.runtime.write(partial(finish, status="failed", error=message))
+            await ledgers.runtime.write(executions.end, execution_id=id_, status="failed", error=message)
             raise _wordless(error) from None
 
     async def _done(self, execution: Execution, context: Context, ledgers: Ledgers) -> Any:
@@ -299,7 +296,7 @@ class SessionQueue:
         await asyncio.sleep(max(0.0, self._debounce_s - max(0.0, waited_s)))
 
         async def take() -> list[Any]:
-            return await ledgers.runtime.write(partial(executions.take, taker=execution, mode="collect"))
+            return await ledgers.runtime.write(executions.take, taker=execution, mode="collect")
 
         return await steps.decide("collected", take)
 

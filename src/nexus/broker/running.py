@@ -131,8 +131,7 @@ class AgentRun:
             self._opened = await self._begun(request, context)
             result = await self._answer(request, context, self._opened, stream)
             # What runs after a turn may fork the conversation with it: it is over when they begin.
-            done = partial(turns.end, turn_id=self._opened.id, status="done", error=None)
-            await self._ledgers.agents.write(done)
+            await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status="done", error=None)
             await self._parts.hooks.after_run(request, context, result)
         except asyncio.CancelledError:
             if self._turn.context.entry.reason not in {"cancelled", "timeout"}:
@@ -171,8 +170,12 @@ class AgentRun:
             return context.session_label.split(":")[1]
         if request.depth == 0:
             return ""
-        above = partial(usage.automation_of_dispatcher, worker_request_id=request.request_id)
-        return await self._ledgers.runtime.read(above) or ""
+        return (
+            await self._ledgers.runtime.read(
+                usage.automation_of_dispatcher, worker_request_id=request.request_id
+            )
+            or ""
+        )
 
     async def _prepared(self, request: Request, context: AssembledContext) -> AssembledContext:
         """The context as the rooms above leave it, with the session's history made to fit."""
@@ -208,16 +211,14 @@ class AgentRun:
 
     async def _begun(self, request: Request, context: AssembledContext) -> OpenTurn:
         return await self._ledgers.agents.write(
-            partial(
-                turns.begin,
-                session_label=context.session_label,
-                execution_id=self._turn.execution.id,
-                request_id=request.request_id,
-                role=context.role,
-                thread_id=request.event.thread_id,
-                fork_of=context.fork_of,
-                fork_through=context.fork_through,
-            )
+            turns.begin,
+            session_label=context.session_label,
+            execution_id=self._turn.execution.id,
+            request_id=request.request_id,
+            role=context.role,
+            thread_id=request.event.thread_id,
+            fork_of=context.fork_of,
+            fork_through=context.fork_through,
         )
 
     async def _answer(
@@ -352,8 +353,7 @@ class AgentRun:
         """Record the end where it belongs, the worker's result among it, before the run itself ends."""
         error = None if status == "done" else text
         if self._opened is not None and status != "done":
-            end_turn = partial(turns.end, turn_id=self._opened.id, status=status, error=error)
-            await self._ledgers.agents.write(end_turn)
+            await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status=status, error=error)
         workers, execution_id = self._parts.workers, self._turn.execution.id
         if status == "failed" and request.depth == 0:
             await workers.release(execution_id, await self._told_calls())
@@ -366,14 +366,15 @@ class AgentRun:
         if request.depth > 0:
             await workers.deliver(request.request_id, status, text)
         if not await workers.at_work_for(request):
-            end = partial(requests.end, request_id=request.request_id, status=status, error=error)
-            await self._ledgers.runtime.write(end)
+            await self._ledgers.runtime.write(
+                requests.end, request_id=request.request_id, status=status, error=error
+            )
 
     async def _told_calls(self) -> set[str]:
         """The keys of the calls whose results this run has got."""
         if self._opened is None:
             return set()
-        done = await self._ledgers.agents.read(partial(tool_calls.done, turn=self._opened))
+        done = await self._ledgers.agents.read(tool_calls.done, turn=self._opened)
         return {key_of(offset, call_id) for offset, call_id in done}
 
 

@@ -30,7 +30,7 @@ class Steps:
     @classmethod
     async def of(cls, context: Context, ledgers: Ledgers) -> Self:
         """The steps of a run, with those that an earlier attempt has recorded."""
-        found = await ledgers.runtime.read(partial(steps.of, execution_id=context.id))
+        found = await ledgers.runtime.read(steps.of, execution_id=context.id)
         return cls(context, ledgers, {step.number: step for step in found})
 
     async def run(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -89,7 +89,7 @@ class Steps:
         step = Step(
             execution_id=self._context.id, number=number, name=name, failed=bool(raised), outcome=outcome
         )
-        return await self._ledgers.runtime.write(partial(steps.record, step=step))
+        return await self._ledgers.runtime.write(steps.record, step=step)
 
 
 async def _alone(function: Callable[[], Awaitable[None]]) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -114,17 +113,17 @@ class Channels:
 
     async def retry(self, id_: str) -> bool:
         """Take in a message that was set aside. It is set aside again if that fails."""
-        found = await self._ledgers.runtime.read(partial(ledger.those_set_aside, limit=10_000))
+        found = await self._ledgers.runtime.read(ledger.those_set_aside, limit=10_000)
         kept = next((each for each in found if each.id == id_), None)
         if kept is None:
             return False
         body: dict[str, Any] = {**kept.body, "files": ()}
         await self._receive(kept.channel, Message(**body).checked())
-        return await self._ledgers.runtime.write(partial(ledger.take, id_=id_))
+        return await self._ledgers.runtime.write(ledger.take, id_=id_)
 
     async def set_aside(self, name: str, body: Mapping[str, Any], reason: str) -> None:
         """Keep what is no message, for somebody to look at."""
-        put = partial(
+        await self._ledgers.runtime.write(
             ledger.set_aside,
             channel=name,
             external_id=str(body.get("id") or ids.new("msg"))[:MAX_ID_BYTES],
@@ -132,7 +131,6 @@ class Channels:
             body=_cut(dict(body)),
             reason=reason,
         )
-        await self._ledgers.runtime.write(put)
 
     async def _take_in(self, name: str, message: Message) -> None:
         try:
@@ -144,15 +142,13 @@ class Channels:
         except Exception as error:
             _log.warning("a message was set aside: %s", error, exc_info=not isinstance(error, NexusError))
             await self._ledgers.runtime.write(
-                partial(
-                    _set_aside,
-                    name=name,
-                    message=message,
-                    reason=self._redact(_told(error)),
-                    is_whole=not isinstance(error, MessageError),
-                )
+                _set_aside,
+                name=name,
+                message=message,
+                reason=self._redact(_told(error)),
+                is_whole=not isinstance(error, MessageError),
             )
-        await self._ledgers.runtime.write(partial(ledger.note_message, name=name))
+        await self._ledgers.runtime.write(ledger.note_message, name=name)
 
     async def _keep(self, channel: _Channel) -> None:
         """Run an adapter for as long as the home is served, with longer and longer pauses when it fails."""
@@ -201,24 +197,25 @@ class Channels:
         while True:
             channel.has_more.clear()
             await self._queue(channel.name)
-            look = partial(ledger.due, channel=channel.name, now=self._now(), longest=_LONGEST_DELAY)
-            due = await self._ledgers.runtime.read(look)
+            due = await self._ledgers.runtime.read(
+                ledger.due, channel=channel.name, now=self._now(), longest=_LONGEST_DELAY
+            )
             await asyncio.gather(*(self._deliver(channel, each) for each in due))
             if not due:
                 await self._wait_for_more(channel)
 
     async def _queue(self, name: str) -> None:
         """Put what was recorded since the last time into the queue: it follows the events."""
-        after = await self._ledgers.runtime.read(partial(ledger.queued_seq, name=name))
+        after = await self._ledgers.runtime.read(ledger.queued_seq, name=name)
         if after is None:
             after = await self._ledgers.events.read(events.last_seq)
-            await self._ledgers.runtime.write(partial(ledger.queue, name=name, outgoing=(), seq=after))
-        outgoing, until = await self._ledgers.events.read(partial(events.outgoing, channel=name, after=after))
+            await self._ledgers.runtime.write(ledger.queue, name=name, outgoing=(), seq=after)
+        outgoing, until = await self._ledgers.events.read(events.outgoing, channel=name, after=after)
         if outgoing or until - after > _SEEN_EVENTS:
-            await self._ledgers.runtime.write(partial(ledger.queue, name=name, outgoing=outgoing, seq=until))
+            await self._ledgers.runtime.write(ledger.queue, name=name, outgoing=outgoing, seq=until)
 
     async def _wait_for_more(self, channel: _Channel) -> None:
-        next_at = await self._ledgers.runtime.read(partial(ledger.next_at, channel=channel.name))
+        next_at = await self._ledgers.runtime.read(ledger.next_at, channel=channel.name)
         wait_s = _LOOK_S
         if next_at is not None:
             wait_s = min(wait_s, max(0.01, (next_at - self._now()).total_seconds()))
@@ -226,10 +223,11 @@ class Channels:
             await asyncio.wait_for(channel.has_more.wait(), wait_s)
 
     async def _deliver(self, channel: _Channel, waiting: ledger.Delivery) -> None:
-        delivery, attached = await self._ledgers.events.read(partial(_delivery, event_id=waiting.event_id))
+        delivery, attached = await self._ledgers.events.read(_delivery, event_id=waiting.event_id)
         if delivery is None:
-            end = partial(ledger.failed, error="the message was forgotten", next_at=None)
-            await self._ledgers.runtime.write(partial(end, event_id=waiting.event_id))
+            await self._ledgers.runtime.write(
+                ledger.failed, event_id=waiting.event_id, error="the message was forgotten", next_at=None
+            )
             return
         try:
             files = await asyncio.to_thread(self._files, attached)
@@ -240,9 +238,7 @@ class Channels:
             final = isinstance(error, DeliveryError) and error.final
             await self._try_again(waiting, self._redact(_told(error)), final=final)
         else:
-            await self._ledgers.runtime.write(
-                partial(ledger.sent, event_id=waiting.event_id, external_id=external_id)
-            )
+            await self._ledgers.runtime.write(ledger.sent, event_id=waiting.event_id, external_id=external_id)
 
     def _files(self, attached: Iterable[Attachment]) -> tuple[File, ...]:
         """What leaves with a message, without what was forgotten meanwhile."""
@@ -257,11 +253,10 @@ class Channels:
         pause_s = min(self._pause_s * 2.0 ** (waiting.attempts + 1), _LONGEST_DELAY.total_seconds())
         is_last = final or waiting.attempts + 1 >= _DELIVERY_ATTEMPTS
         at = None if is_last else self._now() + timedelta(seconds=pause_s)
-        failed = partial(ledger.failed, event_id=waiting.event_id, error=error, next_at=at)
-        await self._ledgers.runtime.write(failed)
+        await self._ledgers.runtime.write(ledger.failed, event_id=waiting.event_id, error=error, next_at=at)
 
     async def _is_paused(self, channel: _Channel) -> bool:
-        return (await self._ledgers.runtime.read(partial(ledger.state, name=channel.name))).paused
+        return (await self._ledgers.runtime.read(ledger.state, name=channel.name)).paused
 
     async def _until_paused(self, channel: _Channel) -> None:
         while not await self._is_paused(channel):  # noqa: ASYNC110 - another process decides
@@ -272,8 +267,7 @@ class Channels:
             await asyncio.sleep(_LOOK_S)
 
     async def _note(self, channel: _Channel, status: Status, reason: str | None = None) -> None:
-        note = partial(ledger.note_status, name=channel.name, status=status, reason=reason)
-        await self._ledgers.runtime.write(note)
+        await self._ledgers.runtime.write(ledger.note_status, name=channel.name, status=status, reason=reason)
 
     async def note_connected(self, channel: _Channel) -> None:
         """An adapter reached its service."""
@@ -287,11 +281,11 @@ class Channels:
 
     async def cursor(self, name: str) -> Any:
         """How far a channel was read."""
-        return await self._ledgers.runtime.read(partial(ledger.cursor, name=name))
+        return await self._ledgers.runtime.read(ledger.cursor, name=name)
 
     async def keep_cursor(self, name: str, cursor: Any) -> None:
         """Remember how far a channel was read."""
-        await self._ledgers.runtime.write(partial(ledger.keep_cursor, name=name, cursor=cursor))
+        await self._ledgers.runtime.write(ledger.keep_cursor, name=name, cursor=cursor)
 
 
 class _Inbox:

@@ -1,22 +1,22 @@
 """`nexus access`: who may talk to the agent, and what they may reach."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import apsw
 import click
 
-from nexus.cli.place import opened_home
+from nexus.cli.place import with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
+from nexus.ledgers.database import Work
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.access import Granted
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -75,7 +75,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @click.pass_context
 def approve(ctx: click.Context, code: str, **options: Any) -> None:
     """Approve the sender with this CODE. By default they may only talk to the agent."""
-    found = _with(ctx, partial(grants.approve, code=code.upper(), granted=_granted(options), by="owner"))
+    found = _with(ctx, grants.approve, code=code.upper(), granted=_granted(options), by="owner")
     if found is None:
         raise UsageError(
             f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
@@ -88,7 +88,7 @@ def approve(ctx: click.Context, code: str, **options: Any) -> None:
 @click.pass_context
 def refuse(ctx: click.Context, code: str) -> None:
     """Reject CODE."""
-    if not _with(ctx, partial(grants.refuse, code=code.upper())):
+    if not _with(ctx, grants.refuse, code=code.upper()):
         raise UsageError(
             f"Unknown or expired code: {code}", hint="Run `nexus access list` to see pending requests."
         )
@@ -125,14 +125,11 @@ def revoke(ctx: click.Context, who: str) -> None:
     click.echo(f"{_with(ctx, take)} no longer has access.")
 
 
-def _with(ctx: click.Context, work: Callable[[apsw.Connection], T]) -> T:
-    home, settings = opened_home(ctx)
+def _with(ctx: click.Context, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run(ledgers: Ledgers) -> T:
+        return await ledgers.identity.write(work, *args, **kwargs)
 
-    async def run() -> T:
-        async with Ledgers(home, settings.ledgers) as ledgers:
-            return await ledgers.identity.write(work)
-
-    return asyncio.run(run())
+    return with_ledgers(ctx, run)
 
 
 def _meant(connection: apsw.Connection, who: str) -> tuple[str, str]:

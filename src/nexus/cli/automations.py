@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -271,7 +270,7 @@ def enable(ctx: click.Context, name: str) -> None:
     with opened(ctx) as place:
         found = place.found(name)
         registration.check_approved(found)
-        place.write(partial(rows.enable, automation_id=found.id))
+        place.write(rows.enable, automation_id=found.id)
         registry.touch(place.home)
     click.echo(f"Enabled {name}.")
 
@@ -283,7 +282,7 @@ def enable(ctx: click.Context, name: str) -> None:
 def disable(ctx: click.Context, name: str, reason: str | None) -> None:
     """Disable an automation."""
     with opened(ctx) as place:
-        place.write(partial(rows.disable, automation_id=place.found(name).id, reason=reason or "by hand"))
+        place.write(rows.disable, automation_id=place.found(name).id, reason=reason or "by hand")
         registry.touch(place.home)
     click.echo(f"Disabled {name}.")
 
@@ -295,7 +294,7 @@ def remove(ctx: click.Context, name: str) -> None:
     """Remove an automation. Its history, script and workspace are kept."""
     with opened(ctx) as place:
         place.found(name)
-        place.write(partial(rows.remove, name=name))
+        place.write(rows.remove, name=name)
         registry.touch(place.home)
     click.echo(f"Removed {name}. Undo with `nexus automations rollback {name}`.")
 
@@ -310,8 +309,10 @@ def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json:
     """Show recent invocations with result, duration and output."""
     with opened(ctx) as place:
         place.versions(name)
-        read = partial(invocations.of_automation, name=name, status=status, limit=limit)
-        found = cast("list[invocations.Invocation]", place.write(read))
+        found = cast(
+            "list[invocations.Invocation]",
+            place.write(invocations.of_automation, name=name, status=status, limit=limit),
+        )
     if as_json:
         told = [{key: getattr(each, key) for key in invocations.Invocation.__slots__} for each in found]
         click.echo(json.dumps(told, indent=2))
@@ -340,16 +341,17 @@ def retry(
         if not ids and not everything:
             if dismiss:
                 raise UsageError("--dismiss needs an ID or --all")
-            read = partial(invocations.dead, limit=limit)
-            _print_dead(cast("list[tuple[str, Invocation]]", place.write(read)), as_json=as_json)
+            _print_dead(
+                cast("list[tuple[str, Invocation]]", place.write(invocations.dead, limit=limit)),
+                as_json=as_json,
+            )
             return
         if everything:
-            read = partial(invocations.dead, limit=-1)
-            found = cast("list[tuple[str, Invocation]]", place.write(read))
+            found = cast("list[tuple[str, Invocation]]", place.write(invocations.dead, limit=-1))
             ids = tuple(each.id for _, each in reversed(found))
         for id_ in ids:
             change = invocations.dismiss if dismiss else invocations.retry
-            if not place.write(partial(change, invocation_id=id_)):
+            if not place.write(change, invocation_id=id_):
                 raise AutomationError(
                     f"{id_} is not a failed async invocation",
                     hint="List them with `nexus automations retry`.",

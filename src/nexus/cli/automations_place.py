@@ -1,10 +1,9 @@
 """The automations of a home, open for a command."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, cast
+from typing import ParamSpec, TypeVar
 
 import apsw
 import click
@@ -16,10 +15,14 @@ from nexus.cli.place import opened_home
 from nexus.config import Config
 from nexus.home import Home, HomeLock
 from nexus.ledgers.connection import connect
+from nexus.ledgers.database import Work
 from nexus.ledgers.failures import translated
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.roles.bundled import bundled
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(kw_only=True)
@@ -33,12 +36,12 @@ class Place:
     off: Mapping[str, str] = field(default_factory=dict[str, str])
     """Code that would not run here, by its script path, and why."""
 
-    def write(self, work: Callable[[apsw.Connection], Any]) -> Any:
-        """Run work in a transaction of its own."""
+    def write(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a query in its own transaction."""
         with translated("runtime", self.home.ledger("runtime")):
             self.connection.execute("BEGIN IMMEDIATE")
             try:
-                result = work(self.connection)
+                result = work(self.connection, *args, **kwargs)
             except BaseException:
                 self.connection.execute("ROLLBACK")
                 raise
@@ -47,11 +50,11 @@ class Place:
 
     def surroundings(self) -> Surroundings:
         """What decides how every automation here fares."""
-        spent = self.write(partial(used_up, limits=self.config.budgets))
+        spent = self.write(used_up, limits=self.config.budgets)
         return Surroundings(off=self.off, settings=self.config.automations, used_up=spent)
 
     def row(self, name: str) -> Automation | None:
-        return self.write(partial(automations.get, name=name))
+        return self.write(automations.get, name=name)
 
     def found(self, name: str) -> Automation:
         """The automation of that name, or an error that says where to look."""
@@ -61,7 +64,7 @@ class Place:
         return row
 
     def versions(self, name: str) -> list[Automation]:
-        found = cast("list[Automation]", self.write(partial(automations.versions, name=name)))
+        found = self.write(automations.versions, name=name)
         if not found:
             raise registration.unknown(name)
         return found

@@ -9,7 +9,6 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +130,7 @@ async def _replayed(
 
 
 async def _entry(ledgers: Ledgers, name: str, handlers: dict[str, Handler]) -> Entry:
-    found = await ledgers.runtime.read(partial(automations.get, name=name))
+    found = await ledgers.runtime.read(automations.get, name=name)
     if found is None:
         raise registration.unknown(name)
     return Entry(found, handlers.get(found.script_path or ""))
@@ -147,7 +146,7 @@ def _code(home: Home, entry: Entry, file: Path | None) -> Script | None:
 
 
 async def _latest(ledgers: Ledgers, limit: int) -> list[str]:
-    found = await ledgers.runtime.read(partial(requests.recent_roots, limit=limit))
+    found = await ledgers.runtime.read(requests.recent_roots, limit=limit)
     return [each.id for each in found]
 
 

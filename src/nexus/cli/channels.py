@@ -1,11 +1,8 @@
 """`nexus channels`: how each channel is doing, what it has to send, and what it could not take in."""
 
-import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import apsw
 import click
@@ -13,12 +10,14 @@ import click
 from nexus import logs as written
 from nexus.cli import logs as log
 from nexus.cli.channels_add import add
-from nexus.cli.place import counted, opened_home
+from nexus.cli.place import counted, opened_home, with_ledgers
 from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
+from nexus.ledgers.database import Work
 from nexus.ledgers.runtime import channels as ledger
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -53,7 +52,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 def pause(ctx: click.Context, name: str) -> None:
     """Disconnect the channel NAME. What it has to send waits."""
     _known(ctx, name)
-    _with(ctx, partial(ledger.pause, name=name, paused=True))
+    _with(ctx, ledger.pause, name=name, paused=True)
     click.echo(f"{name} is paused. `nexus channels resume {name}` connects it again.")
 
 
@@ -63,7 +62,7 @@ def pause(ctx: click.Context, name: str) -> None:
 def resume(ctx: click.Context, name: str) -> None:
     """Connect the channel NAME again."""
     _known(ctx, name)
-    _with(ctx, partial(ledger.pause, name=name, paused=False))
+    _with(ctx, ledger.pause, name=name, paused=False)
     click.echo(f"{name} connects within a few seconds if the home is running.")
 
 
@@ -90,7 +89,7 @@ def logs(ctx: click.Context, name: str, lines: int, as_json: bool) -> None:
 @click.pass_context
 def set_aside(ctx: click.Context, as_json: bool) -> None:
     """List messages that couldn't be processed."""
-    found = _with(ctx, partial(ledger.those_set_aside, channel=None))
+    found = _with(ctx, ledger.those_set_aside, channel=None)
     if as_json:
         click.echo(json.dumps([asdict(each) for each in found], indent=2))
         return
@@ -106,7 +105,7 @@ def set_aside(ctx: click.Context, as_json: bool) -> None:
 def retry(ctx: click.Context, name: str) -> None:
     """Send what failed on the channel NAME again."""
     _known(ctx, name)
-    sent = _with(ctx, partial(ledger.retry, channel=name))
+    sent = _with(ctx, ledger.retry, channel=name)
     click.echo(f"{counted(sent, 'message')} will be sent again.")
 
 
@@ -115,7 +114,7 @@ def retry(ctx: click.Context, name: str) -> None:
 @click.pass_context
 def dismiss(ctx: click.Context, id_: str) -> None:
     """Remove a message that was set aside."""
-    if not _with(ctx, partial(ledger.take, id_=id_)):
+    if not _with(ctx, ledger.take, id_=id_):
         raise UsageError(f"No message {id_} was set aside", hint="`nexus channels set-aside` lists them.")
     click.echo("Removed.")
 
@@ -140,11 +139,8 @@ def _known(ctx: click.Context, name: str) -> None:
         raise UsageError(f"Unknown channel {name}", hint=f"Channels in config.toml: {names}.")
 
 
-def _with(ctx: click.Context, work: Callable[[apsw.Connection], T]) -> T:
-    home, settings = opened_home(ctx)
+def _with(ctx: click.Context, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run(ledgers: Ledgers) -> T:
+        return await ledgers.runtime.write(work, *args, **kwargs)
 
-    async def run() -> T:
-        async with Ledgers(home, settings.ledgers) as ledgers:
-            return await ledgers.runtime.write(work)
-
-    return asyncio.run(run())
+    return with_ledgers(ctx, run)

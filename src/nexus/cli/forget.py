@@ -1,17 +1,16 @@
 """`nexus forget`: remove an entity, a thread, a time range or an import for good."""
 
-import asyncio
 import getpass
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import apsw
 import click
 
-from nexus.cli.place import opened_home
+from nexus.cli.place import opened_home, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.forgetting import Beside, Plan, Report, Target
@@ -121,7 +120,6 @@ def _show_kept(kept: Mapping[str, int], *, err: bool) -> None:
         click.echo(f"Kept, though they match too: {places}.", err=err)
 
 
-T = TypeVar("T")
 Resolve = Callable[[apsw.Connection], Target]
 
 
@@ -216,7 +214,7 @@ def import_(ctx: click.Context, import_id: str, **choices: bool) -> None:
 def resume(ctx: click.Context, as_json: bool) -> None:
     """Finish an interrupted deletion."""
     beside = _engine(ctx)
-    reports = _run(ctx, lambda ledgers: forgetting.resume(ledgers, tell=progress, beside=beside))
+    reports = with_ledgers(ctx, forgetting.resume, tell=progress, beside=beside)
     if as_json:
         print_json([record(report) for report in reports])
         return
@@ -227,9 +225,9 @@ def resume(ctx: click.Context, as_json: bool) -> None:
 
 
 def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, as_json: bool) -> None:
-    target = _run(ctx, lambda ledgers: forgetting.find(ledgers, resolve))
+    target = with_ledgers(ctx, forgetting.find, resolve)
     if dry_run or not yes:
-        plan = _run(ctx, lambda ledgers: forgetting.preview(ledgers, target))
+        plan = with_ledgers(ctx, forgetting.preview, target)
         if dry_run and as_json:
             print_json(record(plan))
             return
@@ -238,7 +236,7 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
             return
         _confirm()
     beside = _engine(ctx)
-    report = _run(ctx, lambda ledgers: _carry_out(ledgers, target, beside))
+    report = with_ledgers(ctx, _carry_out, target, beside)
     if as_json:
         print_json(None if report is None else record(report))
     elif report is None:
@@ -263,16 +261,6 @@ def _engine(ctx: click.Context) -> Beside:
     from nexus.engine.settings import Settings
 
     return Forgetting(Settings.of_home(home, settings.engine))
-
-
-def _run(ctx: click.Context, work: Callable[[Ledgers], Coroutine[Any, Any, T]]) -> T:
-    home, settings = opened_home(ctx)
-
-    async def run() -> T:
-        async with Ledgers(home, settings.ledgers) as ledgers:
-            return await work(ledgers)
-
-    return asyncio.run(run())
 
 
 def _confirm() -> None:

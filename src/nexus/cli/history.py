@@ -4,20 +4,19 @@ import asyncio
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
 from nexus import history
-from nexus.cli.place import counted, opened_home, size
+from nexus.cli.place import counted, opened_home, size, with_ledgers
 from nexus.cli.progress import steps_shown
 from nexus.cli.terminal import printable
-from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.history import markdown
 from nexus.history.files import total_bytes
@@ -25,6 +24,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.events import imports
 from nexus.memory.operations import Memory
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _EXAMPLES = 5
 
@@ -44,16 +44,16 @@ def bring(
     options = history.Options(owner=owner, timezone=_zone(timezone), mapping=_mapping(mapping))
     source = history.opened(Path(path), options, format_)
     if dry_run:
-        seen = _run(ctx, lambda ledgers, _: _preview(ledgers, source))
+        seen = _run(ctx, _preview, source)
         _show_preview(seen, as_json=as_json)
         return
-    done = _run(ctx, lambda ledgers, settings: _import(ledgers, settings, source))
+    done = _run(ctx, _import, opened_home(ctx)[1].memory.phone_region, source)
     _show_import(done, as_json=as_json)
 
 
 def show_list(ctx: click.Context, *, as_json: bool) -> None:
     """Print all imports."""
-    found = _run(ctx, lambda ledgers, _: ledgers.events.read(imports.listed))
+    found = _run(ctx, _listed)
     if as_json:
         click.echo(json.dumps([_record(each) for each in found], indent=2))
         return
@@ -71,7 +71,7 @@ def show_list(ctx: click.Context, *, as_json: bool) -> None:
 
 def export_markdown(ctx: click.Context, folder: str, *, as_json: bool) -> None:
     """Write the home to a folder of Markdown."""
-    written = _run(ctx, lambda ledgers, _: _write(ledgers, Path(folder)))
+    written = _run(ctx, _write, Path(folder))
     if as_json:
         click.echo(json.dumps({"folder": folder, **asdict(written)}, indent=2))
         return
@@ -81,6 +81,10 @@ def export_markdown(ctx: click.Context, folder: str, *, as_json: bool) -> None:
         f"on {counted(written.days, 'day')} to {folder}."
     )
     click.echo("Open the folder as a vault in Obsidian, or read it with any editor.")
+
+
+async def _listed(ledgers: Ledgers) -> list[imports.Import]:
+    return await ledgers.events.read(imports.listed)
 
 
 async def _write(ledgers: Ledgers, folder: Path) -> markdown.Written:
@@ -94,8 +98,7 @@ async def _preview(ledgers: Ledgers, source: history.Source) -> history.Preview:
         return await history.preview(ledgers, source, lambda _, read: progress(read, total))
 
 
-async def _import(ledgers: Ledgers, settings: Config, source: history.Source) -> imports.Import:
-    region = settings.memory.phone_region
+async def _import(ledgers: Ledgers, region: str, source: history.Source) -> imports.Import:
     memory = Memory(ledgers, phone_region=region)
     total = await asyncio.to_thread(total_bytes, source.files)
     with steps_shown(f"Importing {source.title}: bytes") as progress:
@@ -182,15 +185,15 @@ def _mapping(path: str | None) -> dict[str, Any]:
         ) from None
 
 
-def _run(ctx: click.Context, work: Callable[[Ledgers, Config], Coroutine[Any, Any, T]]) -> T:
-    home, settings = opened_home(ctx)
-
-    async def run() -> T:
-        async with Ledgers(home, settings.ledgers) as ledgers:
-            return await work(ledgers, settings)
-
+def _run(
+    ctx: click.Context,
+    work: Callable[Concatenate[Ledgers, P], Awaitable[T]],
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
     try:
-        return asyncio.run(run())
+        return with_ledgers(ctx, work, *args, **kwargs)
     except KeyboardInterrupt:
         click.echo("Stopped. Run the same import again to resume.", err=True)
         sys.exit(130)

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from nexus import config
-from nexus.cli.memory_views import as_json_option, limit_option, print_json, with_ledgers
-from nexus.cli.place import answering_home, counted, opened_home
+from nexus.cli.memory_views import as_json_option, limit_option, print_json
+from nexus.cli.place import answering_home, counted, opened_home, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home
@@ -69,7 +69,7 @@ def _print_plan(ctx: click.Context, as_json: bool) -> None:
     from nexus.roles.consolidation.plan import planned
 
     _, settings = opened_home(ctx)
-    plan = with_ledgers(ctx, lambda ledgers: planned(ledgers, settings))
+    plan = with_ledgers(ctx, planned, settings)
     if as_json:
         print_json(plan)
         return
@@ -132,7 +132,7 @@ def observations(ctx: click.Context, what: str | None, stale: bool, limit: int, 
 
 
 def _print_one(ctx: click.Context, id_: str, as_json: bool) -> None:
-    found = with_ledgers(ctx, lambda ledgers: stored.shown(ledgers, id_))
+    found = with_ledgers(ctx, stored.shown, id_)
     if found is None:
         raise UsageError(f"Unknown observation {id_}", hint="List them with `nexus memory observations`.")
     if as_json:
@@ -188,9 +188,9 @@ def profile(
         text = _edited(with_ledgers(ctx, _current))
     if text is not None:
         written = sys.stdin.read() if text == "-" else text
-        _print(ctx, with_ledgers(ctx, lambda ledgers: OwnerProfile(ledgers).write(written)), as_json)
+        _print(ctx, with_ledgers(ctx, _revised, written), as_json)
     elif reset:
-        _print(ctx, with_ledgers(ctx, lambda ledgers: OwnerProfile(ledgers).reset()), as_json)
+        _print(ctx, with_ledgers(ctx, _revised, None), as_json)
     elif all_versions:
         _print_versions(with_ledgers(ctx, versions.listed), as_json)
     else:
@@ -199,6 +199,12 @@ def profile(
 
 async def _current(ledgers: Ledgers) -> Version | None:
     return await versions.newest(ledgers) or await OwnerProfile(ledgers).refresh()
+
+
+async def _revised(ledgers: Ledgers, text: str | None) -> Version:
+    """The profile with the owner's text, or without one derived from the memory again."""
+    profile = OwnerProfile(ledgers)
+    return await (profile.reset() if text is None else profile.write(text))
 
 
 def _edited(version: Version | None) -> str | None:
@@ -214,7 +220,7 @@ def _print(ctx: click.Context, version: Version | None, as_json: bool) -> None:
     if version is None:
         click.echo("{}" if as_json else "The profile is empty. Write it yourself with --edit.")
         return
-    cited = with_ledgers(ctx, lambda ledgers: versions.citations(ledgers, version.id))
+    cited = with_ledgers(ctx, versions.citations, version.id)
     if as_json:
         facts = [{"line": each.line, "fact_id": each.fact_id, "fact": each.fact} for each in cited]
         print_json({**_json(version), "citations": facts})

@@ -1,14 +1,12 @@
 """The commands of `nexus memory` that only look."""
 
-import asyncio
 import getpass
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import click
 
-from nexus.cli.place import counted, opened_home
+from nexus.cli.place import counted, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
 from nexus.memory import grouping, views
@@ -24,17 +22,6 @@ limit_option = click.option(
 )
 
 
-def with_ledgers(ctx: click.Context, work: Callable[[Ledgers], Awaitable[T]]) -> T:
-    """Run something on the ledgers of the home that is meant."""
-    home, settings = opened_home(ctx)
-
-    async def opened() -> T:
-        async with Ledgers(home, settings.ledgers) as ledgers:
-            return await work(ledgers)
-
-    return asyncio.run(opened())
-
-
 def print_json(value: Any) -> None:
     """For a program to read."""
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
@@ -48,9 +35,7 @@ def print_json(value: Any) -> None:
 @click.pass_context
 def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
     """List entities by last change, or search names for TEXT."""
-    found = with_ledgers(
-        ctx, lambda ledgers: views.entities(ledgers, matching=text, type_=type_, limit=limit)
-    )
+    found = with_ledgers(ctx, views.entities, matching=text, type_=type_, limit=limit)
     if as_json:
         print_json(found)
     elif not found:
@@ -79,7 +64,7 @@ def entities(ctx: click.Context, text: str | None, type_: str | None, limit: int
 @click.pass_context
 def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
     """Show everything known about ENTITY: an id, name or alias."""
-    found = with_ledgers(ctx, lambda ledgers: views.show(ledgers, entity, limit=limit))
+    found = with_ledgers(ctx, views.show, entity, limit=limit)
     if as_json:
         print_json(found)
         return
@@ -115,7 +100,7 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
 @click.pass_context
 def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
     """Print ENTITY's observation log in order, with sources."""
-    found = with_ledgers(ctx, lambda ledgers: views.timeline(ledgers, entity, limit=limit))
+    found = with_ledgers(ctx, views.timeline, entity, limit=limit)
     if as_json:
         print_json(found)
     elif found:
@@ -132,7 +117,7 @@ def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None
 @click.pass_context
 def facts(ctx: click.Context, text: str | None, type_: str | None, limit: int, as_json: bool) -> None:
     """List the latest facts, or those with all words of TEXT."""
-    found = with_ledgers(ctx, lambda ledgers: views.facts(ledgers, matching=text, type_=type_, limit=limit))
+    found = with_ledgers(ctx, views.facts, matching=text, type_=type_, limit=limit)
     if as_json:
         print_json(found)
     elif found:
@@ -337,7 +322,11 @@ def reject(ctx: click.Context, candidate: str, as_json: bool) -> None:
 
 def _write(ctx: click.Context, operation: str, **arguments: Any) -> dict[str, Any]:
     provenance = Provenance(actor=f"person:{getpass.getuser()}", kind="owner")
-    return with_ledgers(ctx, lambda ledgers: Memory(ledgers).run(operation, arguments, provenance))
+
+    async def work(ledgers: Ledgers) -> dict[str, Any]:
+        return await Memory(ledgers).run(operation, arguments, provenance)
+
+    return with_ledgers(ctx, work)
 
 
 def _line(pair: dict[str, Any]) -> tuple[object, ...]:

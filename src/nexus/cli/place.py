@@ -1,9 +1,10 @@
 """What every command needs first: which home is meant, and its settings."""
 
+import asyncio
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TextIO, TypeVar, cast
 
 import click
 
@@ -13,7 +14,13 @@ from nexus.errors import ConfigError, UsageError
 from nexus.home import Home, locate
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from io import TextIOWrapper
+
+    from nexus.ledgers import Ledgers
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def chosen_home(ctx: click.Context) -> Home:
@@ -50,6 +57,25 @@ def answering_home(ctx: click.Context, model: str, role: str = "manager") -> tup
         hint = error.hint.replace("config.toml", str(home.config_file))
         raise ConfigError(error.message, hint=hint) from None
     return home, settings
+
+
+def with_ledgers(
+    ctx: click.Context,
+    work: "Callable[Concatenate[Ledgers, P], Awaitable[T]]",
+    /,
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Run something on the ledgers of the chosen home."""
+    from nexus.ledgers import Ledgers
+
+    home, settings = opened_home(ctx)
+
+    async def opened() -> T:
+        async with Ledgers(home, settings.ledgers) as ledgers:
+            return await work(ledgers, *args, **kwargs)
+
+    return asyncio.run(opened())
 
 
 def lenient_input() -> TextIO:

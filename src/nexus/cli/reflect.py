@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nexus import config
-from nexus.cli.memory_views import with_ledgers
-from nexus.cli.place import answering_home, counted
+from nexus.cli.place import answering_home, counted, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.errors import UsageError
 from nexus.home import Home

@@ -47,13 +47,13 @@ async def _picture(home: Home, settings: config.Config) -> dict[str, Any]:
     async with Ledgers(home, settings.ledgers) as ledgers:
         entries: dict[str, Any] = {}
         for database in ledgers:
-            counts = await database.read(lambda connection, name=database.ledger: _counts(connection, name))
+            counts = await database.read(_counts, database.ledger)
             files = [database.path, database.path.with_name(database.path.name + "-wal")]
             bytes_ = sum(file.stat().st_size for file in files if file.is_file())
             entries[database.ledger] = {"bytes": bytes_, "counts": counts}
         embedding = await _embedding(ledgers, settings)
         registered = await ledgers.runtime.read(automations.listed)
-        last = await ledgers.events.read(lambda c: c.execute(sql.queries("events")["last_occurred_at"]).get)
+        last = await ledgers.events.read(sql.value, sql.queries("events")["last_occurred_at"])
     return {
         "version": __version__,
         "home": str(home.root),

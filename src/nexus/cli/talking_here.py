@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 
 from nexus.app import App
 from nexus.attachments import File
@@ -53,12 +52,14 @@ class Here:
         return await self._app.runs_after(session_label, execution_id)
 
     async def sent_messages(self, session_label: str, limit: int) -> list[str]:
-        said = partial(events.said, channel=CHANNEL, external_id=session_label, limit=limit)
-        return await self._app.ledgers.events.read(said)
+        return await self._app.ledgers.events.read(
+            events.said, channel=CHANNEL, external_id=session_label, limit=limit
+        )
 
     async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]:
-        sent = partial(events.unasked, channel=CHANNEL, external_id=session_label, after=after)
-        return await self._app.ledgers.events.read(sent)
+        return await self._app.ledgers.events.read(
+            events.unasked, channel=CHANNEL, external_id=session_label, after=after
+        )
 
     async def draft(self, words: str) -> Draft:
         return await self._app.reminders.draft(words)
@@ -73,8 +74,9 @@ class Here:
         return await self._app.broker.workers_at_work(execution_id)
 
     async def unwritten(self, request_id: str) -> int:
-        left = partial(invocations.unfinished_of, automation=WRITER, root_request_id=request_id)
-        return await self._app.ledgers.runtime.read(left)
+        return await self._app.ledgers.runtime.read(
+            invocations.unfinished_of, automation=WRITER, root_request_id=request_id
+        )
 
     async def recalled(self, text: str) -> list[Recalled]:
         answer = await (await self._app.open_recall()).find(Query(text=text, max_results=MOST_RECALLED))
@@ -82,7 +84,7 @@ class Here:
         return [Recalled(kind=i.kind, at=i.at, speaker=i.speaker, text=i.text) for i in items]
 
     async def cost(self, session_label: str) -> Totals:
-        return await self._app.ledgers.runtime.read(partial(usage.of_session, session_label=session_label))
+        return await self._app.ledgers.runtime.read(usage.of_session, session_label=session_label)
 
     async def trace(self, request_id: str) -> Node:
-        return await self._app.ledgers.runtime.read(partial(traces.load, request_id=request_id))
+        return await self._app.ledgers.runtime.read(traces.load, request_id=request_id)

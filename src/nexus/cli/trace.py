@@ -5,7 +5,6 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import click
@@ -251,17 +250,17 @@ def trace(ctx: click.Context, id: str | None, ids: bool, limit: int, as_json: bo
 
 async def _traced(home: Home, settings: config.Config, text: str) -> tuple[Node, str]:
     async with Ledgers(home, settings.ledgers) as ledgers:
-        request_id = await ledgers.runtime.read(partial(traces.find, text=text))
-        node = await ledgers.runtime.read(partial(traces.load, request_id=request_id))
+        request_id = await ledgers.runtime.read(traces.find, text=text)
+        node = await ledgers.runtime.read(traces.load, request_id=request_id)
         return node, await _asked(ledgers, node.id)
 
 
 async def _latest(home: Home, settings: config.Config, limit: int) -> list[tuple[Node, str]]:
     async with Ledgers(home, settings.ledgers) as ledgers:
-        roots = await ledgers.runtime.read(partial(requests.recent_roots, limit=limit))
+        roots = await ledgers.runtime.read(requests.recent_roots, limit=limit)
         found: list[tuple[Node, str]] = []
         for root in roots:
-            node = await ledgers.runtime.read(partial(traces.load, request_id=root.id))
+            node = await ledgers.runtime.read(traces.load, request_id=root.id)
             found.append((node, await _asked(ledgers, root.id)))
         return found
 

@@ -6,7 +6,6 @@ people's only what was said aloud in a thread that it may hear: no tool results,
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import apsw
 
@@ -29,23 +28,23 @@ _UNANSWERED = "(This turn was not answered here.)"
 async def before(ledgers: Ledgers, request: Request, session_label: str, turn: OpenTurn) -> History:
     """What a turn of a request builds on. It is the same whenever it is asked for again."""
     made_by = await _summarisers(ledgers, request, session_label)
-    past = await ledgers.agents.read(partial(history.before, turn=turn, made_by=made_by))
+    past = await ledgers.agents.read(history.before, turn=turn, made_by=made_by)
     return await _known_to(ledgers, request, past)
 
 
 async def load(ledgers: Ledgers, request: Request, session_label: str) -> History:
     """All of a session so far."""
     made_by = await _summarisers(ledgers, request, session_label)
-    past = await ledgers.agents.read(partial(history.load, session_label=session_label, made_by=made_by))
+    past = await ledgers.agents.read(history.load, session_label=session_label, made_by=made_by)
     return await _known_to(ledgers, request, past)
 
 
 async def _summarisers(ledgers: Ledgers, request: Request, session_label: str) -> list[str]:
     """The requests whose summaries count here: one that others made tells too much, or not enough."""
-    made_by = await ledgers.agents.read(partial(history.summarisers, session_label=session_label))
+    made_by = await ledgers.agents.read(history.summarisers, session_label=session_label)
     if not made_by:
         return []
-    authors = await ledgers.runtime.read(partial(requests.parties, request_ids=made_by))
+    authors = await ledgers.runtime.read(requests.parties, request_ids=made_by)
     return [id_ for id_, author in authors.items() if request.has_rights_of(author)]
 
 
@@ -53,7 +52,7 @@ async def _known_to(ledgers: Ledgers, request: Request, past: History) -> Histor
     if request.access.level == "owner" or not past.turns:
         return past
     asked = {turn.request_id for turn in past.turns if turn.request_id}
-    authors = await ledgers.runtime.read(partial(requests.parties, request_ids=sorted(asked)))
+    authors = await ledgers.runtime.read(requests.parties, request_ids=sorted(asked))
     own = {id_ for id_, author in authors.items() if request.may_know_all_of(author)}
     others = [turn for turn in past.turns if turn.request_id not in own]
     said = await _said(ledgers, request, others, authors)
@@ -74,7 +73,7 @@ async def _said(
 ) -> dict[int, _Exchange]:
     """What was said in turns of others, by position, as far as the request may hear it."""
     runs = {turn.execution_id: turn for turn in turns if turn.execution_id and turn.request_id in authors}
-    told = await ledgers.runtime.read(partial(executions.said_to, execution_ids=list(runs)))
+    told = await ledgers.runtime.read(executions.said_to, execution_ids=list(runs))
 
     def heard(event: Event | None) -> Event | None:
         known = event is not None and request.access.hears(request.event.thread_id, event.thread_id)

@@ -1,7 +1,6 @@
 """What the agent was asked in the month: each message as a request with its stages, hooks and runs."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from nexus import clock
@@ -99,8 +98,9 @@ class Answers:
         for name in ("receiveEvent", "resolveIdentity", "resolveAccess"):
             outcome = "denied" if name == "resolveAccess" else "ok"
             await tracing.span("stage", name, self.telling.draw.uniform(0.6, 5), outcome=outcome)
-        end = partial(requests.end, request_id=request.request_id, status="denied", error="an unknown sender")
-        await self.telling.ledgers.runtime.write(end)
+        await self.telling.ledgers.runtime.write(
+            requests.end, request_id=request.request_id, status="denied", error="an unknown sender"
+        )
 
     def _model(self, scene: Scene) -> str:
         """Small talk goes to a small model, some of it to one of one's own."""
@@ -117,8 +117,11 @@ class Answers:
             sender=sender,
             participants=(Participant(role="sender", identifier=sender),),
         )
-        append = partial(events.append, events=[new], now=self.telling.calendar.now)
-        event_id = (await self.telling.ledgers.events.write(append))[0]
+        event_id = (
+            await self.telling.ledgers.events.write(
+                events.append, events=[new], now=self.telling.calendar.now
+            )
+        )[0]
         event = Event(content=text, id=event_id, thread_id=thread_id, channel=scene.channel, sender_id=sender)
         request = Request(
             event=event,
@@ -127,7 +130,7 @@ class Answers:
             access=_OWNER_ACCESS if sender == OWNER_SENDER else Access(),
             created_at=clock.timestamp(self.telling.calendar.now()),
         )
-        await self.telling.ledgers.runtime.write(partial(requests.create, request=request))
+        await self.telling.ledgers.runtime.write(requests.create, request=request)
         return request
 
     async def _before(self, request: Request, tracing: Tracing, scene: Scene | None) -> None:
@@ -144,7 +147,7 @@ class Answers:
         await tracing.span("stage", "assembleContext", draw.uniform(2, 12))
         if scene and scene.work.memories:
             await remind(self.telling, tracing, self.programs["remind"], request, scene.work.memories)
-        await self.telling.ledgers.runtime.write(partial(requests.update, request=request))
+        await self.telling.ledgers.runtime.write(requests.update, request=request)
         await tracing.span("stage", "runAgent", draw.uniform(3, 15))
 
     async def _after(
@@ -161,8 +164,11 @@ class Answers:
             reply_to_event_id=request.event.id,
             request_id=request.request_id,
         )
-        append = partial(events.append, events=[answer], now=self.telling.calendar.now)
-        event_id = (await self.telling.ledgers.events.write(append))[0]
+        event_id = (
+            await self.telling.ledgers.events.write(
+                events.append, events=[answer], now=self.telling.calendar.now
+            )
+        )[0]
         await tracing.span("stage", "deliverResponse", self.telling.draw.uniform(2, 9))
         if run.tools or run.workers:
             await self._note(tracing, runs, run)
@@ -197,8 +203,8 @@ class Answers:
 
     async def _end(self, request: Request, status: Status, error: str | None) -> None:
         runtime, id_ = self.telling.ledgers.runtime, request.request_id
-        await runtime.write(partial(requests.enter_stage, request_id=id_, stage="finalize"))
-        await runtime.write(partial(requests.end, request_id=id_, status=status, error=error))
+        await runtime.write(requests.enter_stage, request_id=id_, stage="finalize")
+        await runtime.write(requests.end, request_id=id_, status=status, error=error)
 
 
 def _tag(text: str) -> str:

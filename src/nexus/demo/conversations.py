@@ -1,6 +1,5 @@
 """Scenes as the events ledger and the memory keep them: what was said, what was learned, the episode."""
 
-from functools import partial
 from typing import Any
 
 import apsw
@@ -19,14 +18,13 @@ WRITER = "memory-writer"
 
 async def thread(telling: Telling, scene: Scene) -> str:
     """The id of the scene's thread."""
-    work = partial(
+    return await telling.ledgers.events.write(
         events.ensure_thread,
         channel=scene.channel,
         external_id=scene.thread,
         kind=_KINDS.get(scene.channel, "chat"),
         title=scene.thread.replace("-", " ").capitalize(),
     )
-    return await telling.ledgers.events.write(work)
 
 
 async def overhear(telling: Telling, scene: Scene) -> list[str]:
@@ -105,8 +103,5 @@ def _named(told: Any) -> list[str]:
 
 
 async def _times(telling: Telling, first: str, last: str) -> tuple[str, str]:
-    found = [
-        await telling.ledgers.events.read(partial(events.get, event_id=event_id))
-        for event_id in (first, last)
-    ]
+    found = [await telling.ledgers.events.read(events.get, event_id=event_id) for event_id in (first, last)]
     return tuple(event.occurred_at if event else clock.timestamp(telling.calendar.now()) for event in found)  # pyright: ignore[reportReturnType]

@@ -65,9 +65,10 @@ class Happenings:
     async def _refuse_a_stranger(self) -> None:
         """Somebody unknown is told a code, and nobody has let them in."""
         seen = Seen(channel="signal", identifier="+31612345699", display_name="Unknown number")
-        sender = await self._telling.ledgers.identity.write(partial(senders.resolve, seen=seen))
-        ask = partial(access.ask, contact_id=sender.contact_id, now=self._telling.calendar.now)
-        await self._telling.ledgers.identity.write(ask)
+        sender = await self._telling.ledgers.identity.write(senders.resolve, seen=seen)
+        await self._telling.ledgers.identity.write(
+            access.ask, contact_id=sender.contact_id, now=self._telling.calendar.now
+        )
         await self._answers.deny(seen, "Hello, is this the assistant of Mira? I have a parcel for her.")
 
     async def _go_wrong(self, status: Status) -> None:

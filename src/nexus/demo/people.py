@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from nexus import clock, ids
@@ -40,7 +39,7 @@ async def introduce(telling: Telling) -> None:
 
 async def _owner(telling: Telling) -> str:
     seen = Seen(channel="cli", identifier=OWNER_SENDER, display_name=OWNER, is_owner=True)
-    owner = await telling.ledgers.identity.write(partial(senders.resolve, seen=seen))
+    owner = await telling.ledgers.identity.write(senders.resolve, seen=seen)
     aliases = [OWNER, "Mira", f"{OWNER_ADDRESS}:email"]
     await telling.memory.run("alias", {"entity": owner.entity_id, "alias": aliases}, WRITER)
     for channel in ("signal", "slack", "email"):
@@ -61,12 +60,12 @@ async def _hard_facts(telling: Telling) -> None:
 async def let_in(telling: Telling, name: str, channel: str) -> None:
     """The owner lets somebody talk to the agent."""
     found = await telling.ledgers.identity.read(
-        partial(senders.find, channel=channel, identifier=telling.addresses[name, channel])
+        senders.find, channel=channel, identifier=telling.addresses[name, channel]
     )
     assert found is not None  # noqa: S101 - an invariant, for the reader and the type checker
     granted = Granted(tools=("recall",), memory="own")
     await telling.ledgers.identity.write(
-        partial(access.grant, entity_id=found.entity_id, granted=granted, by=OWNER_SENDER)
+        access.grant, entity_id=found.entity_id, granted=granted, by=OWNER_SENDER
     )
 
 

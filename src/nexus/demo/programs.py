@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -148,5 +147,5 @@ def _register(home: Home, write: registration.Write, program: _Program) -> Autom
         disabled_reason=program.disabled_reason,
     )
     made = registration.register(home, write, new).automation
-    found: Automation | None = write(partial(automations.by_id, automation_id=made.id))
+    found: Automation | None = write(automations.by_id, automation_id=made.id)
     return found or made

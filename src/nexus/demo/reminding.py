@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from functools import partial
 
 from nexus import ids
 from nexus.demo.telling import Telling
@@ -26,7 +25,7 @@ async def remind(
         _offered(telling, request, invocation_id, key, rank, injected=key in keys)
         for rank, key in enumerate((*keys, *left_out), start=1)
     ]
-    await telling.ledgers.runtime.write(partial(injections.add, injections=offered))
+    await telling.ledgers.runtime.write(injections.add, injections=offered)
     await tracing.span("hook", automation.hook_point, telling.draw.uniform(1, 5))
 
 
@@ -36,9 +35,7 @@ async def used(telling: Telling, request: Request, keys: Sequence[str]) -> None:
         telling.facts[key]: "words" if number == 0 or number < len(keys) - 1 else None
         for number, key in enumerate(keys)
     }
-    await telling.ledgers.runtime.write(
-        partial(injections.mark_used, request_id=request.request_id, used=told)
-    )
+    await telling.ledgers.runtime.write(injections.mark_used, request_id=request.request_id, used=told)
 
 
 def _offered(

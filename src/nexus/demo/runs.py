@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 from nexus import clock, ids
@@ -74,18 +73,18 @@ class Runs:
         """Write a run from its place in the queue to its end; returns the execution's id."""
         runtime, calendar = self._telling.ledgers.runtime, self._telling.calendar
         new = self._new(run, execution_id or ids.new("exe"))
-        await runtime.write(partial(executions.enqueue, execution=new))
+        await runtime.write(executions.enqueue, execution=new)
         calendar.spend(self._telling.draw.uniform(8, 60))
-        await runtime.write(partial(executions.begin, execution_id=new.id))
+        await runtime.write(executions.begin, execution_id=new.id)
         turn = await self._turn(run, new.id)
         await self._talk(run, new.id, turn)
         if run.refused:
             run.error = await self._refused(new.id)
-        end_turn = partial(turns.end, turn_id=turn.id, status=status, error=run.error)
-        await self._telling.ledgers.agents.write(end_turn)
+        await self._telling.ledgers.agents.write(turns.end, turn_id=turn.id, status=status, error=run.error)
         result = await self._result(run, new.id) if status == "done" else None
-        end = partial(executions.end, execution_id=new.id, status=status, result=result, error=run.error)
-        await runtime.write(end)
+        await runtime.write(
+            executions.end, execution_id=new.id, status=status, result=result, error=run.error
+        )
         return new.id
 
     def _new(self, run: Run, execution_id: str) -> NewExecution:
@@ -108,7 +107,7 @@ class Runs:
         )
 
     async def _turn(self, run: Run, execution_id: str) -> OpenTurn:
-        begin = partial(
+        return await self._telling.ledgers.agents.write(
             turns.begin,
             session_label=run.label,
             execution_id=execution_id,
@@ -116,7 +115,6 @@ class Runs:
             role=run.role,
             thread_id=self._request.event.thread_id,
         )
-        return await self._telling.ledgers.agents.write(begin)
 
     async def _talk(self, run: Run, execution_id: str, turn: OpenTurn) -> None:
         """The messages of the turn, each at its time."""
@@ -150,13 +148,13 @@ class Runs:
     async def _refused(self, execution_id: str) -> str:
         """What the budget of a message says when it is used up, to the cent."""
         runtime, root = self._telling.ledgers.runtime, self._request.root_request_id
-        total = await runtime.read(partial(usage.of_root, root_request_id=root))
+        total = await runtime.read(usage.of_root, root_request_id=root)
         used = total.cost_microusd / MICRO
         spender = Spender(
             request_id=self._request.request_id, root_request_id=root, execution_id=execution_id
         )
         standing = Standing(budget="request", unit="usd", most=int(used * 100) / 100, used=used)
-        await runtime.write(partial(budgets.record, hit=hit(standing, spender)))
+        await runtime.write(budgets.record, hit=hit(standing, spender))
         return f"BudgetError: {refusal(standing)}"
 
     def _steps(self, run: Run) -> list[tuple[ToolCall, str]]:
@@ -170,8 +168,9 @@ class Runs:
         ]
 
     async def _append(self, turn: OpenTurn, offset: int, message: NewMessage) -> None:
-        append = partial(messages.append, turn=turn, offset=offset, messages=[message])
-        await self._telling.ledgers.agents.write(append)
+        await self._telling.ledgers.agents.write(
+            messages.append, turn=turn, offset=offset, messages=[message]
+        )
 
     async def _model(self, run: Run, execution_id: str, number: int, output: int) -> None:
         """A request to the model: the prefix is written to its cache once, and read from it later."""
@@ -192,14 +191,12 @@ class Runs:
     ) -> None:
         agents = self._telling.ledgers.agents
         begun = await agents.write(
-            partial(
-                tool_calls.begin,
-                turn=turn,
-                offset=offset,
-                call_id=call.call_id,
-                tool_name=call.tool,
-                arguments_json=call.arguments_json,
-            )
+            tool_calls.begin,
+            turn=turn,
+            offset=offset,
+            call_id=call.call_id,
+            tool_name=call.tool,
+            arguments_json=call.arguments_json,
         )
         if call.tool == "agent_send":
             began = self._telling.calendar.now()
@@ -211,7 +208,7 @@ class Runs:
         else:
             duration_ms = self._telling.draw.uniform(4, 900 if call.tool == "web_search" else 60)
             await self._tracing.span("tool", call.tool, duration_ms, execution_id=execution_id)
-        await agents.write(partial(tool_calls.end, tool_call_id=begun.id, status="done", result=result))
+        await agents.write(tool_calls.end, tool_call_id=begun.id, status="done", result=result)
 
     async def _dispatch(self, run: Run, execution_id: str, call: ToolCall) -> None:
         """A worker with a request and a session of its own, whose result goes back to this run."""
@@ -219,7 +216,7 @@ class Runs:
         label, worker_execution = ids.new("worker").replace("_", ":", 1), ids.new("exe")
         child = self._request.child(content=task, agent=Agent(role="worker", session_label=label))
         child.created_at = clock.timestamp(self._telling.calendar.now())
-        await runtime.write(partial(requests.create, request=child))
+        await runtime.write(requests.create, request=child)
         given = NewDispatch(
             id=ids.new("dsp"),
             parent_request_id=self._request.request_id,
@@ -232,7 +229,7 @@ class Runs:
             execution_id=worker_execution,
             task=task,
         )
-        await runtime.write(partial(dispatches.create, dispatch=given))
+        await runtime.write(dispatches.create, dispatch=given)
         work = Run(
             label=label,
             role="worker",
@@ -242,16 +239,14 @@ class Runs:
             model=WORKER,
         )
         await Runs(self._telling, child, self._tracing.of(child)).run(work, execution_id=worker_execution)
-        await runtime.write(partial(requests.end, request_id=child.request_id, status="done"))
-        await runtime.write(partial(dispatches.end, dispatch_id=given.id, status="done"))
+        await runtime.write(requests.end, request_id=child.request_id, status="done")
+        await runtime.write(dispatches.end, dispatch_id=given.id, status="done")
         await runtime.write(
-            partial(dispatches.claim, dispatch_id=given.id, execution_id=execution_id, call_id=call.call_id)
+            dispatches.claim, dispatch_id=given.id, execution_id=execution_id, call_id=call.call_id
         )
 
     async def _result(self, run: Run, execution_id: str) -> dict[str, object]:
-        used = await self._telling.ledgers.runtime.read(
-            partial(usage.of_execution, execution_id=execution_id)
-        )
+        used = await self._telling.ledgers.runtime.read(usage.of_execution, execution_id=execution_id)
         return Result(
             execution_id=execution_id,
             request_id=self._request.request_id,

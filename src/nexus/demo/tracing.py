@@ -1,6 +1,5 @@
 """The trace of a request of the month: spans and invocations, each taking its time on the calendar."""
 
-from functools import partial
 from typing import Any
 
 import apsw
@@ -30,7 +29,7 @@ class Tracing:
     async def span(self, kind: str, name: str, duration_ms: float, **more: Any) -> str:
         """Record something that takes time, and let that time go by."""
         span = self._span(kind, name, duration_ms, **more)
-        await self._telling.ledgers.runtime.write(partial(spans.record, span=span))
+        await self._telling.ledgers.runtime.write(spans.record, span=span)
         self._telling.calendar.spend(duration_ms)
         return span.id
 
@@ -88,8 +87,9 @@ class Tracing:
             ended_at=clock.timestamp(self._telling.calendar.now()),
             output=output,
         )
-        record = partial(invocations.record, ended=[done], error_limit=self._error_limit)
-        await self._telling.ledgers.runtime.write(record)
+        await self._telling.ledgers.runtime.write(
+            invocations.record, ended=[done], error_limit=self._error_limit
+        )
         return done.id
 
     def _span(self, kind: str, name: str, duration_ms: float, **more: Any) -> Span:

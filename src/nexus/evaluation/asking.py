@@ -9,7 +9,6 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, cast
@@ -77,7 +76,7 @@ async def _answer(app: App, id_: str, text: str, sessions: int, started: float) 
     except (NexusError, EndedError) as failure:
         error = str(failure) or type(failure).__name__
     await settled(app)
-    spent = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=receipt.request_id))
+    spent = await app.ledgers.runtime.read(usage.of_root, root_request_id=receipt.request_id)
     duration_ms = (time.monotonic() - started) * 1000
     return Answer(id=id_, text=said, error=error, sessions=sessions, duration_ms=duration_ms, spent=spent)
 

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import apsw
@@ -59,12 +58,12 @@ class Exporter:
         at, last = self._cursor()
         since = clock.timestamp(clock.parse(at) - _LONGEST)
         values = {"since": since, "at": at, "id": last}
-        ended = await self._ledgers.runtime.read(partial(_ended, values=values))
+        ended = await self._ledgers.runtime.read(_ended, values=values)
         exported = 0
         for id_, ended_at, busy in ended:
             if busy and self._now() - clock.parse(ended_at) < _PATIENCE:
                 break
-            node = await self._ledgers.runtime.read(partial(trace.load, request_id=id_))
+            node = await self._ledgers.runtime.read(trace.load, request_id=id_)
             if not await asyncio.to_thread(self._send, list(spans(node))):
                 _log.warning("the collector rejected a trace; retrying")
                 break

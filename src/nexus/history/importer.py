@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -125,7 +124,7 @@ class Importer:
             # A thread can't be stopped: what it reads is thrown away.
             await asyncio.wait({reading})
             raise
-        await self._ledgers.events.write(partial(_end, import_id=import_.id))
+        await self._ledgers.events.write(_end, import_id=import_.id)
         return await self._get(import_.id)
 
     async def _begin(self) -> Import:
@@ -135,17 +134,18 @@ class Importer:
             "timezone": str(options.timezone),
             "mapping": dict(options.mapping),
         }
-        begin = partial(
-            imports.begin,
-            source=source.name,
-            location=os.fspath(source.files.path.absolute()),
-            fingerprint=await asyncio.to_thread(source.files.fingerprint),
-            options=values,
+        return await self._get(
+            await self._ledgers.events.write(
+                imports.begin,
+                source=source.name,
+                location=os.fspath(source.files.path.absolute()),
+                fingerprint=await asyncio.to_thread(source.files.fingerprint),
+                options=values,
+            )
         )
-        return await self._get(await self._ledgers.events.write(begin))
 
     async def _get(self, import_id: str) -> Import:
-        found = await self._ledgers.events.read(partial(imports.listed, import_id=import_id))
+        found = await self._ledgers.events.read(imports.listed, import_id=import_id)
         return found[0]
 
     async def _record(self, import_: Import, chunk: Chunk, people: People, set_aside: SetAsides) -> int:

@@ -23,8 +23,8 @@ import yaml
 from nexus import ids
 from nexus.errors import CareError
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.sql import rows
 from nexus.memory import merging, views
-from nexus.memory.writing import rows
 
 _PAGE: Final = 2_000
 _MOST_FACTS: Final = 100_000
@@ -113,7 +113,7 @@ class _Export:
         return self._done
 
     async def _entities(self) -> list[_Entity]:
-        found = await self._ledgers.identity.read(lambda c: rows(c, sql.queries("identity")["root_entities"]))
+        found = await self._ledgers.identity.read(rows, sql.queries("identity")["root_entities"])
         return [
             _Entity(
                 id=id_,
@@ -126,14 +126,14 @@ class _Export:
         ]
 
     async def _about(self, entity: _Entity, links: dict[str, str]) -> str:
-        same = await self._ledgers.identity.read(lambda c: merging.family(c, entity.id))
+        same = await self._ledgers.identity.read(merging.family, entity.id)
         wanted = json.dumps(same)
-        aliases, hard = await self._ledgers.identity.read(lambda c: _identity(c, wanted))
+        aliases, hard = await self._ledgers.identity.read(_identity, wanted)
         facts = await views.timeline(self._ledgers, entity.id, limit=_MOST_FACTS)
         query = sql.queries("memory")["standing_observations"]
-        observations = await self._ledgers.memory.read(lambda c: rows(c, query, (wanted,)))
+        observations = await self._ledgers.memory.read(rows, query, (wanted,))
         query = sql.queries("events")["presence_of"]
-        [(messages, first, last)] = await self._ledgers.events.read(lambda c: rows(c, query, (wanted,)))
+        [(messages, first, last)] = await self._ledgers.events.read(rows, query, (wanted,))
         front = {"type": entity.type, "aliases": sorted({alias for alias, _ in aliases} - {entity.name})}
         parts = [_front(front), f"# {entity.name}"]
         if entity.summary:
@@ -148,7 +148,7 @@ class _Export:
 
     async def _models(self) -> None:
         query = sql.queries("memory")["standing_mental_models"]
-        for name, content, stale in await self._ledgers.memory.read(lambda c: rows(c, query)):
+        for name, content, stale in await self._ledgers.memory.read(rows, query):
             page = f"{_front({'type': 'mental model'})}\n\n# {name}\n\n{content}{_stale(stale)}"
             await self._page(self._names.of("topics", name), page)
             self._done.topics += 1
@@ -159,7 +159,7 @@ class _Export:
         query = sql.queries("events")["messages_by_time"]
         while True:
             given = {"at": at, "seq": seq, "limit": _PAGE}
-            page = await self._ledgers.events.read(lambda c, given=given: rows(c, query, given))
+            page = await self._ledgers.events.read(rows, query, given)
             for row in page:
                 if row[1][:10] != day and held:
                     await self._write_day(day, held)

@@ -48,7 +48,7 @@ class People:
     async def open(self) -> None:
         """Look up the owner, who is made if this home has none yet."""
         seen = Seen(channel="cli", identifier=OWNER, is_owner=True)
-        found = await self._ledgers.identity.write(lambda connection: senders.resolve(connection, seen))
+        found = await self._ledgers.identity.write(senders.resolve, seen)
         self.owner_id = found.entity_id
 
     def entity_of(self, person: Person) -> str | None:
@@ -66,7 +66,7 @@ class People:
                 new.setdefault(key, each)
         if not new:
             return
-        found = await self._ledgers.identity.read(lambda connection: _found(connection, list(new)))
+        found = await self._ledgers.identity.read(_found, list(new))
         unknown = [(key, each) for key, each in new.items() if key not in found and key[1]]
         found |= await self._made(unknown)
         for key in new:
@@ -80,7 +80,7 @@ class People:
         keys = [
             (type_, normalised(text, type_, phone_region=self._phone_region)) for text, type_ in card.aliases
         ]
-        found = await self._ledgers.identity.read(lambda connection: _found(connection, keys))
+        found = await self._ledgers.identity.read(_found, keys)
         known = next(iter(found.values()), None)
         try:
             if known is None:

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, cast
 
 import apsw
@@ -72,7 +71,7 @@ async def preview(
                       (*((each.sender,) if each.author == "person" and each.sender else ()), *each.recipients,
                        *each.copied))  # fmt: skip
         _count(seen, chunk)
-        seen.known += await ledgers.events.read(partial(_known, channel=source.channel, chunk=chunk))
+        seen.known += await ledgers.events.read(_known, channel=source.channel, chunk=chunk)
         progress(seen.messages, source.files.read_bytes)
     seen.threads, seen.people = len(threads), len(people)
     return seen

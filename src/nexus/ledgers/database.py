@@ -1,7 +1,9 @@
 """One ledger, open: a single owner of writes, readers beside it, and an event loop that never waits.
 
-Work is a plain function of a connection. It runs on a thread of the executor that was handed in, so
-a host with hundreds of open homes shares a few threads; an idle database has none. Writes that wait
+Work is a plain function of a connection, handed over with its arguments as to `asyncio.to_thread`:
+`await ledgers.runtime.read(executions.get, execution_id=id_)`. Queries that belong together are called by
+one function and share its transaction. Work runs on a thread of the executor that was handed in, so a
+host with hundreds of open homes shares a few threads; an idle database has none. Writes that wait
 for each other are committed together: each is acknowledged after the sync that made it durable, and
 one that fails takes back only its own changes. Where another process has just changed the schema (a
 migration, a forget), SQLite may refuse a statement once, and the work is run again from its start.
@@ -14,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 
@@ -23,9 +25,12 @@ from nexus.errors import LedgerClosedError
 from nexus.ledgers.connection import connect
 from nexus.ledgers.failures import translated
 
+P = ParamSpec("P")
 T = TypeVar("T")
-Work = Callable[[apsw.Connection], T]
-_Job = tuple[Work[Any], "_Outcome"]
+Work = Callable[Concatenate[apsw.Connection, P], T]
+"""A query, or several that belong together: a connection comes first, then the arguments."""
+_Bound = Callable[[apsw.Connection], T]
+_Job = tuple[_Bound[Any], "_Outcome"]
 
 # How many waiting writes share one commit: enough to hide the sync, few enough to stay prompt.
 _COMMIT_TOGETHER = 64
@@ -59,17 +64,17 @@ class Database:
         self._reads: deque[_Job] = deque()
         self._reading = 0
 
-    async def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction of its own; when this returns, its changes are durable."""
-        return await self._submit(self._writes, work)
+    async def write(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work` in its own transaction; when this returns, its changes are durable."""
+        return await self._submit(self._writes, _bound(work, *args, **kwargs))
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` on one consistent snapshot. It must return values, not open cursors."""
-        return await self._submit(self._reads, work)
+        return await self._submit(self._reads, _bound(work, *args, **kwargs))
 
-    async def maintain(self, work: Work[T]) -> T:
+    async def maintain(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` alone on the writing connection, outside any transaction (VACUUM, checkpoint)."""
-        return await self._submit(self._writes, _Outside(work))
+        return await self._submit(self._writes, _Outside(_bound(work, *args, **kwargs)))
 
     async def close(self) -> None:
         """Finish what was accepted, then close every connection.
@@ -85,7 +90,7 @@ class Database:
             self._disconnect()
         await asyncio.shield(asyncio.wrap_future(self._gone))
 
-    def _submit(self, queue: deque[_Job], work: Work[T]) -> "asyncio.Future[T]":
+    def _submit(self, queue: deque[_Job], work: _Bound[T]) -> "asyncio.Future[T]":
         outcome = _Outcome()
         with self._lock:
             if self._closing:
@@ -140,7 +145,7 @@ class Database:
         for (_, outcome), (result, error) in zip(jobs, outcomes, strict=True):
             outcome.tell(result, error)
 
-    def _attempt(self, connection: apsw.Connection, work: Work[Any]) -> tuple[Any, BaseException | None]:
+    def _attempt(self, connection: apsw.Connection, work: _Bound[Any]) -> tuple[Any, BaseException | None]:
         connection.execute("SAVEPOINT job")
         try:
             with translated(self.ledger, self.path):
@@ -171,7 +176,7 @@ class Database:
         if settled:
             self._disconnect()
 
-    def _read_one(self, work: Work[Any], outcome: "_Outcome") -> None:
+    def _read_one(self, work: _Bound[Any], outcome: "_Outcome") -> None:
         if not outcome.is_wanted:
             return
         connection: apsw.Connection | None = None
@@ -223,10 +228,21 @@ class Database:
             self._gone.set_result(None)
 
 
+def _bound(work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> _Bound[T]:
+    """The work with its arguments: only the connection is missing."""
+    if not args and not kwargs:
+        return work
+
+    def run(connection: apsw.Connection) -> T:
+        return work(connection, *args, **kwargs)
+
+    return run
+
+
 class _Outside:
     """Work that must not run inside a transaction."""
 
-    def __init__(self, work: Work[Any]) -> None:
+    def __init__(self, work: _Bound[Any]) -> None:
         self._work = work
 
     def __call__(self, connection: apsw.Connection) -> Any:
@@ -281,7 +297,7 @@ def _runs(jobs: list[_Job]) -> list[list[_Job]]:
     return runs
 
 
-def _snapshot(connection: apsw.Connection, work: Work[T]) -> T:
+def _snapshot(connection: apsw.Connection, work: _Bound[T]) -> T:
     connection.execute("BEGIN")
     try:
         return work(connection)

@@ -1,10 +1,14 @@
-"""SQL lives in .sql files; this reads them.
+"""SQL lives in .sql files; this reads them, and runs one statement.
 
 A query file holds named statements: a line `-- name: append_event` starts each one.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any, cast
+
+import apsw
 
 _HERE = Path(__file__).parent
 
@@ -39,3 +43,28 @@ def migrations(ledger: str) -> tuple[tuple[int, str, str], ...]:
     return tuple(
         (int(name[:4]), name.removesuffix(".sql"), text(ledger, f"migrations/{name}")) for name in names
     )
+
+
+def run(connection: apsw.Connection, statement: str, values: Any = ()) -> None:
+    """Run a statement for what it changes."""
+    connection.execute(statement, values).fetchall()
+
+
+def run_each(connection: apsw.Connection, statement: str, rows: Iterable[Any]) -> None:
+    """Run a statement once for each of some values."""
+    connection.executemany(statement, rows).fetchall()
+
+
+def rows(connection: apsw.Connection, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
+    """All rows of a statement."""
+    return cast("list[tuple[Any, ...]]", connection.execute(statement, values).fetchall())
+
+
+def row(connection: apsw.Connection, statement: str, values: Any = ()) -> tuple[Any, ...] | None:
+    """The first row of a statement, if it has one."""
+    return connection.execute(statement, values).fetchone()
+
+
+def value(connection: apsw.Connection, statement: str, values: Any = ()) -> Any:
+    """The only value of a statement's first row, or None without a row."""
+    return connection.execute(statement, values).get

@@ -8,13 +8,14 @@ import apsw
 from nexus import ids
 from nexus.errors import UsageError
 from nexus.ledgers import sql
+from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory import blocking, candidates
 from nexus.memory.arguments import Arguments
 from nexus.memory.candidates import Added, Candidate
 from nexus.memory.normalisation import NAME, normalised, typed
 from nexus.memory.references import resolve
-from nexus.memory.writing import Scope, Step, rows
+from nexus.memory.writing import Scope, Step
 
 EXAMPLE: Final = 'memory-write.sh alias --entity "Sarah Chen" --alias "@sarahc:handle"'
 

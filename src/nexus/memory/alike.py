@@ -8,8 +8,8 @@ import numpy as np
 
 from nexus.ledgers import sql
 from nexus.ledgers.database import Database
+from nexus.ledgers.sql import rows
 from nexus.memory.embedding.embedder import Embedder
-from nexus.memory.writing import rows
 
 
 class Alike:
@@ -23,7 +23,7 @@ class Alike:
         """The cosine with each entity that has a vector of this model."""
         bindings = (self._embedder.model_id, json.dumps(list(entity_ids)))
         query = sql.queries("embeddings")["vectors_of_entities"]
-        found = await self._embeddings.read(lambda connection: rows(connection, query, bindings))
+        found = await self._embeddings.read(rows, query, bindings)
         if not found:
             return {}
         made = await asyncio.to_thread(self._embedder.embed, [text])

@@ -10,10 +10,10 @@ import apsw
 
 from nexus import ids
 from nexus.ledgers import sql
+from nexus.ledgers.sql import rows
 from nexus.memory import blocking, similarity
 from nexus.memory.normalisation import IDENTIFYING, NAME
 from nexus.memory.similarity import Reason
-from nexus.memory.writing import rows
 
 # How many names are compared: those of the rarest keys, and those that share two of the common ones.
 _COMPARED: Final = 1_000

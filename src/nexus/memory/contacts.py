@@ -8,12 +8,13 @@ import apsw
 from nexus import ids
 from nexus.errors import UsageError
 from nexus.ledgers import sql
+from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
 from nexus.memory.merging import root
 from nexus.memory.normalisation import guessed_type, normalised
 from nexus.memory.references import resolve
-from nexus.memory.writing import Scope, Step, rows, storable_or_none
+from nexus.memory.writing import Scope, Step, storable_or_none
 
 CONTACT_EXAMPLE: Final = (
     'memory-write.sh contact --entity "Sarah Chen" --channel email --identifier sarah.chen@company.com'

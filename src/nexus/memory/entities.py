@@ -8,6 +8,7 @@ import apsw
 from nexus import ids
 from nexus.errors import UsageError
 from nexus.ledgers import sql
+from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory import aliases, candidates
 from nexus.memory.aliases import Alias
@@ -15,7 +16,7 @@ from nexus.memory.arguments import Arguments
 from nexus.memory.candidates import Added, Candidate, Signs
 from nexus.memory.normalisation import NAME, normalised
 from nexus.memory.references import OWN_ID, resolve
-from nexus.memory.writing import Scope, Step, rows, storable_or_none
+from nexus.memory.writing import Scope, Step, storable_or_none
 
 UNKNOWN_TYPE: Final = "Unknown"
 DESCRIBE_EXAMPLE: Final = (

@@ -9,12 +9,13 @@ import apsw
 from nexus import clock, ids
 from nexus.errors import UsageError
 from nexus.ledgers import sql
+from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
 from nexus.memory.groups import is_named
 from nexus.memory.references import OWN_ID, resolve
 from nexus.memory.stretches import PROCESSOR
-from nexus.memory.writing import Scope, Step, rows, storable_or_none
+from nexus.memory.writing import Scope, Step, storable_or_none
 
 EXAMPLE: Final = (
     'memory-write.sh episode --channel imessage --start "2026-02-13T10:00:00Z" --end "2026-02-13T10:30:00Z" '

@@ -15,10 +15,10 @@ import apsw
 from nexus import clock, ids
 from nexus.errors import ConfigError
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.sql import rows
 from nexus.memory import groups, stretches
 from nexus.memory.segments import Said, closed, cut
 from nexus.memory.stretches import Definition, Stretch
-from nexus.memory.writing import rows
 
 DEFINITION: Final = "conversation"
 _STRATEGY: Final = "gap-and-budget"
@@ -84,10 +84,9 @@ async def _waiting(ledgers: Ledgers, since_seq: int) -> tuple[dict[str, list[str
     """The next events that are in no episode yet, by thread, and the last event that was looked at."""
     waiting: dict[str, list[str]] = {}
     seq, count = since_seq, 0
+    query = sql.queries("events")["threaded_after"]
     while count < _EVENTS_A_ROUND:
-        page = await ledgers.events.read(
-            lambda c, after=seq: rows(c, sql.queries("events")["threaded_after"], (after, _EVENTS_A_READ))
-        )
+        page = await ledgers.events.read(rows, query, (seq, _EVENTS_A_READ))
         if not page:
             break
         undone = await _undone(ledgers, [row[1] for row in page])
@@ -100,7 +99,7 @@ async def _waiting(ledgers: Ledgers, since_seq: int) -> tuple[dict[str, list[str
 
 async def _undone(ledgers: Ledgers, event_ids: list[str]) -> set[str]:
     query = sql.queries("memory")["undone_events"]
-    found = await ledgers.memory.read(lambda c: rows(c, query, (json.dumps(event_ids), stretches.PROCESSOR)))
+    found = await ledgers.memory.read(rows, query, (json.dumps(event_ids), stretches.PROCESSOR))
     return {str(row[0]) for row in found}
 
 
@@ -117,7 +116,7 @@ async def _group_thread(
     from nexus.memory.recall.selection import token_count
 
     query = sql.queries("events")["events_to_group"]
-    found = await ledgers.events.read(lambda c: rows(c, query, (json.dumps(event_ids),)))
+    found = await ledgers.events.read(rows, query, (json.dumps(event_ids),))
     seqs = {row[1]: row[0] for row in found}
     events = [Said(event_id=row[1], at=clock.parse(row[2]), tokens=token_count(row[3])) for row in found]
     segments = cut(events, gap=definition.gap, budget_tokens=definition.budget_tokens)
@@ -140,7 +139,7 @@ async def _group_thread(
 
 async def _record(ledgers: Ledgers, stretch: Stretch) -> str | None:
     query = sql.queries("events")["entities_of_events"]
-    present = await ledgers.events.read(lambda c: rows(c, query, (json.dumps(stretch.event_ids),)))
+    present = await ledgers.events.read(rows, query, (json.dumps(stretch.event_ids),))
     mentions = {str(row[0]): int(row[1]) for row in present}
     group = await groups.ensure(ledgers, list(mentions), stretch.now)
 

@@ -15,11 +15,12 @@ import apsw
 from nexus import clock
 from nexus.ledgers import Ledgers, memory, sql
 from nexus.ledgers.memory import NewFact
+from nexus.ledgers.sql import rows
 from nexus.memory import entities
 from nexus.memory.arguments import Arguments
 from nexus.memory.provenance import Provenance
 from nexus.memory.references import is_known
-from nexus.memory.writing import Scope, rows
+from nexus.memory.writing import Scope
 
 TYPE: Final = "Group"
 _MEMBER_OF: Final = "MEMBER_OF"
@@ -90,16 +91,15 @@ async def ensure(ledgers: Ledgers, present: Sequence[str], now: str) -> Group | 
     # The same members give the same id, so that work which is done again finds what it made.
     digest = hashlib.sha256("\n".join(sorted(members)).encode()).hexdigest()[:20]
     group = Group(id=f"group-{digest}", name=name_of(list(members.values())), members=members)
-    await ledgers.identity.write(lambda connection: _put(connection, group, now))
+    await ledgers.identity.write(_put, group, now)
     return group
 
 
 async def times_together(ledgers: Ledgers, present: Sequence[str]) -> int:
     """In how many episodes all of these were mentioned."""
     query = sql.queries("memory")["times_together"]
-    return await ledgers.memory.read(
-        lambda c: cast("int", c.execute(query, (json.dumps(sorted(set(present))),)).get)
-    )
+    together = json.dumps(sorted(set(present)))
+    return cast("int", await ledgers.memory.read(sql.value, query, (together,)))
 
 
 def _put(connection: apsw.Connection, group: Group, now: str) -> None:

@@ -1,7 +1,6 @@
 """Labels of a batch: they stand for entities in that batch alone; whom it names and nobody is, is made."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Final, cast
 
 import apsw
@@ -20,7 +19,7 @@ async def scoped(
     ledgers: Ledgers, asked: Sequence[tuple[str, Mapping[str, Any]]], phone_region: str
 ) -> list[Asked]:
     """The operations with ids of entities in place of labels, in the same order; new entities come last."""
-    return await ledgers.identity.read(partial(_scoped, asked=asked, phone_region=phone_region))
+    return await ledgers.identity.read(_scoped, asked=asked, phone_region=phone_region)
 
 
 def _scoped(

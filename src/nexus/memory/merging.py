@@ -14,11 +14,12 @@ import apsw
 from nexus import ids
 from nexus.errors import UsageError
 from nexus.ledgers import sql
+from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
 from nexus.memory.normalisation import normalised
 from nexus.memory.references import is_known, resolve
-from nexus.memory.writing import Scope, Step, rows, storable_or_none
+from nexus.memory.writing import Scope, Step, storable_or_none
 
 MERGE_EXAMPLE: Final = (
     'memory-write.sh merge --source "S. Chen" --target "Sarah Chen" --reason "same address"'

@@ -253,9 +253,7 @@ class Memory:
         found: dict[str, dict[str, float]] = {}
         for step in steps:
             if isinstance(step, AddEntity):
-                signs = await self.ledgers.identity.read(
-                    lambda connection, step=step: step.signs(connection, self._phone_region)
-                )
+                signs = await self.ledgers.identity.read(step.signs, self._phone_region)
                 found[step.id] = await self._cosines(step.name, list(signs)) if signs else {}
         return found
 

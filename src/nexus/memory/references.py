@@ -8,8 +8,9 @@ import apsw
 
 from nexus.errors import UsageError
 from nexus.ledgers import sql
+from nexus.ledgers.sql import rows
 from nexus.memory.normalisation import guessed_type, normalised
-from nexus.memory.writing import MissingError, Scope, rows
+from nexus.memory.writing import MissingError, Scope
 
 EXAMPLE: Final = (
     'memory-write.sh entity --name "Sarah Chen" --type Person --alias "sarah.chen@company.com:email"'

@@ -7,10 +7,11 @@ import apsw
 
 from nexus import clock
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.sql import rows
 from nexus.memory import aliases, candidates, similarity, views
 from nexus.memory.candidates import Added, Signs
 from nexus.memory.normalisation import NAME
-from nexus.memory.writing import Cosines, rows
+from nexus.memory.writing import Cosines
 
 _ENTITIES_A_READ: Final = 500
 _COMPANY: Final = 200
@@ -21,7 +22,7 @@ async def review(ledgers: Ledgers, *, cosines: Cosines | None = None, now: clock
     await ledgers.identity.write(aliases.complete_keys)
     after = ""
     while page := await ledgers.identity.read(
-        lambda c, after=after: rows(c, sql.queries("identity")["roots_after"], (after, _ENTITIES_A_READ))
+        rows, sql.queries("identity")["roots_after"], (after, _ENTITIES_A_READ)
     ):
         for (entity_id,) in page:
             await _review_one(ledgers, entity_id, cosines, clock.timestamp(now()))
@@ -30,7 +31,7 @@ async def review(ledgers: Ledgers, *, cosines: Cosines | None = None, now: clock
 
 
 async def _review_one(ledgers: Ledgers, entity_id: str, cosines: Cosines | None, now: str) -> None:
-    names, signs = await ledgers.identity.read(lambda c: _signs(c, entity_id))
+    names, signs = await ledgers.identity.read(_signs, entity_id)
     if not signs:
         return
     alike = await cosines(names[0], list(signs)) if cosines and names else {}
@@ -41,7 +42,7 @@ async def _review_one(ledgers: Ledgers, entity_id: str, cosines: Cosines | None,
         reason = similarity.by_context(own[each] for each in shared)
         if reason is not None:
             reasons[reason.signal] = reason
-    await ledgers.identity.write(lambda c: _record(c, entity_id, names, signs, alike, now))
+    await ledgers.identity.write(_record, entity_id, names, signs, alike, now)
 
 
 def _record(

@@ -9,8 +9,8 @@ import apsw
 
 from nexus import clock, ids
 from nexus.ledgers import sql
+from nexus.ledgers.sql import rows
 from nexus.memory.segments import Said
-from nexus.memory.writing import rows
 
 # As `nexus forget` knows it: the events of an episode that is forgotten become undone under this name.
 PROCESSOR: Final = "episodes"

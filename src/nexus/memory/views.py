@@ -13,11 +13,11 @@ import apsw
 from nexus.errors import MissingError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.memory import successors
+from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
 from nexus.memory.normalisation import normalised
 from nexus.memory.references import meant
-from nexus.memory.writing import rows
 
 _NEAR: Final = 5
 _FACT: Final = (
@@ -110,7 +110,7 @@ async def timeline(ledgers: Ledgers, reference: str, *, limit: int = 1_000) -> l
     """An entity's observation log, in the order in which things were true, each with its source."""
     same = await find(ledgers, reference)
     bindings = {"entities": json.dumps(same), "limit": limit}
-    found = await ledgers.memory.read(lambda c: rows(c, sql.queries("memory")["facts_of"], bindings))
+    found = await ledgers.memory.read(rows, sql.queries("memory")["facts_of"], bindings)
     return await _told(ledgers, found)
 
 
@@ -120,7 +120,7 @@ async def facts(
     """The facts that were recorded last, in order."""
     match = match_all(words(matching)) if matching and words(matching) else None
     bindings = {"match": match, "type": type_, "limit": limit}
-    found = await ledgers.memory.read(lambda c: rows(c, sql.queries("memory")["newest_facts"], bindings))
+    found = await ledgers.memory.read(rows, sql.queries("memory")["newest_facts"], bindings)
     return await _told(ledgers, found)
 
 
@@ -128,14 +128,14 @@ async def episodes(ledgers: Ledgers, *, entity: str | None = None, limit: int = 
     """The newest episodes, each in its newest version."""
     wanted = json.dumps(await find(ledgers, entity)) if entity else None
     bindings = {"entities": wanted, "limit": limit}
-    found = await ledgers.memory.read(lambda c: rows(c, sql.queries("memory")["newest_episodes"], bindings))
+    found = await ledgers.memory.read(rows, sql.queries("memory")["newest_episodes"], bindings)
     return [_named(_EPISODE, row) for row in found]
 
 
 async def together(ledgers: Ledgers, same: Sequence[str], *, limit: int = 20) -> list[dict[str, Any]]:
     """Whom and what an entity occurs with, in facts and in episodes."""
     bindings = {"entities": json.dumps(list(same)), "limit": limit}
-    found = await ledgers.memory.read(lambda c: rows(c, sql.queries("memory")["seen_together"], bindings))
+    found = await ledgers.memory.read(rows, sql.queries("memory")["seen_together"], bindings)
     names = await _roots(ledgers, [row[0] for row in found])
     counts: dict[str, dict[str, Any]] = {}
     for entity_id, in_facts, in_episodes in found:
@@ -157,7 +157,7 @@ async def candidates(
     wanted = None if entities is None else json.dumps(list(entities))
     bindings = {"status": status, "entities": wanted, "limit": limit}
     query = sql.queries("identity")["listed_candidates"]
-    found = await ledgers.identity.read(lambda c: rows(c, query, bindings))
+    found = await ledgers.identity.read(rows, query, bindings)
     return [
         pair | {"reasons": json.loads(pair["reasons"])} for pair in (_named(_CANDIDATE, row) for row in found)
     ]
@@ -168,7 +168,7 @@ async def statistics(ledgers: Ledgers) -> dict[str, dict[str, int]]:
     counted: dict[str, dict[str, int]] = {}
     for database in (ledgers.identity, ledgers.memory):
         query = sql.queries(database.ledger)["statistics"]
-        for what, kind, count in await database.read(lambda c, query=query: rows(c, query)):
+        for what, kind, count in await database.read(rows, query):
             counted.setdefault(what, {})[kind] = count
     return {what: dict(sorted(kinds.items(), key=lambda item: -item[1])) for what, kinds in counted.items()}
 
@@ -180,9 +180,9 @@ async def _told(ledgers: Ledgers, found: Iterable[tuple[Any, ...]]) -> list[dict
     names = await _roots(ledgers, sorted(tied))
     wanted = json.dumps([fact["source_event_id"] for fact in told if fact["source_event_id"]])
     query = sql.queries("events")["origins"]
-    origins = {row[0]: row for row in await ledgers.events.read(lambda c: rows(c, query, (wanted,)))}
+    origins = {row[0]: row for row in await ledgers.events.read(rows, query, (wanted,))}
     facts_told = [fact["id"] for fact in told]
-    replaced = await ledgers.memory.read(lambda c: successors(c, facts_told))
+    replaced = await ledgers.memory.read(successors, facts_told)
     for fact in told:
         successor = replaced.get(fact["id"])
         fact["replaced_by"] = asdict(successor) if successor else None
@@ -196,7 +196,7 @@ async def _told(ledgers: Ledgers, found: Iterable[tuple[Any, ...]]) -> list[dict
 async def _roots(ledgers: Ledgers, entity_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
     """For each entity the id and the name of the one that it stands for now."""
     query = sql.queries("identity")["names_of"]
-    found = await ledgers.identity.read(lambda c: rows(c, query, (json.dumps(list(entity_ids)),)))
+    found = await ledgers.identity.read(rows, query, (json.dumps(list(entity_ids)),))
     return {start: (root_id, name) for start, root_id, name in found}
 
 

@@ -7,7 +7,7 @@ is true and harms nothing. Ids are made when an operation is read, so running th
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import apsw
 
@@ -72,7 +72,7 @@ async def write(ledgers: Ledgers, steps: Sequence[Step], scope: Scope) -> None:
     await _check_needs(ledgers, steps, scope.provenance.episode_id)
     await _write_identity(ledgers, steps, scope)
     if any(type(step).in_memory is not Step.in_memory for step in steps):
-        await ledgers.memory.write(lambda connection: _each(steps, "in_memory", connection, scope))
+        await ledgers.memory.write(_each, steps, "in_memory", scope)
 
 
 async def _write_identity(ledgers: Ledgers, steps: Sequence[Step], scope: Scope) -> None:
@@ -80,8 +80,8 @@ async def _write_identity(ledgers: Ledgers, steps: Sequence[Step], scope: Scope)
         scope.found.clear()
         scope.placeholders.clear()
         # What makes and merges entities comes before what refers to them, wherever it stands in a batch.
-        _each(steps, "in_identity", connection, scope, writes=True)
-        _each(steps, "in_identity", connection, scope, writes=False)
+        _each(connection, steps, "in_identity", scope, writes=True)
+        _each(connection, steps, "in_identity", scope, writes=False)
 
     if not any(step.writes_identity for step in steps):
         try:
@@ -93,7 +93,7 @@ async def _write_identity(ledgers: Ledgers, steps: Sequence[Step], scope: Scope)
 
 
 def _each(
-    steps: Sequence[Step], phase: str, connection: apsw.Connection, scope: Scope, writes: bool | None = None
+    connection: apsw.Connection, steps: Sequence[Step], phase: str, scope: Scope, writes: bool | None = None
 ) -> None:
     for number, step in enumerate(steps, start=1):
         if writes is not None and step.writes_identity != writes:
@@ -135,11 +135,6 @@ async def _check_needs(ledgers: Ledgers, steps: Sequence[Step], episode_id: str 
 
     for kind, id_ in await ledgers.memory.read(work):
         raise UsageError(f"Unknown {kind} {id_!r}", hint=f"List them with `nexus memory {kind}s`.")
-
-
-def rows(connection: apsw.Connection, query: str, bindings: Any = ()) -> list[tuple[Any, ...]]:
-    """All rows of a query."""
-    return cast("list[tuple[Any, ...]]", connection.execute(query, bindings).fetchall())
 
 
 def storable_or_none(text: str | None) -> str | None:

@@ -1,7 +1,6 @@
 """Where what automations return goes: a message to a session or a channel, a statement to the memory."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -40,23 +39,23 @@ class Destinations:
             request_id=request.request_id,
             event_id=request.event.id,
         )
-        known = partial(
+        if not await self.stages.ledgers.memory.read(
             memory.is_known,
             request_id=request.request_id,
             since=request.created_at,
             fact=str(statement["fact"]),
-        )
-        if not await self.stages.ledgers.memory.read(known):
+        ):
             named = [str(statement[key]) for key in ("about", "target") if statement.get(key)]
-            new = await self.stages.ledgers.identity.read(partial(_unknown, names=named))
+            new = await self.stages.ledgers.identity.read(_unknown, names=named)
             made = [{"operation": "entity", "name": name} for name in new]
             await self.memory.run("batch", [*made, {"operation": "fact", **statement}], provenance)
 
     async def _elsewhere(self, request: Request, reply: Reply) -> Event:
         channel = reply.channel or request.event.channel or CHANNEL
         session = reply.session or SESSION
-        thread = partial(events.ensure_thread, channel=channel, external_id=session)
-        thread_id = await self.stages.ledgers.events.write(thread)
+        thread_id = await self.stages.ledgers.events.write(
+            events.ensure_thread, channel=channel, external_id=session
+        )
         return Event(content=request.event.content, channel=channel, thread_id=thread_id)
 
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 import apsw
@@ -76,11 +75,10 @@ class Pipeline:
         if context.session_label == request.agent.session_label:
             journey = _journey(request)
             journey.assembled = context
-            known = partial(sessions.get, label=context.session_label)
-            if await self._stages.ledgers.agents.read(known) is None:
+            if await self._stages.ledgers.agents.read(sessions.get, label=context.session_label) is None:
                 await self._fire("agent:bootstrap", journey)
             await self._fire("worker:pre_execution", journey)
-            await self._stages.ledgers.runtime.write(partial(requests.update, request=request))
+            await self._stages.ledgers.runtime.write(requests.update, request=request)
             await self._record(journey)
 
     async def after_run(self, request: Request, context: AssembledContext, result: Result) -> None:
@@ -145,8 +143,9 @@ class Pipeline:
 
     async def _fail(self, journey: Journey, status: Literal["failed", "cancelled"], error: str) -> None:
         id_ = journey.request.request_id
-        end = partial(requests.end_without_run, request_id=id_, status=status, error=error)
-        if await self._stages.ledgers.runtime.write(end):
+        if await self._stages.ledgers.runtime.write(
+            requests.end_without_run, request_id=id_, status=status, error=error
+        ):
             await self._stages.finalize(journey)
             await self._record(journey)
             _tell_end(journey.request, status)

@@ -1,7 +1,5 @@
 """A message that comes again under the same key: it is worked on once, and the second finds the first."""
 
-from functools import partial
-
 import apsw
 
 from nexus import ids
@@ -20,20 +18,18 @@ async def received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) 
     external_id = incoming.external_id
     if external_id is None:
         return None
-    event = await ledgers.events.read(
-        partial(events.delivered, channel=incoming.channel, external_id=external_id)
-    )
+    event = await ledgers.events.read(events.delivered, channel=incoming.channel, external_id=external_id)
     if event is None:
         return None
     if event.content != storable(incoming.content):
         raise UsageError(
             "This idempotency key was used for another message", hint="Use a new key for each message."
         )
-    request = await ledgers.runtime.read(partial(_last_request, event_id=event.id))
+    request = await ledgers.runtime.read(_last_request, event_id=event.id)
     if request is None:
         return None
     runs = await ledgers.runtime.read(
-        partial(executions.of_request, request_id=request.id, session_label=request.session_label or "")
+        executions.of_request, request_id=request.id, session_label=request.session_label or ""
     )
     if runs:
         return Receipt(request_id=request.id, run=broker.run(runs[0].id), execution_id=runs[0].id)
@@ -47,18 +43,15 @@ async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | No
         return None  # nobody was asked on its behalf, and nobody will be: it is received anew
     if request.status == "running":
         # It holds the key no more.
-        end = partial(
+        await ledgers.runtime.write(
             requests.end,
             request_id=request.id,
             status="failed",
             error="Its process ended before it was asked",
         )
-        await ledgers.runtime.write(end)
         return None
     external_id = ids.derived("evt", request.id, "answer")
-    said = await ledgers.events.read(
-        partial(events.delivered, channel=request.channel or "", external_id=external_id)
-    )
+    said = await ledgers.events.read(events.delivered, channel=request.channel or "", external_id=external_id)
     return Receipt(request_id=request.id, run=FinishedRun(request.id, said.content if said else ""))
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import apsw
 
@@ -87,14 +86,15 @@ class Stages:
         request = Request(event=event, agent=agent)
         if incoming.unread_files:
             request.enrichment[UNREAD] = list(incoming.unread_files)
-        await self.ledgers.runtime.write(partial(requests.create, request=request))
+        await self.ledgers.runtime.write(requests.create, request=request)
         return Journey(incoming=incoming, request=request)
 
     async def resolve_identity(self, journey: Journey) -> None:
         """Find the sender among the contacts; an unknown one gets an entity and a contact."""
         incoming = journey.incoming
-        find = partial(senders.find, channel=incoming.channel, identifier=incoming.sender)
-        journey.sender = await self.ledgers.identity.read(find)
+        journey.sender = await self.ledgers.identity.read(
+            senders.find, channel=incoming.channel, identifier=incoming.sender
+        )
         # An address may become the owner's after it was first seen.
         if journey.sender is None or (incoming.is_owner and not journey.sender.is_owner):
             seen = Seen(
@@ -104,7 +104,7 @@ class Stages:
                 event_id=journey.request.event.id,
                 is_owner=incoming.is_owner,
             )
-            journey.sender = await self.ledgers.identity.write(partial(senders.resolve, seen=seen))
+            journey.sender = await self.ledgers.identity.write(senders.resolve, seen=seen)
         journey.request.principal_id = journey.sender.entity_id
 
     async def resolve_access(self, journey: Journey) -> None:
@@ -125,13 +125,12 @@ class Stages:
             # What the owner is told in a group, everybody there reads.
             request.access = replace(held, memory="own") if journey.incoming.is_group else held
             return
-        granted = await self.ledgers.identity.read(partial(grants.of, entity_id=sender.entity_id))
+        granted = await self.ledgers.identity.read(grants.of, entity_id=sender.entity_id)
         if granted is None and not journey.incoming.wants_answer:
             journey.denied = "an unknown sender that wants no answer"
             return
         if granted is None:
-            ask = partial(grants.ask, contact_id=sender.contact_id)
-            code = await self.ledgers.identity.write(ask)
+            code = await self.ledgers.identity.write(grants.ask, contact_id=sender.contact_id)
             journey.denied = "an unknown sender"
             journey.response = (
                 f"I don't know you yet. The owner of this agent can approve you with the code {code}."
@@ -163,7 +162,7 @@ class Stages:
         """Put together what the answering agent is shown."""
         request = journey.request
         label = request.agent.session_label
-        if not await self.ledgers.runtime.read(partial(executions.any_in, session_label=label)):
+        if not await self.ledgers.runtime.read(executions.any_in, session_label=label):
             await self.fire("agent:bootstrap", journey)
         journey.assembled = await self.broker.assemble_context(
             request, session_label=label, task=request.event.content
@@ -182,13 +181,14 @@ class Stages:
         """Reminders that came since the person last wrote: an answer to one must be understood."""
         channel, thread = journey.incoming.channel, journey.incoming.thread
         event_id = journey.request.event.id or ""
-        sent = partial(events.unasked_before, channel=channel, external_id=thread, event_id=event_id)
-        return await self.ledgers.events.read(sent)
+        return await self.ledgers.events.read(
+            events.unasked_before, channel=channel, external_id=thread, event_id=event_id
+        )
 
     async def run_agent(self, journey: Journey) -> None:
         """Queue the run. It ends in whatever process serves the home, which takes the journey further."""
         assert journey.assembled is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        await self.ledgers.runtime.write(partial(requests.update, request=journey.request))
+        await self.ledgers.runtime.write(requests.update, request=journey.request)
         journey.run = await self.broker.start_execution(
             journey.request, journey.assembled, mode=journey.incoming.mode
         )
@@ -226,8 +226,12 @@ class Stages:
         """The files that the agent sends along."""
         if request.event.channel not in self.config.channels:
             return ()
-        find = partial(tool_calls.results_of, request_id=request.request_id, tool=send_file.NAME)
-        return send_file.chosen(await self.ledgers.agents.read(find), self.config.attachments.max_files)
+        return send_file.chosen(
+            await self.ledgers.agents.read(
+                tool_calls.results_of, request_id=request.request_id, tool=send_file.NAME
+            ),
+            self.config.attachments.max_files,
+        )
 
     async def finalize(self, journey: Journey) -> None:
         """Let automations tidy up, and see to it that all they did is recorded."""

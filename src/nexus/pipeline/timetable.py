@@ -7,7 +7,6 @@ is recorded under an id that follows from the moment, so that after a crash it a
 import asyncio
 import logging
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from nexus import clock, ids
@@ -95,8 +94,9 @@ class Timetable:
         reason = f"missed: due at {request.event.content}, when Nexus was not running"
         await self._stages.runner.skip(entry, SCHEDULE, Occasion(request=request), reason)
         if entry.automation.mode == "once":
-            over = partial(automations.disable, automation_id=entry.automation.id, reason=reason)
-            await self._stages.ledgers.runtime.write(over)
+            await self._stages.ledgers.runtime.write(
+                automations.disable, automation_id=entry.automation.id, reason=reason
+            )
             registry.touch(self._stages.ledgers.home)
         await self._end(request, reason)
 
@@ -106,8 +106,9 @@ class Timetable:
         session = str(automation.config.get("session") or SESSION)
         channel = str(automation.config.get("channel") or CHANNEL)
         external_id = str(automation.config.get("thread") or session)
-        thread = partial(events.ensure_thread, channel=channel, external_id=external_id)
-        thread_id = await self._stages.ledgers.events.write(thread)
+        thread_id = await self._stages.ledgers.events.write(
+            events.ensure_thread, channel=channel, external_id=external_id
+        )
         request = Request(
             request_id=ids.derived("req", execution_id, SCHEDULE),
             event=Event(content=due, channel=channel, thread_id=thread_id),
@@ -115,7 +116,7 @@ class Timetable:
             access=access.owner(self._stages.config.tools, self._stages.ledgers.home),
             enrichment={LATE: True} if is_late else {},
         )
-        await self._stages.ledgers.runtime.write(partial(requests.create, request=request))
+        await self._stages.ledgers.runtime.write(requests.create, request=request)
         return request
 
     async def _deliver(self, request: Request, ended: Ended) -> None:
@@ -126,8 +127,9 @@ class Timetable:
 
     async def _end(self, request: Request, error: str | None) -> None:
         status = "done" if error is None else "failed"
-        end = partial(requests.end, request_id=request.request_id, status=status, error=error)
-        await self._stages.ledgers.runtime.write(end)
+        await self._stages.ledgers.runtime.write(
+            requests.end, request_id=request.request_id, status=status, error=error
+        )
 
 
 def _schedule(automation: Automation) -> Schedule | None:

@@ -1,7 +1,6 @@
 """Runs of a role in sessions of their own: asked for once, and told apart by how they failed."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from nexus.engine.errors import EndedError
@@ -34,7 +33,7 @@ async def answered(
     parts: "Parts", request: "Request", context: "AssembledContext", execution_id: str
 ) -> "Result | Failed":
     """The result of a run, begun now unless one of that id is known: it is never paid for twice."""
-    await parts.ledgers.runtime.write(partial(requests.create, request=request))
+    await parts.ledgers.runtime.write(requests.create, request=request)
     run = await parts.broker.start_execution(request, context, execution_id=execution_id)
     try:
         return await run.result()
@@ -43,7 +42,7 @@ async def answered(
 
 
 async def _failed(ledgers: "Ledgers", execution_id: str, ended: EndedError) -> Failed:
-    run = await ledgers.runtime.read(partial(executions.get, execution_id=execution_id))
+    run = await ledgers.runtime.read(executions.get, execution_id=execution_id)
     if run is None or run.status != "failed":
         return Failed(kind="stopped", reason=ended.message)
     kind = (run.error or "").partition(":")[0]

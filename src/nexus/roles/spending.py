@@ -1,6 +1,5 @@
 """What the roles that work by the clock may spend, and whether they can work at all."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from nexus import clock
@@ -17,7 +16,7 @@ ROLES: Final = ("consolidation", "reflection")
 
 async def spent_today(ledgers: Ledgers, now: clock.Clock = clock.now) -> "Totals":
     """What consolidation and reflection used since midnight (UTC)."""
-    return await ledgers.runtime.read(partial(usage.of_roles, roles=ROLES, day=clock.day(now())))
+    return await ledgers.runtime.read(usage.of_roles, roles=ROLES, day=clock.day(now()))
 
 
 async def reached(ledgers: Ledgers, limits: "MemoryConfig", now: clock.Clock = clock.now) -> str:

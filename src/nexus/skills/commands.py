@@ -130,7 +130,7 @@ class Search:
 
     async def _named(self, ledgers: Ledgers) -> list[dict[str, str]]:
         question = understand(self.query.text, clock.now())
-        found = await ledgers.identity.read(lambda connection: entities_named(connection, question))
+        found = await ledgers.identity.read(entities_named, question)
         return [{"id": id_, "matched": named.name} for id_, named in found.items()]
 
 

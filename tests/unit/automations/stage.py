@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +64,10 @@ class Stage:
 
     async def rows(self, name: str) -> list[Invocation]:
         """The invocations of an automation, the first one first."""
-        read = partial(invocations.of_automation, name=name, limit=10_000)
-        return (await self.ledgers.runtime.read(read))[::-1]
+        return (await self.ledgers.runtime.read(invocations.of_automation, name=name, limit=10_000))[::-1]
 
     async def row(self, name: str) -> Automation:
-        found = await self.ledgers.runtime.read(partial(automations.get, name=name))
+        found = await self.ledgers.runtime.read(automations.get, name=name)
         assert found is not None
         return found
 

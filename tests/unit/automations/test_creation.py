@@ -1,7 +1,6 @@
 """An automation out of a role."""
 
 import asyncio
-from functools import partial
 from pathlib import Path
 
 import apsw
@@ -81,7 +80,7 @@ async def test_the_agent_of_a_role_answers_with_its_role_about_what_was_said(hom
             await app.automations.queue.settled()
 
             async def done() -> Invocation | None:
-                found = await app.ledgers.runtime.read(partial(invocations.of_automation, name="notes"))
+                found = await app.ledgers.runtime.read(invocations.of_automation, name="notes")
                 return found[0] if found and found[0].status in invocations.FINAL else None
 
             while (ran := await done()) is None:

@@ -1,7 +1,6 @@
 """What automations may ask of the memory."""
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import pytest
@@ -29,7 +28,7 @@ async def filled(opened: Ledgers) -> Ledgers:
     new = [
         NewFact(fact=f"Tea of {month:02d}", valid_at=datetime(2031, month, 1, tzinfo=UTC)) for month in (1, 5)
     ]
-    await opened.memory.write(partial(append_facts, facts=new))
+    await opened.memory.write(append_facts, facts=new)
     return opened
 
 

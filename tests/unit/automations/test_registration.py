@@ -6,7 +6,6 @@ import py_compile
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ async def _loaded(ledgers: Ledgers, *bundled: Plugin) -> Loaded:
 
 
 async def _row(ledgers: Ledgers, name: str) -> Automation | None:
-    return await ledgers.runtime.read(partial(automations.get, name=name))
+    return await ledgers.runtime.read(automations.get, name=name)
 
 
 async def test_a_changed_script_is_a_new_version_and_the_same_one_is_not(stage: Stage) -> None:
@@ -67,7 +66,7 @@ async def test_going_back_restores_script_and_settings(stage: Stage) -> None:
 
 async def test_what_was_removed_can_be_brought_back(stage: Stage) -> None:
     await stage.script("tea", _V1)
-    await stage.ledgers.runtime.write(partial(automations.remove, name="tea"))
+    await stage.ledgers.runtime.write(automations.remove, name="tea")
     assert await _row(stage.ledgers, "tea") is None
     write = registration.writer(stage.ledgers)
     await asyncio.to_thread(registration.roll_back, stage.home, write, "tea", None)
@@ -199,9 +198,9 @@ async def test_a_bundled_one_is_seeded_once_and_upgraded_where_nobody_changed_it
 
 async def test_a_bundled_one_that_was_removed_or_switched_off_stays_so(stage: Stage) -> None:
     await _loaded(stage.ledgers, _plugin(), _plugin(name="other"))
-    await stage.ledgers.runtime.write(partial(automations.remove, name="bundled"))
+    await stage.ledgers.runtime.write(automations.remove, name="bundled")
     off = (await stage.row("other")).id
-    await stage.ledgers.runtime.write(partial(automations.disable, automation_id=off, reason="no"))
+    await stage.ledgers.runtime.write(automations.disable, automation_id=off, reason="no")
     await _loaded(stage.ledgers, _plugin(timeout_ms=9), _plugin(name="other", timeout_ms=9))
     assert await _row(stage.ledgers, "bundled") is None
     other = await stage.row("other")

@@ -436,8 +436,8 @@ async def test_a_failed_async_one_is_tried_again_then_waits_as_a_dead_letter(
 
         stage.handlers["python:writer"] = lambda ctx: seen.append(moment[0])
         await stage.runner.registry.read()
-        assert await opened.runtime.write(lambda c: invocations.retry(c, dead.id))
-        assert not await opened.runtime.write(lambda c: invocations.retry(c, dead.id)), "it waits already"
+        assert await opened.runtime.write(invocations.retry, dead.id)
+        assert not await opened.runtime.write(invocations.retry, dead.id), "it waits already"
         assert stage.queue is not None
         assert await stage.queue.recover(opened) == 1
         assert (await _until(stage, "writer", "done")).attempts == 4

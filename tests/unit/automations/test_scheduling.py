@@ -45,8 +45,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> None:
 async def call(app: App, key: str = "k", *, guest: str = "") -> Call:
     """A call on behalf of the owner in the terminal, or of a guest who writes mail."""
     channel, thread = ("mail", "t1") if guest else ("cli", "main")
-    ensure = partial(events.ensure_thread, channel=channel, external_id=thread)
-    thread_id = await app.ledgers.events.write(ensure)
+    thread_id = await app.ledgers.events.write(events.ensure_thread, channel=channel, external_id=thread)
     request = Request(
         event=Event(content="", channel=channel, thread_id=thread_id, sender_id=guest or "owner"),
         agent=Agent(session_label="mail:t1" if guest else "main"),
@@ -60,7 +59,7 @@ def tool(app: App) -> Scheduling:
 
 
 async def standing(app: App, name: str) -> Automation | None:
-    return await app.ledgers.runtime.read(partial(automations.get, name=name))
+    return await app.ledgers.runtime.read(automations.get, name=name)
 
 
 async def test_an_agent_saves_a_reminder_that_a_person_asked_for(home: Home, server: ModelServer) -> None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def _app(home: Home, server: ModelServer, **limits: Any) -> App:
 
 
 async def _hits(app: App) -> list[budgets.Hit]:
-    return await app.ledgers.runtime.read(partial(budgets.hits, since=_LONG_AGO))
+    return await app.ledgers.runtime.read(budgets.hits, since=_LONG_AGO)
 
 
 async def test_a_message_is_refused_what_it_may_not_spend_with_all_that_it_led_to(
@@ -131,7 +130,7 @@ async def _register(app: App, folder: Path) -> None:
         hook_point="runAutomations",
         timeout_ms=30_000,
     )
-    await app.ledgers.runtime.write(partial(automations.register, new=new))
+    await app.ledgers.runtime.write(automations.register, new=new)
     await app.automations.load()
 
 
@@ -167,7 +166,7 @@ async def test_everybody_but_the_owner_has_a_limit_by_default(home: Home, server
         first = await _from_sam(app)
         root = (await first.result()).request_id
         row = replace(_row("use_much", root_request_id=root), input_tokens=1_000_000, cost_microusd=0)
-        await app.ledgers.runtime.write(partial(usage.record, row=row))
+        await app.ledgers.runtime.write(usage.record, row=row)
         with pytest.raises(WorkFailedError, match="Your limit for today is used up") as caught:
             await (await _from_sam(app)).result()
         (hit,) = await _hits(app)
@@ -186,8 +185,7 @@ async def _from_sam(app: App) -> Run:
     journey = await app.pipeline.receive(incoming)
     if journey.run is None:
         (asking,) = await app.ledgers.identity.read(grants.asking)
-        approve = partial(grants.approve, code=asking.code, granted=Granted(), by="owner")
-        await app.ledgers.identity.write(approve)
+        await app.ledgers.identity.write(grants.approve, code=asking.code, granted=Granted(), by="owner")
         journey = await app.pipeline.receive(incoming)
         assert journey.run is not None
         await journey.run.result()
@@ -232,7 +230,7 @@ async def test_the_limits_of_guests_count_by_person_and_together(
             await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).reserve(spender, _LITTLE)
         except BudgetError as error:
             told.append(str(error))
-            (hit, *_) = await opened.runtime.read(partial(budgets.hits, since=_LONG_AGO))
+            (hit, *_) = await opened.runtime.read(budgets.hits, since=_LONG_AGO)
             found[id_] = hit.budget
     assert found == refused
     assert not any("config.toml" in each or "$" in each for each in told)
@@ -269,7 +267,7 @@ async def test_each_budget_says_which_how_much_and_what_to_do(
 async def test_what_is_left_or_not_limited_may_be_spent(opened: Ledgers, limits: dict[str, Any]) -> None:
     await _spend(opened)
     await Budgets(opened, BudgetsConfig(**limits), lambda: _NOW).reserve(_SPENDER, _ESTIMATE)
-    assert await opened.runtime.read(partial(budgets.hits, since=_LONG_AGO)) == []
+    assert await opened.runtime.read(budgets.hits, since=_LONG_AGO) == []
 
 
 async def test_a_day_and_a_month_begin_anew(opened: Ledgers) -> None:
@@ -286,7 +284,7 @@ async def test_a_run_that_is_repeated_is_refused_once(opened: Ledgers) -> None:
     for _ in range(2):
         with pytest.raises(BudgetError):
             await asking.reserve(_SPENDER, _ESTIMATE)
-    assert len(await opened.runtime.read(partial(budgets.hits, since=_LONG_AGO))) == 1
+    assert len(await opened.runtime.read(budgets.hits, since=_LONG_AGO)) == 1
 
 
 async def _spend(ledgers: Ledgers) -> None:

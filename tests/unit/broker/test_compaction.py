@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, cast
 
 import apsw
@@ -79,7 +78,7 @@ async def test_older_turns_are_summed_up_with_the_same_prefix(home: Home, server
             app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out", "Where is the tea?"
         )
         stored = await kept(app)
-        seen = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+        seen = await app.ledgers.agents.read(history.load, session_label="main")
     [asked] = [request for request in server.requests if "Sum up the conversation" in request.last_user]
     before = server.requests[server.requests.index(asked) - 1]
     after = server.requests[-1]
@@ -127,9 +126,9 @@ async def test_a_failure_that_may_pass_hides_nothing_and_the_next_run_tries_agai
         await talk(app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out")
         with pytest.raises(WorkFailedError):
             await talk(app, "Where is the tea?")
-        failed = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+        failed = await app.ledgers.agents.read(history.load, session_label="main")
         await talk(app, "Where is the tea, again?")
-        seen = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+        seen = await app.ledgers.agents.read(history.load, session_label="main")
     assert (len(failed.summary), len(failed.turns)) == (0, 3)
     assert [message.content for message in seen.summary] == [compaction.TASK, "SUMMARY: the blue tin."]
     assert not list((home.run / "streams").glob("*.summary.jsonl"))
@@ -160,7 +159,7 @@ async def test_the_questions_stand_in_also_where_a_model_gives_up_halfway(
         await talk(
             app, "Tea is in the blue tin", "Coffee is in the red tin", "Milk is out", "Where is the tea?"
         )
-        seen = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+        seen = await app.ledgers.agents.read(history.load, session_label="main")
     assert "- Tea is in the blue tin" in texts_of(server.requests[-1])
     assert [message.role for message in seen.summary] == ["user", "assistant"]
 
@@ -199,13 +198,13 @@ async def test_a_fork_of_a_long_conversation_is_summed_up_before_its_first_answe
             agent=Agent(session_label="fork"),
             access=Access(level="owner"),
         )
-        await app.ledgers.runtime.write(partial(requests.create, request=request))
+        await app.ledgers.runtime.write(requests.create, request=request)
         context = await app.broker.assemble_context(
             request, session_label="fork", task="Where is the tea?", fork_of="main"
         )
         await (await app.broker.start_execution(request, context)).result()
-        forked = await app.ledgers.agents.read(partial(history.load, session_label="fork"))
-        parent = await app.ledgers.agents.read(partial(history.load, session_label="main"))
+        forked = await app.ledgers.agents.read(history.load, session_label="fork")
+        parent = await app.ledgers.agents.read(history.load, session_label="main")
     assert [message.content for message in forked.summary] == [compaction.TASK, "SUMMARY: the blue tin."]
     assert "Tea is in the blue tin" not in texts_of(server.requests[-1])
     assert "SUMMARY: the blue tin." in texts_of(server.requests[-1])

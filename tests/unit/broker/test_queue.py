@@ -266,7 +266,7 @@ async def _recorded_only(
         input=input_,
         timeout_ms=timeout_ms,
     )
-    await stage.ledgers.runtime.write(lambda c: executions.enqueue(c, new))
+    await stage.ledgers.runtime.write(executions.enqueue, new)
     return new.id
 
 

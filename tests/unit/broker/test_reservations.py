@@ -89,7 +89,7 @@ async def test_who_might_find_too_little_left_waits_until_the_others_are_billed(
     await _spend(opened, one, tokens=20)
     async with asyncio.timeout(_LONG_S):
         await third
-    assert await opened.runtime.read(partial(budgets.hits, since="")) == []
+    assert await opened.runtime.read(budgets.hits, since="") == []
 
 
 async def test_who_waits_is_refused_when_the_others_have_used_it_up(opened: Ledgers) -> None:
@@ -101,7 +101,7 @@ async def test_who_waits_is_refused_when_the_others_have_used_it_up(opened: Ledg
     async with asyncio.timeout(_LONG_S):
         with pytest.raises(BudgetError, match="The budget of 100 tokens per day"):
             await third
-    (hit,) = await opened.runtime.read(partial(budgets.hits, since=""))
+    (hit,) = await opened.runtime.read(budgets.hits, since="")
     assert (hit.execution_id, hit.used) == ("exe_3", 100)
 
 
@@ -198,7 +198,7 @@ async def test_a_request_whose_process_died_is_billed_as_estimated_when_its_run_
         await opened.runtime.write(again if act == "begins again" else end)
         assert await _held(opened) == 0
         assert await _usage(opened) == [(asked.id, 10, 50, None, "manager", "notes", 1)]
-    assert await opened.runtime.read(partial(usage.estimated, day="2020-01-01")) == 1
+    assert await opened.runtime.read(usage.estimated, day="2020-01-01") == 1
 
 
 async def test_a_process_that_was_only_frozen_corrects_the_estimate_and_leaves_others_reservations(
@@ -207,7 +207,7 @@ async def test_a_process_that_was_only_frozen_corrects_the_estimate_and_leaves_o
     await _begun(opened, "exe_1")
     budgets_, spender, first, second = Budgets(opened, _LIMITS), _spender("1"), _estimate(), _estimate()
     await budgets_.reserve(spender, first)
-    await opened.runtime.write(partial(executions.begin, execution_id="exe_1"))  # another process takes over
+    await opened.runtime.write(executions.begin, execution_id="exe_1")  # another process takes over
     await budgets_.reserve(spender, second)
 
     def late(connection: apsw.Connection) -> None:
@@ -227,7 +227,7 @@ async def test_a_process_that_was_only_frozen_corrects_the_estimate_and_leaves_o
     await opened.runtime.write(late)
     assert await _usage(opened) == [(first.id, 8, 2, 5, None, None, 0)]
     assert await _held(opened) == 1
-    total = await opened.runtime.read(partial(usage.of_root, root_request_id="req_1"))
+    total = await opened.runtime.read(usage.of_root, root_request_id="req_1")
     assert (total.calls, total.tokens, total.unpriced_calls) == (1, 10, 0)
 
 

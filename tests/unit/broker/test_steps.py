@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ async def start(made: SessionQueue) -> Any:
 
 
 async def recorded(opened: Ledgers) -> list[Step]:
-    return await opened.runtime.read(partial(steps.of, execution_id="exe_1"))
+    return await opened.runtime.read(steps.of, execution_id="exe_1")
 
 
 def bytes_of_engine(folder: Path) -> bytes:
@@ -122,7 +121,7 @@ async def test_a_crash_between_the_two_records_does_not_repeat_a_step(
     async with queue(opened, tmp_path, doing.two_and_two, serve=False) as made:
         await start(made)
     step = Step(execution_id="exe_1", number=0, name="do", failed=False, outcome='"before the crash"')
-    await opened.runtime.write(partial(steps.record, step=step))
+    await opened.runtime.write(steps.record, step=step)
     async with queue(opened, tmp_path, doing.two_and_two) as made:
         result = await made.handle("exe_1").result()
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +46,8 @@ async def test_a_manager_hands_out_work_and_answers_with_its_results(home: Home,
     async with app_on(home, server) as app:
         result = await (await app.send("Plan the trip")).result()
         given = await given_by(app)
-        lineage = await app.ledgers.runtime.read(partial(requests.lineage, root_request_id=result.request_id))
-        spent = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=result.request_id))
+        lineage = await app.ledgers.runtime.read(requests.lineage, root_request_id=result.request_id)
+        spent = await app.ledgers.runtime.read(usage.of_root, root_request_id=result.request_id)
     assert result.response.content.count("<worker_result") == 2
     assert "The 9:15" in result.response.content
     assert "Room 7" in result.response.content
@@ -101,7 +100,7 @@ async def test_a_result_that_nobody_waited_for_comes_as_a_message(home: Home, se
         [given] = await given_by(app)
         assert given.delivered_to is not None
         second = await app.broker.run(given.delivered_to).result()
-        request = await app.ledgers.runtime.read(partial(requests.get, request_id=first.request_id))
+        request = await app.ledgers.runtime.read(requests.get, request_id=first.request_id)
     assert first.response.content == "I am on it."
     assert "The 9:15" in second.response.content
     assert second.request_id == first.request_id
@@ -128,7 +127,7 @@ async def test_a_request_ends_when_the_run_of_a_later_one_got_its_result(
         server.gate("train").open()
         second = await asked.result()
         ended = [
-            await app.ledgers.runtime.read(partial(requests.get, request_id=each.request_id))
+            await app.ledgers.runtime.read(requests.get, request_id=each.request_id)
             for each in (first, second)
         ]
     assert "The 9:15" in second.response.content
@@ -204,10 +203,8 @@ async def test_stopping_a_run_stops_its_workers(home: Home, server: ModelServer)
         with pytest.raises(WorkCancelledError):
             await app.queue.handle(given.execution_id).result()
         after = await (await app.send("Hello?")).result()
-        runs = await app.ledgers.runtime.read(
-            partial(executions.begun_in, session_label="main", after=asked.id)
-        )
-        request = await app.ledgers.runtime.read(partial(requests.get, request_id=given.parent_request_id))
+        runs = await app.ledgers.runtime.read(executions.begun_in, session_label="main", after=asked.id)
+        request = await app.ledgers.runtime.read(requests.get, request_id=given.parent_request_id)
     assert request is not None
     assert request.status == "cancelled"
     assert given.status == "cancelled"
@@ -245,7 +242,7 @@ async def test_what_a_failed_run_waited_for_comes_as_messages(home: Home, server
     async with app_on(home, server) as app:
         request = Request(event=Event(content="Plan the trip"), agent=Agent(session_label="main"))
         request.access = Access(level="owner", tools=None)
-        await app.ledgers.runtime.write(partial(requests.create, request=request))
+        await app.ledgers.runtime.write(requests.create, request=request)
         context = await app.broker.assemble_context(request, session_label="main", task="Plan the trip")
         context.timeout_ms = 8_000
         with pytest.raises(WorkFailedError, match="exceeded"):
@@ -323,7 +320,7 @@ async def test_a_worker_hands_out_work_itself(home: Home, server: ModelServer) -
     server.when(from_manager).script(*dispatching("Describe the book", then=heard))
     async with app_on(home, server) as app:
         result = await (await app.send("Plan the trip")).result()
-        lineage = await app.ledgers.runtime.read(partial(requests.lineage, root_request_id=result.request_id))
+        lineage = await app.ledgers.runtime.read(requests.lineage, root_request_id=result.request_id)
     assert "300" in result.response.content
     assert [request.depth for request in lineage] == [0, 1, 2]
     assert lineage[2].parent_request_id == lineage[1].id

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ async def _until(done: Callable[[], Any]) -> None:
 
 
 async def _status(ledgers: Ledgers) -> ledger.ChannelState:
-    return await ledgers.runtime.read(partial(ledger.state, name=_NAME))
+    return await ledgers.runtime.read(ledger.state, name=_NAME)
 
 
 async def _say(ledgers: Ledgers, text: str, thread: str = "t", *, request_id: str | None = "req_1") -> None:
@@ -106,7 +105,7 @@ async def _connected(ledgers: Ledgers) -> None:
     async with asyncio.timeout(60):
         while (await _status(ledgers)).status != "connected":
             await asyncio.sleep(0.01)
-        while await ledgers.runtime.read(partial(ledger.queued_seq, name=_NAME)) is None:
+        while await ledgers.runtime.read(ledger.queued_seq, name=_NAME) is None:
             await asyncio.sleep(0.01)
 
 
@@ -166,9 +165,7 @@ async def test_what_was_recorded_while_nobody_served_is_sent_once(ledgers: Ledge
         async with _running(ledgers, adapter):
             await _connected(ledgers)
             async with asyncio.timeout(60):
-                while (
-                    await ledgers.runtime.read(partial(ledger.counts, name=_NAME))
-                ).waiting or not second.sent:
+                while (await ledgers.runtime.read(ledger.counts, name=_NAME)).waiting or not second.sent:
                     await asyncio.sleep(0.01)
     assert [each.text for each in second.sent] == ["later"]
     assert first.sent == third.sent == []
@@ -186,12 +183,12 @@ async def test_what_cannot_be_sent_fails_visibly_and_can_be_retried(ledgers: Led
         await _say(ledgers, "Hello")
         channels.wake(_NAME)
         async with asyncio.timeout(60):
-            while (await ledgers.runtime.read(partial(ledger.counts, name=_NAME))).failed != 1:
+            while (await ledgers.runtime.read(ledger.counts, name=_NAME)).failed != 1:
                 await asyncio.sleep(0.01)
-        [failed] = await ledgers.runtime.read(partial(ledger.deliveries, channel=_NAME, status="failed"))
+        [failed] = await ledgers.runtime.read(ledger.deliveries, channel=_NAME, status="failed")
         assert failed.error == "no such address"
         refusing.clear()
-        assert await ledgers.runtime.write(partial(ledger.retry, channel=_NAME)) == 1
+        assert await ledgers.runtime.write(ledger.retry, channel=_NAME) == 1
         channels.wake(_NAME)
         await _until(lambda: adapter.sent)
 
@@ -200,8 +197,8 @@ async def test_what_was_recorded_before_the_clock_was_set_back_is_sent(ledgers: 
     async with _running(ledgers, _Adapter()):
         await _connected(ledgers)
     await _say(ledgers, "Hello")
-    outgoing, seq = await ledgers.events.read(partial(events.outgoing, channel=_NAME, after=0))
-    await ledgers.runtime.write(partial(ledger.queue, name=_NAME, outgoing=outgoing, seq=seq))
+    outgoing, seq = await ledgers.events.read(events.outgoing, channel=_NAME, after=0)
+    await ledgers.runtime.write(ledger.queue, name=_NAME, outgoing=outgoing, seq=seq)
     await ledgers.runtime.write(
         lambda connection: connection.execute("UPDATE deliveries SET next_at = '2126-01-01T00:00:00.000Z'")
     )
@@ -258,12 +255,12 @@ async def test_a_denied_message_is_settled(ledgers: Ledgers) -> None:
 
 
 async def test_a_paused_channel_rests(ledgers: Ledgers) -> None:
-    await ledgers.runtime.write(partial(ledger.pause, name=_NAME, paused=True))
+    await ledgers.runtime.write(ledger.pause, name=_NAME, paused=True)
     adapter = _Adapter()
     async with _running(ledgers, adapter):
         async with asyncio.timeout(60):
             while (await _status(ledgers)).status != "paused":
                 await asyncio.sleep(0.01)
         assert adapter.starts == 0
-        await ledgers.runtime.write(partial(ledger.pause, name=_NAME, paused=False))
+        await ledgers.runtime.write(ledger.pause, name=_NAME, paused=False)
         await _connected(ledgers)

@@ -2,7 +2,6 @@
 
 import hashlib
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +76,16 @@ async def test_everything_is_dated_within_the_month(month: Home) -> None:
 
 async def test_ids_are_made_of_the_present_again_afterwards(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        newest = await ledgers.runtime.read(partial(requests.recent_roots, limit=1))
+        newest = await ledgers.runtime.read(requests.recent_roots, limit=1)
     assert ids.new("req") > newest[0].id
 
 
 async def test_requests_ended_in_every_way_and_one_has_workers(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        roots = await ledgers.runtime.read(partial(requests.recent_roots, limit=1_000))
+        roots = await ledgers.runtime.read(requests.recent_roots, limit=1_000)
         asked = next(root for root in roots if root.session_label == "kitchen")
-        lineage = await ledgers.runtime.read(partial(requests.lineage, root_request_id=roots[-1].id))
-        trees = [await ledgers.runtime.read(partial(trace.load, request_id=root.id)) for root in roots[-80:]]
+        lineage = await ledgers.runtime.read(requests.lineage, root_request_id=roots[-1].id)
+        trees = [await ledgers.runtime.read(trace.load, request_id=root.id) for root in roots[-80:]]
     assert {root.status for root in roots} == {"done", "failed", "denied", "cancelled"}
     assert asked.access.level == "owner"
     assert len(lineage) == 1
@@ -119,8 +118,8 @@ async def test_conclusions_have_versions_and_hold_while_nothing_replaces_their_f
 
 async def test_an_automation_has_versions_and_another_an_open_circuit(month: Home) -> None:
     async with Ledgers(month, Config().ledgers) as ledgers:
-        tagging = await ledgers.runtime.read(partial(automations.versions, name="tag-errands"))
-        tracker = await ledgers.runtime.read(partial(automations.get, name="parcel-tracker"))
+        tagging = await ledgers.runtime.read(automations.versions, name="tag-errands")
+        tracker = await ledgers.runtime.read(automations.get, name="parcel-tracker")
     assert [each.version for each in tagging] == [3, 2, 1]
     assert tracker is not None
     assert tracker.circuit_state == "open"
@@ -130,10 +129,8 @@ async def test_what_was_injected_leads_to_the_message_that_it_was_learned_from(m
     async with Ledgers(month, Config().ledgers) as ledgers:
         known = await views.timeline(ledgers, "Clara Holm")
         moved = next(fact for fact in known if "lives in Rotterdam now" in fact["fact"])
-        (when,) = await ledgers.runtime.read(partial(injections.of_item, item_id=moved["id"]))
-        offered = await ledgers.runtime.read(
-            partial(injections.of_root, root_request_id=when.root_request_id)
-        )
+        (when,) = await ledgers.runtime.read(injections.of_item, item_id=moved["id"])
+        offered = await ledgers.runtime.read(injections.of_root, root_request_id=when.root_request_id)
     assert {each.injected for each in offered} == {True, False}
     assert when.used
     assert moved["said"]["text"].startswith("We are here!")
@@ -143,7 +140,7 @@ async def test_what_automations_spent_is_told_apart_and_one_message_met_its_budg
     async with Ledgers(month, Config().ledgers) as ledgers:
         spent = await usage.spent(ledgers, days=31, now=lambda: _UNTIL)
         (hit,) = await usage.hits(ledgers, days=31, now=lambda: _UNTIL)
-        request = await ledgers.runtime.read(partial(requests.get, request_id=hit.request_id))
+        request = await ledgers.runtime.read(requests.get, request_id=hit.request_id)
     assert [each.name for each in spent.automations] == ["evening-notes"]
     assert 0 < hit.most <= hit.used
     assert request is not None
@@ -154,7 +151,7 @@ async def test_a_session_of_the_month_can_be_gone_on_with(month: Home) -> None:
     from nexus.broker.agent.messages import loaded
 
     async with Ledgers(month, Config().ledgers) as ledgers:
-        past = await ledgers.agents.read(partial(history.load, session_label="kitchen"))
+        past = await ledgers.agents.read(history.load, session_label="kitchen")
     assert [loaded(message.parts_json or "") for message in past.messages]
     assert {message.role for message in past.messages} == {"user", "assistant", "tool"}
 
@@ -162,7 +159,7 @@ async def test_a_session_of_the_month_can_be_gone_on_with(month: Home) -> None:
 async def test_a_home_that_holds_something_is_refused(home: Home) -> None:
     async with Ledgers(home, Config().ledgers) as ledgers:
         new = NewEvent(channel="cli", content="Mine")
-        await ledgers.events.write(partial(events.append, events=[new]))
+        await ledgers.events.write(events.append, events=[new])
     with pytest.raises(HomeError, match="already contains data"):
         await prepare(home, Config())
 

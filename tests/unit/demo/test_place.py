@@ -2,7 +2,6 @@
 
 import shutil
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import apsw
@@ -25,7 +24,7 @@ async def _demonstrate(home: Home, *, again: bool = False) -> None:
 async def _say(home: Home, text: str) -> None:
     async with Ledgers(home, Config().ledgers) as ledgers:
         new = NewEvent(channel="cli", content=text)
-        await ledgers.events.write(partial(events.append, events=[new]))
+        await ledgers.events.write(events.append, events=[new])
 
 
 def _count(connection: apsw.Connection) -> int:

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,8 +66,7 @@ async def test_many_homes_share_a_few_threads(tmp_path: Path) -> None:
 async def test_rows_are_dated_by_the_clock_that_ledgers_are_given(home: Home) -> None:
     moment = datetime(2021, 3, 4, 5, 6, 7, 891_000, tzinfo=UTC)
     async with Ledgers(home, LedgersConfig(), now=lambda: moment) as opened:
-        make = partial(events.ensure_thread, channel="cli", external_id="main")
-        await opened.events.write(make)
+        await opened.events.write(events.ensure_thread, channel="cli", external_id="main")
         dated = await opened.events.read(lambda c: c.execute("SELECT created_at FROM threads").get)
     assert dated == "2021-03-04T05:06:07.891Z"
     async with Ledgers(home, LedgersConfig()) as opened:

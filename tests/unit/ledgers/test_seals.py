@@ -16,7 +16,7 @@ _FACTS = [NewFact(id=f"fact_{n}", fact=f"Fact number {n}", confidence=0.5) for n
 
 @pytest.fixture
 async def told(opened: Ledgers) -> Ledgers:
-    await opened.memory.write(lambda connection: memory.append_facts(connection, _FACTS))
+    await opened.memory.write(memory.append_facts, _FACTS)
     return opened
 
 
@@ -106,7 +106,7 @@ async def test_facts_written_with_plain_sql_are_sealed_with_the_next_ones(told: 
     assert await _unsealed(told) == 1
     assert await _breaks(told) == []
 
-    await told.memory.write(lambda c: memory.append_facts(c, [NewFact(fact="another")]))
+    await told.memory.write(memory.append_facts, [NewFact(fact="another")])
 
     assert await _unsealed(told) == 0
     await _tampered(told, "UPDATE facts SET fact = 'planted' WHERE id = 'fact_sql'")
@@ -129,9 +129,7 @@ async def test_forgetting_leaves_seals_that_match(told: Ledgers) -> None:
 
 async def test_forgetting_does_not_cover_up_what_was_changed_before(told: Ledgers) -> None:
     await told.identity.write(_ada)
-    await told.memory.write(
-        lambda c: memory.append_facts(c, [NewFact(fact="Ada likes tea", source_entity_id="ent_ada")])
-    )
+    await told.memory.write(memory.append_facts, [NewFact(fact="Ada likes tea", source_entity_id="ent_ada")])
     await _tampered(told, "UPDATE facts SET fact = 'planted' WHERE seq = 3")
 
     assert await forgetting.forget(told, Target(kind="entity", value="ent_ada"), actor="test")

@@ -65,7 +65,7 @@ async def test_what_was_learned_late_stands_where_it_was_true(opened: Ledgers) -
 
 async def test_an_observation_names_its_source(opened: Ledgers) -> None:
     (event,) = await opened.events.write(
-        lambda c: events.append(c, [NewEvent(channel="slack", sender="Ada", content="I left the museum")])
+        events.append, [NewEvent(channel="slack", sender="Ada", content="I left the museum")]
     )
     memory = Memory(opened)
     talk = await memory.run("episode", {"channel": "slack", "start": "2026-01-01", "end": "2026-01-02"})

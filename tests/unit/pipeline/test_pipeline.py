@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -75,7 +74,7 @@ async def test_every_stage_is_traced_in_order(home: Home, server: ModelServer) -
     async with app_on(home, server) as app:
         result = await (await app.send("Hello")).result()
         assert await spans(app, result.request_id, "stage") == [(name, "ok") for name in _STAGES]
-        stored = await app.ledgers.runtime.read(partial(requests.get, request_id=result.request_id))
+        stored = await app.ledgers.runtime.read(requests.get, request_id=result.request_id)
     assert stored is not None
     assert (stored.status, stored.stage, stored.access.level) == ("done", "finalize", "owner")
 
@@ -153,7 +152,7 @@ async def test_an_automation_may_answer_in_the_place_of_an_agent(home: Home, ser
         said = await app.ledgers.events.read(
             lambda c: c.execute("SELECT direction, content FROM events ORDER BY seq").fetchall()
         )
-        stored = await app.ledgers.runtime.read(partial(requests.get, request_id=result.request_id))
+        stored = await app.ledgers.runtime.read(requests.get, request_id=result.request_id)
     assert said == [("inbound", "The answer?"), ("outbound", "42")]
     assert stored is not None
     assert stored.status == "done"
@@ -164,9 +163,9 @@ async def test_a_stranger_is_told_a_code_and_goes_no_further(home: Home, server:
     async with app_on(home, server) as app:
         journey = await receive(app, stranger())
         (asking,) = await app.ledgers.identity.read(grants.asking)
-        stored = await app.ledgers.runtime.read(partial(requests.get, request_id=journey.request.request_id))
+        stored = await app.ledgers.runtime.read(requests.get, request_id=journey.request.request_id)
         stages = await spans(app, journey.request.request_id, "stage")
-        event = await app.ledgers.events.read(partial(events.get, event_id=journey.request.event.id or ""))
+        event = await app.ledgers.events.read(events.get, event_id=journey.request.event.id or "")
         again = await receive(app, stranger())
     assert asking.code in (journey.response or "")
     assert asking.code in (again.response or "")
@@ -187,8 +186,7 @@ async def test_somebody_who_was_let_in_is_answered_with_what_was_granted(
         await receive(app, stranger())
         (asking,) = await app.ledgers.identity.read(grants.asking)
         granted = Granted(tools=("read",))
-        approve = partial(grants.approve, code=asking.code, granted=granted, by="owner")
-        await app.ledgers.identity.write(approve)
+        await app.ledgers.identity.write(grants.approve, code=asking.code, granted=granted, by="owner")
         journey = await receive(app, stranger("Hello again"))
         other = await receive(app, stranger("And there?", session_label="main"))
     assert journey.denied is None

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,7 @@ async def test_what_is_due_runs_once_and_its_message_is_the_owners(
         due = schedules.Schedules(app.engine.database, app.engine.settings.version)
         assert await asyncio.to_thread(due.start_due, round(clock().timestamp() * 1000)) == 0
         assert await messages(app) == ["schedule 06:00 2031-05-02T06:00:00.000Z"]
-        stored = await app.ledgers.runtime.read(partial(requests.get, request_id=done.request_id or ""))
+        stored = await app.ledgers.runtime.read(requests.get, request_id=done.request_id or "")
     assert stored is not None
     assert (stored.status, stored.access.level, stored.session_label) == ("done", "owner", "schedule:tea")
 
@@ -104,7 +103,7 @@ async def test_one_that_fails_sends_nothing_and_its_request_says_why(
         clock.forward(days=1)
         failed = await tick(app, "tea", clock)
         assert (failed.status, failed.error) == ("failed", "ValueError: no tea")
-        stored = await app.ledgers.runtime.read(partial(requests.get, request_id=failed.request_id or ""))
+        stored = await app.ledgers.runtime.read(requests.get, request_id=failed.request_id or "")
         assert await messages(app) == []
     assert stored is not None
     assert (stored.status, stored.error) == ("failed", "ValueError: no tea")

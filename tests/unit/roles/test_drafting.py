@@ -1,7 +1,6 @@
 """From sentences to operations: whom they are about, when it was, and what kind of fact it is."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import apsw
@@ -23,7 +22,7 @@ async def drafted(
         people=tuple(Person(name=name) for name in people.split()),
     )
     sources = [Source(number=1, heard=heard, text=said)]
-    return await opened.identity.read(partial(_operations, sources=sources, found=found))
+    return await opened.identity.read(_operations, sources=sources, found=found)
 
 
 def _operations(

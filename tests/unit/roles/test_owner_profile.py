@@ -24,7 +24,7 @@ async def _ask(app: App, access: Access) -> None:
     request = Request(
         event=Event(content="Hello"), agent=Agent(session_label=f"s-{access.level}"), access=access
     )
-    await app.ledgers.runtime.write(lambda c: requests.create(c, request=request))
+    await app.ledgers.runtime.write(requests.create, request=request)
     assembled = await app.broker.assemble_context(
         request, session_label=request.agent.session_label, task="Hello"
     )

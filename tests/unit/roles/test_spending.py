@@ -1,7 +1,5 @@
 """What may be spent in a day, in tokens and in money."""
 
-from functools import partial
-
 import pytest
 
 from nexus.config import MemoryConfig
@@ -22,7 +20,7 @@ async def spend(ledgers: Ledgers, role: str, tokens: int, cost_microusd: int | N
         input_tokens=tokens,
         cost_microusd=cost_microusd,
     )
-    await ledgers.runtime.write(partial(usage.record, row=row))
+    await ledgers.runtime.write(usage.record, row=row)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """What the writer may write, and on whose word, whatever its model tries."""
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -22,10 +21,10 @@ SARAH = {"id": "sarah", "name": "Sarah Chen", "type": "Person", "alias": ["sarah
 
 async def message(opened: Ledgers, sender: str, content: str) -> Message:
     seen = Seen(channel="telegram", identifier=sender, is_owner=sender == "@boss")
-    known = await opened.identity.write(partial(senders.resolve, seen=seen))
+    known = await opened.identity.write(senders.resolve, seen=seen)
     new = NewEvent(channel="telegram", content=content, sender=sender)
-    ((event_id, *_),) = [await opened.events.write(partial(events.append, events=[new]))]
-    event = await opened.events.read(partial(events.get, event_id=event_id))
+    ((event_id, *_),) = [await opened.events.write(events.append, events=[new])]
+    event = await opened.events.read(events.get, event_id=event_id)
     assert event is not None
     return Message(event=event, sender=known)
 

@@ -1,7 +1,5 @@
 """How the writer works with a model that was tried: its mode, and how long it may take."""
 
-from functools import partial
-
 import pytest
 
 from memory_writers import extracted, extracting, invocations, is_extractor, quiet, rows, with_writer
@@ -49,10 +47,9 @@ async def test_a_tried_model_that_writes_no_json_writes_the_memory_with_tools(ho
     with ModelServer() as server:
         server.always("Nothing to remember")
         async with App(home, with_writer(server, "openai", mode="auto")) as app:
-            learned = partial(
+            await app.ledgers.runtime.write(
                 models.learn, name="test/large", address=f"{server.openai_url}/", learned=_ONLY_TOOLS
             )
-            await app.ledgers.runtime.write(learned)
             await (await app.send("My sister Elin has her birthday on 14 March.")).result()
             await quiet(app)
             (run,) = await invocations(app)
@@ -66,7 +63,7 @@ async def test_a_writer_whose_model_is_slow_gets_more_than_the_default(home: Hom
         async with extracting(home, server) as app:
             slow = Capabilities(prompt_tokens_per_s=30, output_tokens_per_s=5)
             await app.ledgers.runtime.write(
-                partial(models.learn, name="test/large", address=f"{server.openai_url}/", learned=slow)
+                models.learn, name="test/large", address=f"{server.openai_url}/", learned=slow
             )
             await (await app.send("My sister Elin has her birthday on 14 March.")).result()
             await quiet(app)

@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -71,8 +70,7 @@ async def written(opened: Ledgers, example: Example, facts: list[str], said: str
     )
     found = extraction.read(json.dumps({"people": [], "facts": [json.loads(fact) for fact in facts]}))
     sources = [Source(number=example.number, heard=heard, text=said)]
-    draft = partial(_operations, sources=sources, found=found)
-    operations = await opened.identity.read(draft)
+    operations = await opened.identity.read(_operations, sources=sources, found=found)
     with suppress(UsageError):
         await Memory(opened).run(BATCH, {"operations": operations}, WRITER, rules=gate)
     query = "SELECT fact FROM facts WHERE source_event_id = ? ORDER BY seq"

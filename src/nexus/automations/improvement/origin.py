@@ -1,7 +1,6 @@
 """Whose words a run worked on. Only what came from the owner alone is learned without being asked about."""
 
 import json
-from functools import partial
 from typing import cast
 
 import apsw
@@ -33,19 +32,19 @@ async def content_of_others(
         return "what its script returned"
     request = occasion.request
     label = occasion.result.session_label if occasion.result else request.agent.session_label
-    asked = await ledgers.agents.read(partial(_asked_in, session_label=label))
-    authors = await ledgers.runtime.read(partial(requests.parties, request_ids=[*asked, request.request_id]))
+    asked = await ledgers.agents.read(_asked_in, session_label=label)
+    authors = await ledgers.runtime.read(requests.parties, request_ids=[*asked, request.request_id])
     if len(authors.keys() & asked) < len(asked) or any(
         author.access.level != "owner" for author in authors.values()
     ):
         return "what others said in the conversation"
     roots = {request.root_request_id, *(author.root_request_id for author in authors.values())}
-    enriched = await ledgers.runtime.read(partial(requests.enriched, root_request_ids=sorted(roots)))
+    enriched = await ledgers.runtime.read(requests.enriched, root_request_ids=sorted(roots))
     if any(added.get("memories") for added in enriched.values()):
         return "memories"
     if any(added.get("context") for added in enriched.values()):
         return "what automations added"
-    called = await ledgers.agents.read(partial(_tools_for, request_ids=[*enriched, request.request_id]))
+    called = await ledgers.agents.read(_tools_for, request_ids=[*enriched, request.request_id])
     return f"results of {', '.join(called)}" if called else None
 
 

@@ -72,8 +72,12 @@ async def is_allowed(ledgers: Ledgers, automation: Automation, now: datetime) ->
     most = automation.config.get("reflect_per_day", _PER_DAY)
     if type(most) is not int or most <= 0:
         return True
-    since = partial(executions.begun_below, label=_label(automation.name), since=clock.day(now))
-    return await ledgers.runtime.read(since) < most
+    return (
+        await ledgers.runtime.read(
+            executions.begun_below, label=_label(automation.name), since=clock.day(now)
+        )
+        < most
+    )
 
 
 async def reflect(

@@ -7,7 +7,6 @@ as a workspace, stays as it was registered. This waits for the disk.
 import filecmp
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from nexus.automations import registration, registry
@@ -48,7 +47,7 @@ def sync(home: Home, write: Write, hook: Hook, *, by_hand: bool = False) -> list
         if (registered := _synced(home, write, hook, name, event, found, standing, by_hand=by_hand))
     ]
     for name in standing.keys() - names(hook).keys():
-        write(partial(automations.remove, name=name))
+        write(automations.remove, name=name)
     return synced
 
 
@@ -70,7 +69,7 @@ def _synced(
     *,
     by_hand: bool,
 ) -> Registered | None:
-    versions: list[Automation] = write(partial(automations.versions, name=name))
+    versions: list[Automation] = write(automations.versions, name=name)
     # The same event under another name: HOOK.md had another number of events, or another name.
     like = standing.get(name) or next((row for row in standing.values() if row.hook_point == event), None)
     if like is None and versions and not by_hand:
@@ -85,14 +84,12 @@ def _synced(
 def _switched(home: Home, write: Write, row: Automation, reason: str | None) -> Registered:
     """Let a row run or not, without a new version."""
     if reason != row.disabled_reason:
-        change = (
-            partial(automations.enable, automation_id=row.id)
-            if reason is None
-            else partial(automations.disable, automation_id=row.id, reason=reason)
-        )
-        write(change)
+        if reason is None:
+            write(automations.enable, automation_id=row.id)
+        else:
+            write(automations.disable, automation_id=row.id, reason=reason)
         registry.touch(home)
-        row = write(partial(automations.get, name=row.name)) or row
+        row = write(automations.get, name=row.name) or row
     return Registered(automation=row, is_new=False)
 
 

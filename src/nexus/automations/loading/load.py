@@ -3,10 +3,9 @@
 This waits for the disk: in a program with an event loop it belongs on a thread.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
+from typing import ParamSpec
 
 from nexus.automations import registration
 from nexus.automations.context import Handler
@@ -21,6 +20,8 @@ from nexus.home import Home
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.skills import folder
+
+P = ParamSpec("P")
 
 
 @dataclass(kw_only=True)
@@ -42,26 +43,28 @@ def load(home: Home, write: Write, bundled: Iterable[Plugin] = ()) -> Loaded:
         loaded.handlers[each.script_path] = each.run
         if each.off is not None:
             loaded.off[each.script_path] = each.off
-        _attempt(loaded, f"plugin {each.name}", partial(_seed, home, write, each))
+        _attempt(loaded, f"plugin {each.name}", _seed, home, write, each)
     found, problems = hook_md.found(home.state / "hooks")
     loaded.problems += problems
     for hook in found:
-        _attempt(loaded, str(hook.folder), partial(hooks.sync, home, write, hook))
+        _attempt(loaded, str(hook.folder), hooks.sync, home, write, hook)
     for row in write(automations.listed):
-        _attempt(loaded, row.name, partial(_adopt, home, write, row))
+        _attempt(loaded, row.name, _adopt, home, write, row)
     return loaded
 
 
-def _attempt(loaded: Loaded, what: str, step: Any) -> None:
+def _attempt(
+    loaded: Loaded, what: str, step: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs
+) -> None:
     try:
-        step()
+        step(*args, **kwargs)
     except AutomationError as error:
         loaded.problems.append(f"{what}: {error.message}")
 
 
 def _seed(home: Home, write: Write, each: Plugin) -> None:
     """Once; later only where nobody has changed, disabled or removed it."""
-    versions: list[Automation] = write(partial(automations.versions, name=each.name))
+    versions: list[Automation] = write(automations.versions, name=each.name)
     standing = next((row for row in versions if row.status != "superseded"), None)
     peers = tuple(registration.workspace_dir(home, name) for name in each.peers)
     new = each.registration(registration.workspace_dir(home, each.name), peers)
@@ -80,4 +83,4 @@ def _adopt(home: Home, write: Write, row: Automation) -> None:
     path = row.script_path or ""
     if row.status == "active" and row.script_hash is None and path and not path.startswith(IN_PROCESS):
         found = script.read(checked.place(home, path))
-        write(partial(automations.adopt, automation_id=row.id, script_hash=found.hash))
+        write(automations.adopt, automation_id=row.id, script_hash=found.hash)

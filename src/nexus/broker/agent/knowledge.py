@@ -1,7 +1,6 @@
 """What is known of models: what the catalog says, over it what the server says, over it what was learned."""
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from nexus.broker.agent.builtin.server import CONTEXT_TOKENS
@@ -52,8 +51,9 @@ class Knowledge:
     async def learn(self, candidate: "Candidate", learned: Capabilities) -> None:
         """Keep something that was found out about a model."""
         if self._database is not None:
-            keep = partial(models.learn, name=candidate.name, address=_address(candidate), learned=learned)
-            await self._database.write(keep)
+            await self._database.write(
+                models.learn, name=candidate.name, address=_address(candidate), learned=learned
+            )
         else:
             self._learned[candidate.name] = learned.over(await self.learned(candidate))
 
@@ -61,9 +61,7 @@ class Knowledge:
         """What was found out about a model, without what the catalog says."""
         if self._database is None:
             return self._learned.get(candidate.name, Capabilities())
-        return await self._database.read(
-            partial(models.get, name=candidate.name, address=_address(candidate))
-        )
+        return await self._database.read(models.get, name=candidate.name, address=_address(candidate))
 
 
 def catalog(candidate: "Candidate") -> Capabilities:

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -117,8 +116,7 @@ async def tried(
 
 async def keep(database: Database, trial: Trial) -> None:
     """Keep what a trial showed, in place of what was known of the model."""
-    known = partial(known_models.replaced, name=trial.name, address=trial.address, known=trial.learned)
-    await database.write(known)
+    await database.write(known_models.replaced, name=trial.name, address=trial.address, known=trial.learned)
 
 
 @dataclass(kw_only=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
@@ -160,9 +159,9 @@ async def update_automation(home: Home, name: Name, settings: AutomationSettings
 @router.delete("/{name}")
 async def remove_automation(home: Home, name: Name) -> AutomationView:
     """Remove an automation. Its history, script and workspace are kept; a rollback brings it back."""
-    if await home.ledgers.runtime.read(partial(rows.get, name=name)) is None:
+    if await home.ledgers.runtime.read(rows.get, name=name) is None:
         raise registration.unknown(name)
-    await home.ledgers.runtime.write(partial(rows.remove, name=name))
+    await home.ledgers.runtime.write(rows.remove, name=name)
     return await _changed(home, name)
 
 
@@ -183,7 +182,7 @@ async def enable_automation(home: Home, name: Name) -> AutomationView:
     """Enable an automation and close its circuit breaker."""
     found = await views.get(home.ledgers, name)
     registration.check_approved(found.automation)
-    await home.ledgers.runtime.write(partial(rows.enable, automation_id=found.automation.id))
+    await home.ledgers.runtime.write(rows.enable, automation_id=found.automation.id)
     return await _changed(home, name)
 
 
@@ -191,8 +190,7 @@ async def enable_automation(home: Home, name: Name) -> AutomationView:
 async def disable_automation(home: Home, name: Name, disabling: Disabling) -> AutomationView:
     """Disable an automation."""
     found = await views.get(home.ledgers, name)
-    disable = partial(rows.disable, automation_id=found.automation.id, reason=disabling.reason)
-    await home.ledgers.runtime.write(disable)
+    await home.ledgers.runtime.write(rows.disable, automation_id=found.automation.id, reason=disabling.reason)
     return await _changed(home, name)
 
 

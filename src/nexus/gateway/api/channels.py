@@ -1,7 +1,5 @@
 """Channels: their state, and the messages they couldn't process or deliver."""
 
-from functools import partial
-
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
@@ -55,21 +53,21 @@ async def list_channels(home: Home) -> list[Channel]:
 @router.post("/channels/{name}/pause")
 async def pause_channel(home: Home, name: str) -> Channel:
     """Disconnect a channel. What it has to send waits."""
-    await _known(home, name).ledgers.runtime.write(partial(ledger.pause, name=name, paused=True))
+    await _known(home, name).ledgers.runtime.write(ledger.pause, name=name, paused=True)
     return await _channel(home, name)
 
 
 @router.post("/channels/{name}/resume")
 async def resume_channel(home: Home, name: str) -> Channel:
     """Connect a channel again."""
-    await _known(home, name).ledgers.runtime.write(partial(ledger.pause, name=name, paused=False))
+    await _known(home, name).ledgers.runtime.write(ledger.pause, name=name, paused=False)
     return await _channel(home, name)
 
 
 @router.post("/channels/{name}/retry")
 async def retry_deliveries(home: Home, name: str) -> Changed:
     """Send again what could not be sent."""
-    count = await _known(home, name).ledgers.runtime.write(partial(ledger.retry, channel=name))
+    count = await _known(home, name).ledgers.runtime.write(ledger.retry, channel=name)
     home.channels.wake(name)
     return Changed(count=count)
 
@@ -77,7 +75,7 @@ async def retry_deliveries(home: Home, name: str) -> Changed:
 @router.get("/set-aside")
 async def list_set_aside(home: Home) -> list[SetAside]:
     """List messages that couldn't be processed."""
-    found = await home.ledgers.runtime.read(partial(ledger.those_set_aside, channel=None))
+    found = await home.ledgers.runtime.read(ledger.those_set_aside, channel=None)
     return [
         SetAside(
             id=each.id,
@@ -102,7 +100,7 @@ async def retry_set_aside(home: Home, id: str) -> Changed:  # noqa: A002 - the n
 @router.delete("/set-aside/{id}")
 async def dismiss_set_aside(home: Home, id: str) -> Changed:  # noqa: A002 - the name in the path
     """Remove a message that was set aside."""
-    if not await home.ledgers.runtime.write(partial(ledger.take, id_=id)):
+    if not await home.ledgers.runtime.write(ledger.take, id_=id):
         raise MissingError(f"No message {id} was set aside", hint="GET /api/set-aside lists them.")
     return Changed(count=1)
 
@@ -114,8 +112,8 @@ def _known(home: Home, name: str) -> Home:
 
 
 async def _channel(home: Home, name: str) -> Channel:
-    state = await home.ledgers.runtime.read(partial(ledger.state, name=name))
-    counts = await home.ledgers.runtime.read(partial(ledger.counts, name=name))
+    state = await home.ledgers.runtime.read(ledger.state, name=name)
+    counts = await home.ledgers.runtime.read(ledger.counts, name=name)
     return Channel(
         name=name,
         kind=home.config.channels[name].kind,

@@ -1,6 +1,5 @@
 """Sessions: what is being answered in one, what was said into it, and leaving it."""
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -88,8 +87,9 @@ async def list_said(
     limit: Annotated[int, Query(ge=1, le=1_000, description="Maximum number of texts.")] = 100,
 ) -> Texts:
     """List messages sent to a session on a channel."""
-    said = partial(events.said, channel=channel, external_id=label, limit=limit)
-    return Texts(texts=await home.ledgers.events.read(said))
+    return Texts(
+        texts=await home.ledgers.events.read(events.said, channel=channel, external_id=label, limit=limit)
+    )
 
 
 @router.get("/{label:path}/unasked")
@@ -100,14 +100,17 @@ async def list_unasked(
     after: Annotated[int | None, Query(ge=0, le=2**63 - 1, description="Only after this `seq`.")] = None,
 ) -> Sent:
     """List messages that automations sent to a session, by default since your last message."""
-    sent = partial(events.unasked, channel=channel, external_id=label, after=after)
-    return Sent(messages=await home.ledgers.events.read(sent))
+    return Sent(
+        messages=await home.ledgers.events.read(
+            events.unasked, channel=channel, external_id=label, after=after
+        )
+    )
 
 
 @router.get("/{label:path}/usage")
 async def get_session_usage(home: Home, label: Label) -> Totals:
     """Show the total cost of a session."""
-    return await home.ledgers.runtime.read(partial(usage.of_session, session_label=label))
+    return await home.ledgers.runtime.read(usage.of_session, session_label=label)
 
 
 @router.post("/{label:path}/leave")

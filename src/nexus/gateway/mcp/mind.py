@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import apsw
@@ -109,8 +108,7 @@ class Mind:
             found = await self.app.reflect(question, save_as=save_as, asking=Asking(request=request))
             status = "done"
         finally:
-            end = partial(requests.end, request_id=request.request_id, status=status)
-            await self.app.ledgers.runtime.write(end)
+            await self.app.ledgers.runtime.write(requests.end, request_id=request.request_id, status=status)
         return Reflection(
             answer=found.answer,
             sources=[Source(**asdict(source)) for source in found.sources],
@@ -156,7 +154,7 @@ class Mind:
         event_id = await self._said(question, client)
         event = Event(content=question, id=event_id, channel=CHANNEL, sender_id=client)
         request = Request(event=event, access=Access(level="owner", memory="all"))
-        await self.app.ledgers.runtime.write(partial(requests.create, request=request))
+        await self.app.ledgers.runtime.write(requests.create, request=request)
         return request
 
     async def _said(self, text: str, client: str) -> str:

@@ -7,7 +7,6 @@ import asyncio
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from heapq import merge
 from itertools import islice
 
@@ -26,7 +25,7 @@ from nexus.automations.workspace import workspace
 from nexus.automations.workspace.folder import Folder
 from nexus.automations.workspace.history import Change, History
 from nexus.errors import AutomationError, MissingError, WorkspaceError
-from nexus.gateway.views.page import Page, all_rows, begin, page
+from nexus.gateway.views.page import Page, begin, page
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import automations as stored
@@ -91,8 +90,8 @@ async def retry(ledgers: Ledgers, queue: InvocationQueue, name: str, invocation_
 
 async def rerun(ledgers: Ledgers, runner: Runner, name: str, invocation_id: str) -> Invocation:
     """Run an automation again, in the background, on what an earlier run was given."""
-    earlier = await ledgers.runtime.read(partial(invocations.get, invocation_id=invocation_id))
-    versions = await ledgers.runtime.read(partial(stored.versions, name=name))
+    earlier = await ledgers.runtime.read(invocations.get, invocation_id=invocation_id)
+    versions = await ledgers.runtime.read(stored.versions, name=name)
     if earlier is None or earlier.automation_id not in {each.id for each in versions}:
         raise MissingError(f"{name} has no run {invocation_id}", hint=f"See `nexus automations logs {name}`.")
     standing = next((each for each in versions if each.status != "superseded"), None)
@@ -153,7 +152,7 @@ async def discard(ledgers: Ledgers, name: str) -> None:
 
 
 async def _proposal(ledgers: Ledgers, name: str) -> Automation:
-    found = await ledgers.runtime.read(partial(stored.get, name=name))
+    found = await ledgers.runtime.read(stored.get, name=name)
     if found is None or not proposals.is_proposal(found):
         raise MissingError(f"No proposal `{name}` waits for approval")
     return found
@@ -181,7 +180,7 @@ async def by_hook_point(ledgers: Ledgers) -> tuple[Place, ...]:
 
 async def get(ledgers: Ledgers, name: str) -> AutomationView:
     """One automation; one that was removed is shown in its last version."""
-    versions = await ledgers.runtime.read(partial(stored.versions, name=name))
+    versions = await ledgers.runtime.read(stored.versions, name=name)
     if not versions:
         raise registration.unknown(name)
     standing = next((each for each in versions if each.status != "superseded"), versions[0])
@@ -194,15 +193,13 @@ async def runs(
 ) -> Page[Invocation]:
     """The invocations of a name in all its versions, the newest first."""
     at, id_ = begin(cursor, 2)
-    found = await ledgers.runtime.read(partial(_runs, name=name, at=at, id_=id_, limit=limit + 1))
+    found = await ledgers.runtime.read(_runs, name=name, at=at, id_=id_, limit=limit + 1)
     return page(found, limit, lambda each: (each.created_at, each.id))
 
 
 async def difference(ledgers: Ledgers, name: str, older: int, newer: int) -> str:
     """What changed from one version to another: the settings, then the script."""
-    versions = {
-        each.version: each for each in await ledgers.runtime.read(partial(stored.versions, name=name))
-    }
+    versions = {each.version: each for each in await ledgers.runtime.read(stored.versions, name=name)}
     if older not in versions or newer not in versions:
         raise MissingError(f"`{name}` has not got both versions {older} and {newer}")
     return await asyncio.to_thread(_difference, ledgers.home, versions[older], versions[newer])
@@ -225,7 +222,7 @@ async def change(ledgers: Ledgers, name: str, commit: str) -> str:
 
 
 async def _folder(ledgers: Ledgers, name: str) -> Folder:
-    versions = await ledgers.runtime.read(partial(stored.versions, name=name))
+    versions = await ledgers.runtime.read(stored.versions, name=name)
     if not versions:
         raise registration.unknown(name)
     recorded = versions[0].workspace_dir
@@ -256,7 +253,7 @@ def _runs_of_version(
     connection: apsw.Connection, automation_id: str, *, at: str, id_: str, limit: int
 ) -> list[Invocation]:
     values = {"automation_id": automation_id, "at": at, "id": id_, "limit": limit}
-    rows = all_rows(connection, sql.queries("runtime")["invocations_before"], values)
+    rows = sql.rows(connection, sql.queries("runtime")["invocations_before"], values)
     return [invocations.loaded(row) for row in rows]
 
 
@@ -281,7 +278,7 @@ def _whole(
 
 async def _conditions(ledgers: Ledgers, found: list[Automation]) -> list[Condition]:
     settings = await asyncio.to_thread(config.load, ledgers.home.config_file)
-    spent = await ledgers.runtime.read(partial(used_up, limits=settings.budgets))
+    spent = await ledgers.runtime.read(used_up, limits=settings.budgets)
     around = Surroundings(off=switched_off(settings), settings=settings.automations, used_up=spent)
     return await asyncio.to_thread(lambda: [condition(ledgers.home, each, around) for each in found])
 

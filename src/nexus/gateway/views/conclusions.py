@@ -3,14 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import apsw
 
 from nexus.errors import MissingError
 from nexus.gateway.views import names
-from nexus.gateway.views.page import LAST, Page, all_rows, begin, columns, named, page
+from nexus.gateway.views.page import LAST, Page, begin, columns, named, page
 from nexus.ledgers import Ledgers, sql
 
 Kind = Literal["observation", "mental_model"]
@@ -80,7 +79,7 @@ async def listed(
     (id_,) = begin(cursor, 1)
     values = {"id": id_, "stale": stale, "subjects": None, "limit": limit + 1}
     query = sql.queries("memory")[_QUERIES[kind][0]]
-    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    found = await ledgers.memory.read(sql.rows, query, values)
     return page(await _told(ledgers, kind, found), limit, lambda each: (each.id,))
 
 
@@ -91,13 +90,13 @@ async def about(
     subjects = json.dumps(list(entity_ids))
     values = {"id": LAST, "stale": False, "subjects": subjects, "limit": limit}
     query = sql.queries("memory")[_QUERIES[kind][0]]
-    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    found = await ledgers.memory.read(sql.rows, query, values)
     return tuple(await _told(ledgers, kind, found))
 
 
 async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
     """One version of a conclusion."""
-    versions, sources, newer = await ledgers.memory.read(partial(_whole, kind=kind, id_=id_))
+    versions, sources, newer = await ledgers.memory.read(_whole, kind=kind, id_=id_)
     told = await _told(ledgers, kind, versions)
     wanted = next((each for each in told if each.id == id_), None)
     if wanted is None:
@@ -114,11 +113,11 @@ async def get(ledgers: Ledgers, kind: Kind, id_: str) -> ConclusionView:
 def _whole(connection: apsw.Connection, kind: Kind, id_: str) -> Any:
     queries = sql.queries("memory")
     values = {"id": id_, "limit": _MOST_SOURCES}
-    sources = all_rows(connection, queries[f"sources_of_{kind}"], values)
-    versions = all_rows(connection, queries[_QUERIES[kind][1]], {"id": id_})
+    sources = sql.rows(connection, queries[f"sources_of_{kind}"], values)
+    versions = sql.rows(connection, queries[_QUERIES[kind][1]], {"id": id_})
     reasons = [row[_STORED.index("stale_reason")] for row in versions if row[0] == id_]
     newer = json.dumps([(reasons[0] or "").removeprefix(_NEWER)] if reasons else [])
-    return versions, sources, next(iter(all_rows(connection, queries["texts_of_items"], (newer,))), None)
+    return versions, sources, next(iter(sql.rows(connection, queries["texts_of_items"], (newer,))), None)
 
 
 async def _told(ledgers: Ledgers, kind: Kind, rows: list[tuple[Any, ...]]) -> list[Conclusion]:

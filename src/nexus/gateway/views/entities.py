@@ -3,14 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import apsw
 
 from nexus.gateway.views import facts, names
 from nexus.gateway.views.facts import Fact
-from nexus.gateway.views.page import Page, all_rows, begin, loaded, page, position
+from nexus.gateway.views.page import Page, begin, loaded, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import merging
 from nexus.memory import views as memory
@@ -166,7 +165,7 @@ async def listed(
     query = sql.queries("identity")["entities_before" if wanted is None else "matching_entities_before"]
 
     def work(connection: apsw.Connection) -> list[tuple[tuple[Any, ...], list[str]]]:
-        return [(row, merging.family(connection, row[0])) for row in all_rows(connection, query, values)]
+        return [(row, merging.family(connection, row[0])) for row in sql.rows(connection, query, values)]
 
     found = await ledgers.identity.read(work)
     counts = await _counts(ledgers, [same for _, same in found])
@@ -180,14 +179,14 @@ async def listed(
 async def types(ledgers: Ledgers) -> tuple[tuple[str, int], ...]:
     """How many entities there are of each type, for a filter."""
     query = sql.queries("identity")["entity_types"]
-    return tuple((row[0], row[1]) for row in await ledgers.identity.read(lambda c: all_rows(c, query)))
+    return tuple((row[0], row[1]) for row in await ledgers.identity.read(sql.rows, query))
 
 
 async def get(ledgers: Ledgers, reference: str) -> Entity:
     """The entity that an id, a name or another alias means."""
     same = await memory.find(ledgers, reference)
     (count,) = await _counts(ledgers, [same])
-    found = await ledgers.identity.read(partial(_whole, same=same))
+    found = await ledgers.identity.read(_whole, same=same)
     return Entity(
         **found,
         facts=count,
@@ -209,7 +208,7 @@ async def timeline(
         "limit": limit + 1,
     }
     query = sql.queries("memory")["timeline_before"]
-    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    found = await ledgers.memory.read(sql.rows, query, values)
     return page(await facts.told(ledgers, found), limit, lambda fact: (fact.at, str(fact.seq)))
 
 
@@ -229,7 +228,7 @@ async def neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) 
     """Whom and what an entity occurs with most, in its newest facts and episodes."""
     query = sql.queries("memory")["neighbours"]
     values = {"entities": json.dumps(list(same)), "limit": limit}
-    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    found = await ledgers.memory.read(sql.rows, query, values)
     known = await names.roots(ledgers, [row[0] for row in found])
     counts: dict[str, tuple[str, int, int]] = {}
     for entity_id, in_facts, in_episodes in found:
@@ -246,12 +245,12 @@ async def neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) 
 async def _counts(ledgers: Ledgers, families: Sequence[Sequence[str]]) -> list[int]:
     query = sql.queries("memory")["count_of_facts"]
     wanted = [json.dumps(list(same)) for same in families]
-    return await ledgers.memory.read(lambda c: [all_rows(c, query, (each,))[0][0] for each in wanted])
+    return await ledgers.memory.read(lambda c: [sql.rows(c, query, (each,))[0][0] for each in wanted])
 
 
 def _whole(connection: apsw.Connection, same: Sequence[str]) -> dict[str, Any]:
     queries, wanted = sql.queries("identity"), (json.dumps(list(same)),)
-    id_, type_, name, summary, _, event_id, _, created_at, updated_at = all_rows(
+    id_, type_, name, summary, _, event_id, _, created_at, updated_at = sql.rows(
         connection, queries["entity"], (same[0],)
     )[0]
     return {
@@ -265,12 +264,12 @@ def _whole(connection: apsw.Connection, same: Sequence[str]) -> dict[str, Any]:
         "merged": tuple(
             Merged(id=row[0], type=row[1], name=row[2])
             for each in same[1:]
-            for row in all_rows(connection, queries["entity"], (each,))
+            for row in sql.rows(connection, queries["entity"], (each,))
         ),
-        "aliases": _each(Alias, all_rows(connection, queries["aliases_of"], wanted)),
-        "contacts": _each(Contact, all_rows(connection, queries["contacts_of"], wanted)),
-        "person_facts": _each(PersonFact, all_rows(connection, queries["person_facts_of"], wanted)),
-        "merge_events": _each(MergeEvent, all_rows(connection, queries["merge_events_of"], wanted)),
+        "aliases": _each(Alias, sql.rows(connection, queries["aliases_of"], wanted)),
+        "contacts": _each(Contact, sql.rows(connection, queries["contacts_of"], wanted)),
+        "person_facts": _each(PersonFact, sql.rows(connection, queries["person_facts_of"], wanted)),
+        "merge_events": _each(MergeEvent, sql.rows(connection, queries["merge_events_of"], wanted)),
     }
 
 

@@ -1,7 +1,6 @@
 """Episodes as a list, and one of them with what was said and learned in it."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import apsw
@@ -9,7 +8,7 @@ import apsw
 from nexus.errors import MissingError
 from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Learned, Said
-from nexus.gateway.views.page import Page, all_rows, begin, loaded, page
+from nexus.gateway.views.page import Page, begin, loaded, page
 from nexus.ledgers import Ledgers, sql
 
 _MOST_EVENTS = 100
@@ -62,14 +61,14 @@ async def listed(
     at, id_ = begin(cursor, 2)
     values = {"channel": channel, "at": at, "id": id_, "limit": limit + 1}
     query = sql.queries("memory")["episodes_before"]
-    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    found = await ledgers.memory.read(sql.rows, query, values)
     lines = [loaded(Episode, row) for row in found]
     return page(lines, limit, lambda line: (line.end_time, line.id))
 
 
 async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
     """One episode, with the beginning of what was said in it."""
-    found = await ledgers.memory.read(partial(_whole, episode_id=episode_id))
+    found = await ledgers.memory.read(_whole, episode_id=episode_id)
     if found is None:
         raise MissingError(f"Unknown episode {episode_id}", hint="It may have been deleted.")
     episode, newer, event_ids, mentions, learned = found
@@ -89,16 +88,16 @@ async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
 
 def _whole(connection: apsw.Connection, episode_id: str) -> Any:
     queries = sql.queries("memory")
-    found = all_rows(connection, queries["episode"], (episode_id,))
+    found = sql.rows(connection, queries["episode"], (episode_id,))
     if not found:
         return None
-    newer = all_rows(connection, queries["newer_episode"], (episode_id,))
-    event_ids = all_rows(connection, queries["events_of_episode"], (episode_id, _MOST_EVENTS))
-    learned = all_rows(connection, queries["facts_of_episode"], (episode_id, _MOST_EVENTS))
+    newer = sql.rows(connection, queries["newer_episode"], (episode_id,))
+    event_ids = sql.rows(connection, queries["events_of_episode"], (episode_id, _MOST_EVENTS))
+    learned = sql.rows(connection, queries["facts_of_episode"], (episode_id, _MOST_EVENTS))
     return (
         loaded(Episode, found[0]),
         newer[0][0] if newer else None,
         [row[0] for row in event_ids],
-        all_rows(connection, queries["mentions_of_episode"], (episode_id,)),
+        sql.rows(connection, queries["mentions_of_episode"], (episode_id,)),
         tuple(loaded(Learned, row) for row in learned),
     )

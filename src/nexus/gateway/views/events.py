@@ -2,12 +2,11 @@
 
 import json
 from dataclasses import dataclass
-from functools import partial
 
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views.page import all_rows, loaded
+from nexus.gateway.views.page import loaded
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import Event
 
@@ -53,13 +52,13 @@ class EventView:
 
 async def get(ledgers: Ledgers, event_id: str) -> EventView:
     """One event, whole."""
-    found = await ledgers.events.read(partial(events.get, event_id=event_id))
+    found = await ledgers.events.read(events.get, event_id=event_id)
     if found is None:
         raise MissingError(f"Unknown event {event_id}", hint="It may have been deleted.")
-    title, before, after = await ledgers.events.read(partial(_around, event=found))
+    title, before, after = await ledgers.events.read(_around, event=found)
     asked = sql.queries("runtime")["requests_of_event"]
-    requests = await ledgers.runtime.read(lambda c: all_rows(c, asked, (event_id,)))
-    learned, episodes = await ledgers.memory.read(partial(_learned, event_id=event_id))
+    requests = await ledgers.runtime.read(sql.rows, asked, (event_id,))
+    learned, episodes = await ledgers.memory.read(_learned, event_id=event_id)
     return EventView(
         event=found,
         thread_title=title,
@@ -75,7 +74,7 @@ async def said(ledgers: Ledgers, ids: list[str], characters: int = _CHARACTERS) 
     """Some events in the order in which they were recorded."""
     values = {"ids": json.dumps(ids), "most": characters}
     query = sql.queries("events")["said"]
-    found = await ledgers.events.read(lambda c: all_rows(c, query, values))
+    found = await ledgers.events.read(sql.rows, query, values)
     return tuple(loaded(Said, row) for row in found)
 
 
@@ -85,10 +84,10 @@ def _around(
     if event.thread_id is None:
         return None, (), ()
     queries = sql.queries("events")
-    title = all_rows(connection, queries["thread_title"], (event.thread_id,))
+    title = sql.rows(connection, queries["thread_title"], (event.thread_id,))
     values = {"thread_id": event.thread_id, "seq": event.seq, "limit": _AROUND, "most": _CHARACTERS}
-    before = all_rows(connection, queries["said_before"], values)
-    after = all_rows(connection, queries["said_after"], values)
+    before = sql.rows(connection, queries["said_before"], values)
+    after = sql.rows(connection, queries["said_after"], values)
     return (
         title[0][0] if title else None,
         tuple(loaded(Said, row) for row in reversed(before)),
@@ -98,6 +97,6 @@ def _around(
 
 def _learned(connection: apsw.Connection, event_id: str) -> tuple[tuple[Learned, ...], tuple[str, ...]]:
     queries = sql.queries("memory")
-    facts = all_rows(connection, queries["facts_from_event"], (event_id,))
-    episodes = all_rows(connection, queries["episodes_with_event"], (event_id,))
+    facts = sql.rows(connection, queries["facts_from_event"], (event_id,))
+    episodes = sql.rows(connection, queries["episodes_with_event"], (event_id,))
     return tuple(loaded(Learned, row) for row in facts), tuple(row[0] for row in episodes)

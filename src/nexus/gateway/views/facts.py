@@ -6,7 +6,7 @@ from typing import Any
 
 from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Said
-from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page, position
+from nexus.gateway.views.page import Page, begin, columns, named, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.memory import Successor, successors
 from nexus.ledgers.text import match_all, words
@@ -57,7 +57,7 @@ async def listed(
     query = sql.queries("memory")["matching_facts" if wanted else "facts_before"]
     if not wanted:
         del values["match"]
-    found = await ledgers.memory.read(lambda c: all_rows(c, query, values))
+    found = await ledgers.memory.read(sql.rows, query, values)
     return page(await told(ledgers, found), limit, lambda fact: (str(fact.seq),))
 
 
@@ -69,7 +69,7 @@ async def told(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
     sources = sorted({row["source_event_id"] for row in found if row["source_event_id"]})
     said = {each.id: each for each in await events.said(ledgers, sources, _SOURCE_CHARACTERS)}
     recorded = [row["id"] for row in found]
-    replaced = await ledgers.memory.read(lambda c: successors(c, recorded))
+    replaced = await ledgers.memory.read(successors, recorded)
     return [
         Fact(
             **row,

@@ -4,9 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from nexus.gateway.views.page import all_rows
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import injections
 from nexus.ledgers.runtime.injections import Injection
@@ -29,7 +27,7 @@ class Offered:
 
 async def of_root(ledgers: Ledgers, root_request_id: str) -> tuple[Offered, ...]:
     """All that was offered below a root request."""
-    found = await ledgers.runtime.read(partial(injections.of_root, root_request_id=root_request_id))
+    found = await ledgers.runtime.read(injections.of_root, root_request_id=root_request_id)
     return await _told(ledgers, found[:_MOST])
 
 
@@ -37,7 +35,7 @@ async def of_requests(ledgers: Ledgers, request_ids: Iterable[str | None]) -> di
     """What was injected below each of some root requests."""
     wanted = json.dumps(sorted({id_ for id_ in request_ids if id_}))
     query = sql.queries("runtime")["injected_below"]
-    rows = await ledgers.runtime.read(lambda c: all_rows(c, query, {"roots": wanted, "limit": _MOST}))
+    rows = await ledgers.runtime.read(sql.rows, query, {"roots": wanted, "limit": _MOST})
     found: dict[str, list[Offered]] = defaultdict(list)
     for each in await _told(ledgers, [injections.loaded(row) for row in rows]):
         found[each.injection.root_request_id].append(each)
@@ -49,7 +47,7 @@ async def _told(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offered, 
     known: dict[str, tuple[str, str | None]] = {}
     for database in (ledgers.events, ledgers.memory, ledgers.identity):
         query = sql.queries(database.ledger)["texts_of_items"]
-        for id_, text, event_id in await database.read(lambda c, q=query: all_rows(c, q, (ids,))):
+        for id_, text, event_id in await database.read(sql.rows, query, (ids,)):
             known[id_] = (text, event_id)
     return tuple(_offered(each, *known.get(each.item_id, ("", None))) for each in found)
 

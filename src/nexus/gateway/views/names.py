@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 
-from nexus.gateway.views.page import all_rows
 from nexus.ledgers import Ledgers, sql
 
 
@@ -18,7 +17,7 @@ async def roots(ledgers: Ledgers, ids: Iterable[str | None]) -> dict[str, tuple[
     if not wanted:
         return {}
     query = sql.queries("identity")["names_of"]
-    found = await ledgers.identity.read(lambda c: all_rows(c, query, (json.dumps(wanted),)))
+    found = await ledgers.identity.read(sql.rows, query, (json.dumps(wanted),))
     return {start: (root_id, name) for start, root_id, name in found}
 
 
@@ -28,5 +27,5 @@ async def messages(ledgers: Ledgers, ids: Iterable[str | None], characters: int)
     if not wanted:
         return {}
     query, values = sql.queries("events")["beginnings"], {"ids": json.dumps(wanted), "most": characters}
-    found = await ledgers.events.read(lambda c: all_rows(c, query, values))
+    found = await ledgers.events.read(sql.rows, query, values)
     return {row[0]: row[1] for row in found}

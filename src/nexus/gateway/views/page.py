@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, TypeVar, cast
 
-import apsw
-
 from nexus.errors import UsageError
 
 T = TypeVar("T")
@@ -73,8 +71,3 @@ def loaded(kind: type[T], row: object) -> T:
 def named(names: tuple[str, ...], row: object) -> dict[str, Any]:
     """The values of a row by their names."""
     return dict(zip(names, cast("tuple[Any, ...]", row), strict=True))
-
-
-def all_rows(connection: apsw.Connection, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
-    """All rows of a statement."""
-    return cast("list[tuple[Any, ...]]", connection.execute(statement, values).fetchall())

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -11,7 +10,7 @@ import apsw
 from nexus import clock
 from nexus.errors import MissingError
 from nexus.gateway.views import names
-from nexus.gateway.views.page import Page, all_rows, begin, columns, named, page
+from nexus.gateway.views.page import Page, begin, columns, named, page
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime import requests as stored
@@ -76,7 +75,7 @@ async def listed(
     """Requests of people and channels, the newest first. Those of workers are counted with them."""
     at, id_ = begin(cursor, 2)
     values = {"status": status, "channel": channel, "at": at, "id": id_, "limit": limit + 1}
-    found, spent, workers = await ledgers.runtime.read(partial(_with_usage, values=values))
+    found, spent, workers = await ledgers.runtime.read(_with_usage, values=values)
     asked = await names.messages(ledgers, [row["event_id"] for row in found], _ASKED_CHARACTERS)
     known = await names.entities(ledgers, [row["principal_id"] for row in found])
     lines = [
@@ -95,17 +94,17 @@ async def listed(
 
 async def channels(ledgers: Ledgers) -> tuple[str, ...]:
     """The channels over which something was asked, for a filter."""
-    found = await ledgers.runtime.read(lambda c: all_rows(c, sql.queries("runtime")["request_channels"]))
+    found = await ledgers.runtime.read(sql.rows, sql.queries("runtime")["request_channels"])
     return tuple(row[0] for row in found)
 
 
 async def trace(ledgers: Ledgers, reference: str) -> Trace:
     """The request that an id means, with everything below it."""
-    request_id = await ledgers.runtime.read(partial(traces.find, text=reference))
-    node = await ledgers.runtime.read(partial(traces.load, request_id=request_id))
-    request = await ledgers.runtime.read(partial(stored.get, request_id=request_id))
+    request_id = await ledgers.runtime.read(traces.find, text=reference)
+    node = await ledgers.runtime.read(traces.load, request_id=request_id)
+    request = await ledgers.runtime.read(stored.get, request_id=request_id)
     restored = await stored.restore(ledgers, request_id)
-    answers = await ledgers.events.read(partial(_answers, request_id=request_id))
+    answers = await ledgers.events.read(_answers, request_id=request_id)
     principal = request.principal_id if request else None
     return Trace(
         request=request,
@@ -146,14 +145,14 @@ def _with_usage(
     connection: apsw.Connection, values: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], dict[str, Totals], dict[str, int]]:
     queries = sql.queries("runtime")
-    found = [named(_COLUMNS, row) for row in all_rows(connection, queries["listed_requests"], values)]
+    found = [named(_COLUMNS, row) for row in sql.rows(connection, queries["listed_requests"], values)]
     return found, *_below(connection, [row["id"] for row in found])
 
 
 def _below(connection: apsw.Connection, roots: Sequence[str]) -> tuple[dict[str, Totals], dict[str, int]]:
     queries, wanted = sql.queries("runtime"), (json.dumps(list(roots)),)
-    spent = {row[0]: totals(row[1:]) for row in all_rows(connection, queries["usage_of_roots"], wanted)}
-    workers = {row[0]: row[1] for row in all_rows(connection, queries["workers_of_roots"], wanted)}
+    spent = {row[0]: totals(row[1:]) for row in sql.rows(connection, queries["usage_of_roots"], wanted)}
+    workers = {row[0]: row[1] for row in sql.rows(connection, queries["workers_of_roots"], wanted)}
     return spent, workers
 
 
@@ -163,5 +162,5 @@ def totals(row: Iterable[Any]) -> Totals:
 
 
 def _answers(connection: apsw.Connection, request_id: str) -> list[str]:
-    rows = all_rows(connection, sql.queries("events")["said_for_request"], (request_id,))
+    rows = sql.rows(connection, sql.queries("events")["said_for_request"], (request_id,))
     return [row[0] for row in rows]

@@ -3,13 +3,12 @@
 import json
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import partial
 
 import apsw
 
 from nexus.errors import MissingError
 from nexus.gateway.views import names
-from nexus.gateway.views.page import Page, all_rows, begin, columns, loaded, named, page, position
+from nexus.gateway.views.page import Page, begin, columns, loaded, named, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.agents import sessions as stored
 from nexus.ledgers.agents.sessions import Session
@@ -87,7 +86,7 @@ async def listed(
     at, id_ = begin(cursor, 2)
     values = {"role": role, "at": at, "id": id_, "limit": limit + 1}
     query = sql.queries("agents")["listed_sessions"]
-    found = await ledgers.agents.read(lambda c: all_rows(c, query, values))
+    found = await ledgers.agents.read(sql.rows, query, values)
     # A message that carries what somebody said is stored as sent to the model.
     said = await names.messages(ledgers, [row[-1] for row in found], _LINE_CHARACTERS)
     lines = [loaded(SessionLine, (*row[:-2], said.get(row[-1] or "", row[-2]))) for row in found]
@@ -96,13 +95,13 @@ async def listed(
 
 async def roles(ledgers: Ledgers) -> tuple[str, ...]:
     """The roles that sessions have, for a filter."""
-    found = await ledgers.agents.read(lambda c: all_rows(c, sql.queries("agents")["session_roles"]))
+    found = await ledgers.agents.read(sql.rows, sql.queries("agents")["session_roles"])
     return tuple(row[0] for row in found)
 
 
 async def get(ledgers: Ledgers, label: str) -> Session:
     """The session of a label."""
-    found = await ledgers.agents.read(partial(stored.get, label=label))
+    found = await ledgers.agents.read(stored.get, label=label)
     if found is None:
         raise MissingError(f"Unknown session {label}", hint="See the sessions page.")
     return found
@@ -114,7 +113,7 @@ async def transcript(
     """The newest messages of a session in the order in which they were said; the next page is older."""
     before = position(*begin(cursor, 1))
     found = await ledgers.agents.read(
-        partial(_transcript, session_id=session_id, before=before, limit=limit, most=MOST_CHARACTERS)
+        _transcript, session_id=session_id, before=before, limit=limit, most=MOST_CHARACTERS
     )
     said = await names.messages(ledgers, [each.event_id for each in found.items], MOST_CHARACTERS)
     items = tuple(replace(each, said=said.get(each.event_id or "")) for each in found.items)
@@ -124,7 +123,7 @@ async def transcript(
 async def message(ledgers: Ledgers, message_id: str) -> Message:
     """One message in its full length."""
     query = sql.queries("agents")["whole_message"]
-    found = await ledgers.agents.read(lambda c: all_rows(c, query, (message_id,)))
+    found = await ledgers.agents.read(sql.rows, query, (message_id,))
     if not found:
         raise MissingError(f"Unknown message {message_id}")
     return Message(**named(_STORED, found[0]))
@@ -134,7 +133,7 @@ def _transcript(
     connection: apsw.Connection, session_id: str, before: int, limit: int, most: int
 ) -> Page[Message]:
     values = {"session_id": session_id, "before": before, "limit": limit + 1, "most": most}
-    found = all_rows(connection, sql.queries("agents")["transcript"], values)
+    found = sql.rows(connection, sql.queries("agents")["transcript"], values)
     messages = [Message(**named(_STORED, row)) for row in found]
     newest_first = page(messages, limit, lambda each: (str(each.position),))
     calls = _calls(connection, sorted({each.turn_id for each in newest_first.items}))
@@ -147,7 +146,7 @@ def _transcript(
 def _calls(connection: apsw.Connection, turn_ids: list[str]) -> dict[tuple[str, int | None], list[ToolCall]]:
     values = {"turns": json.dumps(turn_ids), "most": _MOST_OF_A_CALL}
     found: dict[tuple[str, int | None], list[ToolCall]] = defaultdict(list)
-    for row in all_rows(connection, sql.queries("agents")["calls_of_turns"], values):
+    for row in sql.rows(connection, sql.queries("agents")["calls_of_turns"], values):
         call = loaded(ToolCall, row)
         found[call.turn_id, call.position].append(call)
     return found

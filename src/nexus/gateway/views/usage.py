@@ -3,7 +3,6 @@
 from collections import defaultdict
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final
 
 import apsw
@@ -13,7 +12,6 @@ from nexus.broker import budgets
 from nexus.broker.agent import prices
 from nexus.broker.budgets import Standing
 from nexus.config import BudgetsConfig, Config
-from nexus.gateway.views.page import all_rows
 from nexus.gateway.views.requests import totals
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import budgets as recorded
@@ -108,7 +106,7 @@ async def report(
         budgets=await standing(ledgers, config.budgets, now=now),
         hits=await hits(ledgers, days=days, now=end),
         unlimited_models=tuple(prices.unpriced(config)),
-        estimated_calls=await ledgers.runtime.read(partial(usage.estimated, day=_since(end(), days))),
+        estimated_calls=await ledgers.runtime.read(usage.estimated, day=_since(end(), days)),
     )
 
 
@@ -119,8 +117,8 @@ async def spent(ledgers: Ledgers, *, days: int = 30, now: clock.Clock = clock.no
     queries = sql.queries("runtime")
     by_model, by_automation = await ledgers.runtime.read(
         lambda c: (
-            all_rows(c, queries["usage_by_day_and_model"], (since,)),
-            all_rows(c, queries["usage_by_automation"], (since,)),
+            sql.rows(c, queries["usage_by_day_and_model"], (since,)),
+            sql.rows(c, queries["usage_by_automation"], (since,)),
         )
     )
     cells: dict[str, dict[str, Totals]] = defaultdict(dict)
@@ -143,7 +141,7 @@ async def dearest(
     """The dearest of the messages whose work began in the last days."""
     query = sql.queries("runtime")["usage_by_root"]
     bindings = {"day": _since(now(), days), "limit": limit}
-    found = await ledgers.runtime.read(lambda c: all_rows(c, query, bindings))
+    found = await ledgers.runtime.read(sql.rows, query, bindings)
     told: list[Message] = []
     for request_id, *sums in found:
         request = await requests.restore(ledgers, request_id)
@@ -162,7 +160,7 @@ async def standing(
     moment = now()
 
     def work(connection: apsw.Connection) -> tuple[Standing, ...]:
-        today = all_rows(connection, sql.queries("runtime")["usage_by_automation"], (clock.day(moment),))
+        today = sql.rows(connection, sql.queries("runtime")["usage_by_automation"], (clock.day(moment),))
         return (
             *budgets.of_home(connection, limits, moment),
             *budgets.of_guests(connection, limits, moment),
@@ -177,7 +175,7 @@ async def hits(
 ) -> tuple[Hit, ...]:
     """What was refused in the last days because a budget was used up, the newest first."""
     since = _since(now(), days)
-    return tuple(await ledgers.runtime.read(partial(recorded.hits, since=since, limit=limit)))
+    return tuple(await ledgers.runtime.read(recorded.hits, since=since, limit=limit))
 
 
 def _budget(standing: Standing) -> Budget:

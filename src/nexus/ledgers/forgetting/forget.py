@@ -10,15 +10,13 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Final
-
-import apsw
+from typing import Final, ParamSpec
 
 from nexus import ids
 from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import Home
+from nexus.ledgers.database import Work
 from nexus.ledgers.forgetting import planning, record, removal
 from nexus.ledgers.forgetting.planning import Plan
 from nexus.ledgers.forgetting.record import Beside, Counts, Entry, Nothing
@@ -33,6 +31,7 @@ _ORDER: Final = ("memory", "embeddings", "agents", "events", "identity", "runtim
 # Other processes may write about the target meanwhile: it is looked for again this often at most.
 _LATER_PASSES: Final = 3
 
+P = ParamSpec("P")
 Tell = Callable[[str], None]
 _NOTHING: Final = Nothing()
 
@@ -51,13 +50,13 @@ class Report:
     named_in: list[Path] = field(default_factory=list[Path])
 
 
-async def find(ledgers: Ledgers, resolve: Callable[[apsw.Connection], Target]) -> Target:
+async def find(ledgers: Ledgers, resolve: Work[P, Target], /, *args: P.args, **kwargs: P.kwargs) -> Target:
     """Look a target up with one of the functions of `targets`."""
     await _bring_up_to_date(ledgers)
 
     def look_up() -> Target:
         with closing(attached(ledgers.home)) as connection:
-            return resolve(connection)
+            return resolve(connection, *args, **kwargs)
 
     return await asyncio.to_thread(look_up)
 
@@ -84,7 +83,7 @@ async def forget(
             return None
         entry = Entry(forget_id=ids.new("fgt"), target=target, counts=Counts().and_those_of(plan))
         removal.require_space(ledgers.home, _to_scrub(entry))
-        await ledgers.runtime.write(partial(entry.begin, sets=sets, actor=actor))
+        await ledgers.runtime.write(entry.begin, sets=sets, actor=actor)
     planned = time.perf_counter()
     report = await _carry_out(ledgers, entry, tell, beside)
     named_in = await asyncio.to_thread(removal.files, ledgers.home, target.names)
@@ -129,7 +128,7 @@ async def _remove(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) ->
             if plan.is_empty:
                 break
             entry = replace(entry, counts=entry.counts.and_those_of(plan))
-            await ledgers.runtime.write(partial(entry.extend, sets=sets))
+            await ledgers.runtime.write(entry.extend, sets=sets)
         await _follow_plan(ledgers, entry, tell, beside)
     return entry
 
@@ -141,7 +140,7 @@ async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Besid
     kinds = await ledgers.runtime.read(entry.kinds)
     # Before seals are lifted: else a fact that was changed before would be sealed as it is without a word.
     broken = await ledgers.memory.read(lambda connection: sum(1 for _ in seals.breaks(connection)))
-    await ledgers.memory.write(partial(seals.note_forget, forget_id=entry.forget_id, broken=broken))
+    await ledgers.memory.write(seals.note_forget, forget_id=entry.forget_id, broken=broken)
     for ledger in _ORDER:
         tell(f"Removing from {ledger}")
         await removal.remove(ledgers[ledger], ledgers.home, entry.forget_id, kinds)

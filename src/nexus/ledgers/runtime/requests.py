@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, cast
 
 import apsw
@@ -196,16 +195,16 @@ async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
 
     What it asks for is read from where it stands: the event, or the task that a worker was given.
     """
-    stored = await ledgers.runtime.read(partial(get, request_id=request_id))
+    stored = await ledgers.runtime.read(get, request_id=request_id)
     if stored is None:
         return None
     event = Event(content="", id=stored.event_id, thread_id=stored.thread_id, channel=stored.channel)
     if stored.event_id is not None:
-        said = await ledgers.events.read(partial(events.get, event_id=stored.event_id))
+        said = await ledgers.events.read(events.get, event_id=stored.event_id)
         if said is not None:
             event.content, event.sender_id = said.content, said.sender
     else:
-        task = await ledgers.runtime.read(partial(dispatches.of_worker, worker_request_id=request_id))
+        task = await ledgers.runtime.read(dispatches.of_worker, worker_request_id=request_id)
         event.content = "" if task is None else task.task
     return Request(
         request_id=stored.id,
@@ -217,7 +216,7 @@ async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
         principal_id=stored.principal_id,
         access=stored.access,
         created_at=stored.created_at,
-        enrichment=await ledgers.runtime.read(partial(_enrichment, request_id=request_id)),
+        enrichment=await ledgers.runtime.read(_enrichment, request_id=request_id),
     )
 
 

@@ -9,17 +9,16 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any, Final, Self, cast
 
 import apsw
 
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import requests
+from nexus.ledgers.sql import rows
 from nexus.memory import merging
 from nexus.memory.conclusions.shown import Kind
 from nexus.memory.conclusions.statements import SQL
-from nexus.memory.writing import rows
 
 # So many of the oldest are looked at, to find those that go together.
 _WINDOW: Final = 2_000
@@ -138,16 +137,16 @@ async def families(ledgers: Ledgers, entity_ids: Iterable[str]) -> set[str]:
 async def roots_of_entities(ledgers: Ledgers, entity_ids: Iterable[str]) -> dict[str, tuple[str, str]]:
     """For each entity the id and the name of the one that it stands for now."""
     wanted = (json.dumps(sorted(set(entity_ids))),)
-    found = await ledgers.identity.read(lambda c: rows(c, sql.queries("identity")["names_of"], wanted))
+    found = await ledgers.identity.read(rows, sql.queries("identity")["names_of"], wanted)
     return {start: (root_id, name) for start, root_id, name in found}
 
 
 async def _waiting(ledgers: Ledgers, after_seq: int, until: str) -> list[_Waiting]:
     given = {"after": after_seq, "until": until, "limit": _WINDOW}
-    found = await ledgers.memory.read(lambda c: rows(c, SQL["waiting_facts"], given))
+    found = await ledgers.memory.read(rows, SQL["waiting_facts"], given)
     entities = await roots_of_entities(ledgers, [row[2] for row in found if row[2]])
     asked = sorted({row[4] for row in found if row[4]})
-    roots = await ledgers.runtime.read(partial(requests.roots_of, request_ids=asked))
+    roots = await ledgers.runtime.read(requests.roots_of, request_ids=asked)
     return [
         _Waiting(
             seq=seq,
@@ -182,8 +181,9 @@ def _cut(facts: list[_Waiting], limits: Limits) -> list[_Waiting]:
 async def _beside(ledgers: Ledgers, fact_ids: Sequence[str], limits: Limits) -> tuple[list[str], list[str]]:
     """What was concluded about the entities of some facts, with its newest evidence, while there is room."""
     given = {"facts": json.dumps(list(fact_ids))}
-    touched = await ledgers.memory.read(lambda c: [r[0] for r in rows(c, SQL["touched_entities"], given)])
-    about = {"entities": json.dumps(sorted(await families(ledgers, touched))), "limit": _SHOWN_OBSERVATIONS}
+    touched = await ledgers.memory.read(rows, SQL["touched_entities"], given)
+    families_ = await families(ledgers, [id_ for (id_,) in touched])
+    about = {"entities": json.dumps(sorted(families_)), "limit": _SHOWN_OBSERVATIONS}
 
     def work(connection: apsw.Connection) -> tuple[list[str], list[str]]:
         observations: list[str] = []

@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 import apsw
 
 from nexus.errors import UsageError
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.conclusions import batches
 from nexus.memory.conclusions.most import most
 from nexus.memory.conclusions.statements import SQL
-from nexus.memory.writing import rows
 
 _MODEL: Final = (
     "id", "name", "subject_entity_id", "content", "version", "previous_version_id", "stale_at",
@@ -56,7 +56,7 @@ class NewModel:
 
 async def append(ledgers: Ledgers, new: NewModel, *, id_: str, request_id: str | None, now: str) -> str:
     """Record a version; the same id again changes nothing. Returns the id."""
-    found = await ledgers.memory.read(lambda c: batches.subjects(c, [source for _, source in new.sources]))
+    found = await ledgers.memory.read(batches.subjects, [source for _, source in new.sources])
     roots = await batches.roots_of_entities(ledgers, found.values())
     subject = most(roots.get(entity, (entity, ""))[0] for entity in found.values())
 
@@ -86,7 +86,7 @@ async def append(ledgers: Ledgers, new: NewModel, *, id_: str, request_id: str |
 
 async def followed(ledgers: Ledgers, new: NewModel) -> str | None:
     """The version that a new one would follow."""
-    return (await ledgers.memory.read(lambda c: _previous(c, new)))[0]
+    return (await ledgers.memory.read(_previous, new))[0]
 
 
 async def newest(ledgers: Ledgers, reference: str) -> MentalModel:
@@ -108,14 +108,14 @@ async def newest(ledgers: Ledgers, reference: str) -> MentalModel:
 async def listed(ledgers: Ledgers, *, stale: bool = False, limit: int = 50) -> list[MentalModel]:
     """Mental models in their last version, the newest first."""
     given = {"stale": stale, "limit": limit}
-    found = await ledgers.memory.read(lambda c: rows(c, SQL["listed_models"], given))
+    found = await ledgers.memory.read(rows, SQL["listed_models"], given)
     return [_model(row) for row in found]
 
 
 async def to_refresh(ledgers: Ledgers, *, made_until: str, limit: int) -> list[str]:
     """Those that are stale and were made by a moment, the longest stale first; none that failed since."""
     given = {"made_until": made_until, "limit": limit}
-    return [row[0] for row in await ledgers.memory.read(lambda c: rows(c, SQL["models_to_refresh"], given))]
+    return [row[0] for row in await ledgers.memory.read(rows, SQL["models_to_refresh"], given)]
 
 
 async def note_failure(
@@ -123,21 +123,19 @@ async def note_failure(
 ) -> None:
     """Note that a mental model could not be refreshed, and why."""
     given = {"model": model_id, "detail": storable(reason), "request": request_id, "now": now}
-    await ledgers.memory.write(lambda c: c.execute(SQL["note_model"], given) and None)
+    await ledgers.memory.write(sql.run, SQL["note_model"], given)
 
 
 async def told(ledgers: Ledgers, ids: Sequence[str]) -> list[dict[str, Any]]:
     """Facts, observations and mental models as sources: kind, id, time, text, and since when it is stale."""
-    found = await ledgers.memory.read(lambda c: rows(c, SQL["told"], (json.dumps(list(ids)),)))
+    found = await ledgers.memory.read(rows, SQL["told"], (json.dumps(list(ids)),))
     return [dict(zip(("kind", "id", "at", "text", "stale_since"), row, strict=True)) for row in found]
 
 
 async def sources(ledgers: Ledgers, model_id: str) -> list[dict[str, Any]]:
     """What a version rests on."""
-    ids = await ledgers.memory.read(
-        lambda c: [row[1] for row in rows(c, SQL["sources_of_model"], (model_id,))]
-    )
-    return await told(ledgers, ids)
+    found = await ledgers.memory.read(rows, SQL["sources_of_model"], (model_id,))
+    return await told(ledgers, [row[1] for row in found])
 
 
 def _previous(connection: apsw.Connection, new: NewModel) -> tuple[str | None, int]:

@@ -8,13 +8,13 @@ from typing import Any, Final
 import apsw
 
 from nexus import ids
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.conclusions import batches
 from nexus.memory.conclusions.batches import Batch
 from nexus.memory.conclusions.most import most
 from nexus.memory.conclusions.statements import SQL
-from nexus.memory.writing import rows
 
 _OBSERVATION: Final = (
     "id", "subject_entity_id", "content", "confidence", "version", "previous_version_id", "stale_at",
@@ -58,7 +58,7 @@ async def record(
     None where something that was shown has been forgotten since: a text that was made from it is not kept.
     """
     cited = {id_ for draft in found.drafts for id_ in draft.fact_ids}
-    named = await ledgers.memory.read(lambda c: batches.subjects(c, cited))
+    named = await ledgers.memory.read(batches.subjects, cited)
     roots = await batches.roots_of_entities(ledgers, named.values())
     subjects = {fact: roots.get(entity, (entity, ""))[0] for fact, entity in named.items()}
 
@@ -76,7 +76,7 @@ async def set_aside(
     """Note facts that nothing could be concluded from, and why; they are not tried again by themselves."""
     given = {"status": "failed", "detail": storable(reason), "request": request_id, "now": now}
     values = [{**given, "fact": id_} for id_ in fact_ids]
-    await ledgers.memory.write(lambda c: c.executemany(SQL["note_fact"], values) and None)
+    await ledgers.memory.write(sql.run_each, SQL["note_fact"], values)
 
 
 async def take_up_again(ledgers: Ledgers) -> int:
@@ -95,7 +95,7 @@ async def listed(
     """Observations in their last version, the newest first, each with its subject's name."""
     wanted = None if entities is None else json.dumps(list(entities))
     given = {"entities": wanted, "stale": stale, "limit": limit}
-    found = await ledgers.memory.read(lambda c: rows(c, SQL["listed_observations"], given))
+    found = await ledgers.memory.read(rows, SQL["listed_observations"], given)
     return await _named(ledgers, found)
 
 
@@ -116,13 +116,13 @@ async def shown(ledgers: Ledgers, observation_id: str) -> dict[str, Any] | None:
 
 async def counts(ledgers: Ledgers) -> dict[str, int]:
     """How many facts wait and were set aside, and how many observations there are and are stale."""
-    row = await ledgers.memory.read(lambda c: rows(c, SQL["counts"])[0])
+    (row,) = await ledgers.memory.read(rows, SQL["counts"])
     return dict(zip(("waiting", "set_aside", "observations", "stale"), row, strict=True))
 
 
 async def those_set_aside(ledgers: Ledgers, limit: int = 50) -> list[dict[str, Any]]:
     """The facts that were set aside last, with why."""
-    found = await ledgers.memory.read(lambda c: rows(c, SQL["set_aside"], (limit,)))
+    found = await ledgers.memory.read(rows, SQL["set_aside"], (limit,))
     return [dict(zip(("id", "fact", "reason", "attempts", "at"), row, strict=True)) for row in found]
 
 

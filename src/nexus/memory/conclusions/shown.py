@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
 from nexus.memory.conclusions.statements import SQL
 
 Kind = Literal["fact", "observation", "mental_model"]
@@ -13,4 +13,4 @@ async def note(ledgers: Ledgers, execution_id: str, things: Iterable[tuple[Kind,
     """Note it, before the run is told."""
     rows = [(execution_id, kind, id_) for kind, id_ in things]
     if rows:
-        await ledgers.memory.write(lambda c: c.executemany(SQL["note_shown"], rows) and None)
+        await ledgers.memory.write(sql.run_each, SQL["note_shown"], rows)

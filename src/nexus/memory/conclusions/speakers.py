@@ -9,8 +9,8 @@ from typing import Final
 import apsw
 
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.sql import rows
 from nexus.memory.conclusions.statements import SQL
-from nexus.memory.writing import rows
 
 _NAMED: Final = 3
 
@@ -18,7 +18,7 @@ _NAMED: Final = 3
 async def behind(ledgers: Ledgers, ids: Iterable[str]) -> dict[str, str]:
     """By the id of a fact, an observation or a mental model: the names of those who said it."""
     given = (json.dumps(sorted(set(ids))),)
-    found = await ledgers.memory.read(lambda c: rows(c, SQL["said"], given))
+    found = await ledgers.memory.read(rows, SQL["said"], given)
     senders = await _senders(ledgers, {event for _, speaker, event in found if event and not speaker})
     names = defaultdict[str, list[str]](list)
     for id_, speaker, event in found:

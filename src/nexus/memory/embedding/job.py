@@ -13,7 +13,7 @@ from typing import Any, cast
 import apsw
 
 from nexus import clock
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
 from nexus.memory.embedding.sources import KINDS, Kind, Row, Source, present, sources
 from nexus.memory.embedding.vectors import Position, Vectors
 
@@ -102,7 +102,7 @@ class Pass:
         return await kind.database(self.ledgers).read(work)
 
     async def _value(self, kind: Kind, what: str) -> Any:
-        return await kind.database(self.ledgers).read(lambda c: c.execute(kind.sql(what)).get)
+        return await kind.database(self.ledgers).read(sql.value, kind.sql(what))
 
     async def _position(self, kind: Kind) -> str | None:
         return await self.vectors.position(kind.name)

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 import apsw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nexus.ledgers import sql
 from nexus.ledgers.database import Database
 from nexus.memory.embedding.embedder import Embedder
 from nexus.memory.embedding.mirror import Mirror
@@ -45,12 +45,12 @@ class Vectors:
             (source.target_type, source.target_id, self.embedder.model_id, vector.tobytes(), source.hash)
             for source, vector in zip(sources, half, strict=True)
         ]
-        await self._database.write(lambda connection: self._write(connection, rows, reached))
+        await self._database.write(self._write, rows, reached)
 
     async def drop(self, target_type: str, ids: Iterable[str]) -> None:
         """Remove the vectors of some things, of every model."""
         rows = [(target_type, id_) for id_ in ids]
-        await self._database.write(lambda connection: connection.executemany(SQL["drop"], rows).fetchall())
+        await self._database.write(sql.run_each, SQL["drop"], rows)
 
     async def missing(self, sources: Sequence[Source]) -> list[Source]:
         """Those whose text has no vector of this model yet."""
@@ -69,14 +69,14 @@ class Vectors:
     async def of(self, target_type: str, ids: Sequence[str]) -> dict[str, Floats]:
         """The vectors of some things, as far as they have one."""
         given = (target_type, self.embedder.model_id, json.dumps(list(ids)))
-        rows = await self._database.read(lambda c: c.execute(SQL["vectors_of_targets"], given).fetchall())
+        rows = await self._database.read(sql.rows, SQL["vectors_of_targets"], given)
         found = cast("list[tuple[str, bytes]]", rows)
         return {id_: np.frombuffer(blob, "<f2").astype(np.float32) for id_, blob in found}
 
     async def position(self, target_type: str) -> str | None:
         """How far this model has come with a kind of thing."""
         key = (self.embedder.model_id, target_type)
-        found = await self._database.read(lambda connection: connection.execute(SQL["position"], key).get)
+        found = await self._database.read(sql.value, SQL["position"], key)
         return None if found is None else str(found)
 
     async def serve(self) -> None:
@@ -84,9 +84,9 @@ class Vectors:
         if await serving_model(self._database) != self.embedder.model_id:
             await self._database.write(self._serve)
         mine = (self.embedder.model_id,)
-        others = await self._database.read(lambda c: c.execute(SQL["other_models"], mine).fetchall())
+        others = await self._database.read(sql.rows, SQL["other_models"], mine)
         for (other,) in cast("list[tuple[str]]", others):
-            while await self._database.write(partial(_drop_some, other)):
+            while await self._database.write(_drop_some, other):
                 pass
 
     def _write(
@@ -111,11 +111,11 @@ class Vectors:
 
 async def serving_model(database: Database) -> str | None:
     """The id of the model that searches use."""
-    found = await database.read(lambda connection: connection.execute(SQL["serving_model"]).get)
+    found = await database.read(sql.value, SQL["serving_model"])
     return None if found is None else str(found)
 
 
-def _drop_some(model_id: str, connection: apsw.Connection) -> bool:
+def _drop_some(connection: apsw.Connection, model_id: str) -> bool:
     """Remove some vectors of a model, and at last the model; True while there may be more."""
     before = connection.total_changes()
     connection.execute(SQL["drop_some_of_model"], (model_id, _ROWS_A_DELETE))

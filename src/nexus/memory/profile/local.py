@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import apsw
 
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
 from nexus.memory.confidential import is_confidential
 from nexus.memory.languages import cues
 from nexus.memory.profile.versions import SQL, Line, fitting
@@ -132,7 +132,7 @@ def _chosen(
 
 async def _facts(ledgers: Ledgers, entities: Iterable[str], now: str) -> list[_Fact]:
     values = {"entities": json.dumps(list(entities)), "now": now, "limit": _READ}
-    found = await ledgers.memory.read(lambda c: c.execute(SQL["current_facts"], values).fetchall())
+    found = await ledgers.memory.read(sql.rows, SQL["current_facts"], values)
     facts = [_fact(row) for row in cast("list[Any]", found) if row[5] >= _SURE]
     return [fact for fact in facts if len(fact.text) <= _LONGEST and not is_confidential(fact.text)]
 
@@ -140,9 +140,7 @@ async def _facts(ledgers: Ledgers, entities: Iterable[str], now: str) -> list[_F
 async def _close(ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[str]) -> list[tuple[str, _Fact]]:
     """Who is close to the owner by what facts say, each with the fact that says so; the closest first."""
     tied = frozenset[str]().union(*(fact.tied for fact in mine)) | owner
-    rows = await ledgers.identity.read(
-        lambda c: c.execute(RECALL["called_like"], (json.dumps(sorted(tied)),)).fetchall()
-    )
+    rows = await ledgers.identity.read(sql.rows, RECALL["called_like"], (json.dumps(sorted(tied)),))
     names: dict[str, frozenset[str]] = {}
     for name, entity in cast("list[tuple[str, str]]", rows):
         # People are called by their first names.
@@ -181,9 +179,7 @@ def _rank(role: Role) -> int:
 async def _projects(ledgers: Ledgers, mine: Sequence[_Fact], owner: frozenset[str], now: str) -> list[_Fact]:
     """The newest fact of each project that the owner has to do with, the newest project first."""
     tied = frozenset[str]().union(*(fact.tied for fact in mine)) - owner
-    types = await ledgers.identity.read(
-        lambda c: c.execute(RECALL["types"], (json.dumps(sorted(tied)),)).fetchall()
-    )
+    types = await ledgers.identity.read(sql.rows, RECALL["types"], (json.dumps(sorted(tied)),))
     projects = [str(id_) for id_, type_ in types if str(type_).lower() == "project"]
     found = await _facts(ledgers, projects, now) if projects else []
     newest: dict[str, _Fact] = {}

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Final
 
 from nexus import clock
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
 from nexus.memory.profile import local, versions
 from nexus.memory.profile.versions import SQL, NewVersion, Version, newest
 
@@ -31,7 +31,7 @@ class OwnerProfile:
     async def refresh(self) -> Version | None:
         """Make the profile of the facts again, around what the owner wrote; None if nothing is known."""
         now = clock.timestamp(self._now())
-        last = int(str(await self._ledgers.memory.read(lambda c: c.execute(SQL["last_fact"]).get)))
+        last = int(str(await self._ledgers.memory.read(sql.value, SQL["last_fact"])))
         self._looked_at = now
         before = await newest(self._ledgers)
         if last == self._through:

@@ -9,7 +9,7 @@ import apsw
 
 from nexus import ids
 from nexus.errors import UsageError
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import named
 from nexus.ledgers.text import storable
 from nexus.memory.recall.selection import token_count
@@ -71,24 +71,24 @@ class NewVersion:
 
 async def newest(ledgers: Ledgers) -> Version | None:
     """The version that counts."""
-    row = await ledgers.memory.read(lambda c: c.execute(SQL["newest"]).fetchone())
+    row = await ledgers.memory.read(sql.row, SQL["newest"])
     return None if row is None else _version(row)
 
 
 async def exists(ledgers: Ledgers, profile_id: str) -> bool:
     """Whether a version of this id was recorded."""
-    return await ledgers.memory.read(lambda c: c.execute(SQL["has"], (profile_id,)).get) is not None
+    return await ledgers.memory.read(sql.value, SQL["has"], (profile_id,)) is not None
 
 
 async def listed(ledgers: Ledgers, limit: int = 20) -> list[Version]:
     """The versions, the newest first."""
-    found = await ledgers.memory.read(lambda c: c.execute(SQL["versions"], (limit,)).fetchall())
+    found = await ledgers.memory.read(sql.rows, SQL["versions"], (limit,))
     return [_version(row) for row in found]
 
 
 async def citations(ledgers: Ledgers, profile_id: str) -> list[Citation]:
     """What the lines of a version rest on."""
-    found = await ledgers.memory.read(lambda c: c.execute(SQL["citations"], (profile_id,)).fetchall())
+    found = await ledgers.memory.read(sql.rows, SQL["citations"], (profile_id,))
     rows = cast("list[tuple[int, str, str, str | None]]", found)
     return [Citation(line=row[0], fact_id=row[1], fact=row[2], event_id=row[3]) for row in rows]
 

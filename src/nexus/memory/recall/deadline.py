@@ -1,11 +1,13 @@
 """Time that runs out: SQL that is still running then is interrupted, in the middle of a statement."""
 
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import apsw
 
+from nexus.ledgers.database import Database, Work
+
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # How many steps of SQLite's machine lie between two looks at the clock: some tens of microseconds.
@@ -38,15 +40,15 @@ class Deadline:
         """An earlier one, after this share of what is left."""
         return Deadline(self.left_ms * share)
 
-    def guarded(self, work: Callable[[apsw.Connection], T]) -> Callable[[apsw.Connection], T]:
-        """The same work, stopped with LateError when the time has run out."""
+    async def read(self, database: Database, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Read from a ledger, stopped with LateError when the time has run out."""
 
         def run(connection: apsw.Connection) -> T:
             if self.passed:
                 raise LateError
             connection.set_progress_handler(lambda: self.passed, _STEPS)
             try:
-                return work(connection)
+                return work(connection, *args, **kwargs)
             except apsw.Error as error:
                 # Deep inside a full-text query the interruption comes out under another name.
                 if self.passed:
@@ -55,4 +57,4 @@ class Deadline:
             finally:
                 connection.set_progress_handler(None)
 
-        return run
+        return await database.read(run)

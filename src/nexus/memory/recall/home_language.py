@@ -28,8 +28,8 @@ async def home_language(ledgers: Ledgers) -> str:
     until, language = _known.get(ledgers, (0.0, DEFAULT))
     if time.monotonic() < until:
         return language
-    votes = await ledgers.memory.read(lambda connection: _votes(connection, "newest_fact_texts"))
-    votes += await ledgers.events.read(lambda connection: _votes(connection, "newest_event_texts"))
+    votes = await ledgers.memory.read(_votes, "newest_fact_texts")
+    votes += await ledgers.events.read(_votes, "newest_event_texts")
     language = _most_common(votes)
     if votes.total() >= _SETTLED_TEXTS:
         _known[ledgers] = time.monotonic() + _KEPT_S, language

@@ -11,6 +11,7 @@ from typing import Any, cast
 import apsw
 
 from nexus import clock
+from nexus.ledgers import sql
 from nexus.memory.recall import causality, surroundings
 from nexus.memory.recall.deadline import LateError
 from nexus.memory.recall.item import Item, Replacement, Sighting
@@ -46,7 +47,7 @@ async def fetch(
 async def _around(search: Search, ids: list[str]) -> list[Stretch]:
     if not ids:
         return []
-    return await search.read(search.ledgers.events, lambda c: surroundings.around(c, ids))
+    return await search.read(search.ledgers.events, surroundings.around, ids)
 
 
 async def _remembered(search: Search, ids: list[str]) -> list[Item]:
@@ -93,8 +94,8 @@ async def _telling(search: Search) -> dict[str, float]:
             for word in await search.frequencies(log):
                 holding[term_of[word.word]] += word.rows
     newest = await asyncio.gather(
-        search.read(search.ledgers.events, lambda c: c.execute(SQL["newest_event"]).get),
-        search.read(search.ledgers.memory, lambda c: c.execute(SQL["newest_fact"]).get),
+        search.read(search.ledgers.events, sql.value, SQL["newest_event"]),
+        search.read(search.ledgers.memory, sql.value, SQL["newest_fact"]),
     )
     total = sum(cast("list[int]", newest))
     return {term: math.log(1 + (max(total - rows, 0) + 0.5) / (rows + 0.5)) for term, rows in holding.items()}
@@ -104,16 +105,12 @@ async def _about(search: Search, stretches: list[Stretch]) -> list[Stretch]:
     """Only what is tied to the entity that was asked for, or names it, may be an answer."""
     family = await search.narrowed()
     given = json.dumps(list(family))
-    names = await search.read(
-        search.ledgers.identity,
-        lambda c: [str(row[0]) for row in c.execute(SQL["names_of_entities"], (given,))],
-    )
+    called = await search.read(search.ledgers.identity, sql.rows, SQL["names_of_entities"], (given,))
+    names = [name for (name,) in called]
     ids = json.dumps([item.id for stretch in stretches for item in stretch.items if item.kind != "event"])
-    tied = await search.read(
-        search.ledgers.memory,
-        lambda c: {str(row[0]) for row in c.execute(SQL["about_entities"], {"ids": ids, "entities": given})},
-    )
-    tied |= family.keys()
+    wanted = {"ids": ids, "entities": given}
+    about = await search.read(search.ledgers.memory, sql.rows, SQL["about_entities"], wanted)
+    tied = {row[0] for row in about} | family.keys()
     return [
         Stretch(
             stretch.items,
@@ -129,9 +126,8 @@ async def _about(search: Search, stretches: list[Stretch]) -> list[Stretch]:
 async def _unretained(search: Search, stretches: list[Stretch]) -> list[Stretch]:
     """Messages that facts were taken from lend their words and are no answers."""
     ids = json.dumps([item.id for stretch in stretches for item in stretch.items if item.kind == "event"])
-    gone = await search.read(
-        search.ledgers.memory, lambda c: {str(row[0]) for row in c.execute(SQL["retained"], (ids,))}
-    )
+    retained = await search.read(search.ledgers.memory, sql.rows, SQL["retained"], (ids,))
+    gone = {id_ for (id_,) in retained}
     return [
         Stretch(
             s.items, [flag and item.id not in gone for item, flag in zip(s.items, s.candidate, strict=True)]

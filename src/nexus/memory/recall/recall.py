@@ -181,13 +181,13 @@ class Recall:
         if "causal" not in search.limits.arms or not facts:
             return []
         limit = search.limits.candidates
-        found = await search.read(self._ledgers.memory, lambda c: arms.causal(c, facts, limit))
+        found = await search.read(self._ledgers.memory, arms.causal, facts, limit)
         return await permitted(self._ledgers, search.scope, found, search.deadline)
 
     async def _successions(self, search: Search, seen: list[Sighting]) -> list[Sighting]:
         """What replaced the facts that were found, and what they replaced."""
         limit = search.limits.candidates
-        found = await search.read(self._ledgers.memory, lambda c: arms.successions(c, seen, limit))
+        found = await search.read(self._ledgers.memory, arms.successions, seen, limit)
         return await permitted(self._ledgers, search.scope, found, search.deadline)
 
     async def _cosine(self, vectors: Floats | None, ids: list[str]) -> dict[str, tuple[float, float]]:

@@ -1,14 +1,14 @@
 """Who is meant by "I", "my husband" or "the landlord": the owner, and whom facts say to have that role."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
 import apsw
 
 from nexus.ledgers import Ledgers
+from nexus.ledgers.database import Work
 from nexus.ledgers.text import match_any
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall.deadline import Deadline
@@ -18,6 +18,7 @@ from nexus.memory.recall.roles import Role, every_possessive, for_people, is_rol
 from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.words import tokens
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # The oldest and the newest facts that are read to learn who has a role, so many of each.
@@ -93,9 +94,7 @@ class Referents:
         for at in range(len(phrases)):
             bearers = await self._resolved(phrases, at, resolved)
             if bearers:
-                found |= await self._identity(
-                    partial(_named, phrase=phrases[at], bearers=bearers, language=language)
-                )
+                found |= await self._identity(_named, phrase=phrases[at], bearers=bearers, language=language)
         return found
 
     async def _resolved(
@@ -120,9 +119,7 @@ class Referents:
     async def _bearers(self, holders: frozenset[str], roles: tuple[Role, ...]) -> frozenset[str]:
         if not holders:
             return frozenset()
-        holders = frozenset(
-            await self._identity(lambda c: with_families(c, dict.fromkeys(holders, Named(""))))
-        )
+        holders = frozenset(await self._identity(with_families, dict.fromkeys(holders, Named(""))))
         for asked in (roles, tuple(wider for role in roles for wider in role.wider)):
             if asked and (found := await self._known(holders, asked)):
                 return found
@@ -133,13 +130,13 @@ class Referents:
     async def _known(self, holders: frozenset[str], roles: tuple[Role, ...]) -> frozenset[str]:
         evidence: dict[str, _Evidence] = {}
         if not holders.isdisjoint(self._owner):
-            for id_ in await self._identity(lambda c: _called(c, roles)):
+            for id_ in await self._identity(_called, roles):
                 evidence.setdefault(id_, _Evidence()).add(_ALIAS, 0)
         names = await self._identity(lambda c: sorted({name for name, _ in _names(c, holders)}))
         inverses = tuple(inverse for role in roles if (inverse := role.inverse))
         words = match_any(words_for((*roles, *inverses)))
         for match in (f"({words}) AND ({match_any(names)})", words):
-            facts = await self._memory(partial(_facts, match=match))
+            facts = await self._memory(_facts, match=match)
             for fact, phrase in await self._read(facts, holders):
                 _weigh(evidence, fact, phrase, holders, roles)
             if any(entry.tier > _LOOSE for entry in evidence.values()):
@@ -153,7 +150,7 @@ class Referents:
             and (None in genders or not entry.genders or entry.genders & genders)
         }
         if for_people(roles) and right:
-            kept = await self._identity(lambda c: _alive(c, right))
+            kept = await self._identity(_alive, right)
             right = {id_: entry for id_, entry in right.items() if id_ in kept}
         return _best(right)
 
@@ -172,11 +169,11 @@ class Referents:
                 found += [(fact, phrase) for phrase in Sentence(fact.text, near).phrases(fact.tied)]
         return found
 
-    async def _identity(self, work: Callable[[apsw.Connection], T]) -> T:
-        return await self.ledgers.identity.read(self.deadline.guarded(work))
+    async def _identity(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.deadline.read(self.ledgers.identity, work, *args, **kwargs)
 
-    async def _memory(self, work: Callable[[apsw.Connection], T]) -> T:
-        return await self.ledgers.memory.read(self.deadline.guarded(work))
+    async def _memory(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.deadline.read(self.ledgers.memory, work, *args, **kwargs)
 
 
 def _weigh(

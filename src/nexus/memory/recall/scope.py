@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, get_args
 
-import apsw
-
 from nexus import clock
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
 from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.item import Kind, Query, Sighting
 from nexus.memory.recall.statements import SQL
@@ -94,20 +92,16 @@ async def permitted(
 async def _events(ledgers: Ledgers, scope: Scope, ids: Iterable[str], deadline: Deadline) -> set[str]:
     given = {"ids": json.dumps(sorted(ids)), **scope.parameters}
 
-    def work(connection: apsw.Connection) -> set[str]:
-        return {str(row[0]) for row in connection.execute(SQL["permitted_events"], given)}
-
-    return await ledgers.events.read(deadline.guarded(work))
+    found = await deadline.read(ledgers.events, sql.rows, SQL["permitted_events"], given)
+    return {id_ for (id_,) in found}
 
 
 async def _others(ledgers: Ledgers, scope: Scope, ids: set[str], deadline: Deadline) -> set[str]:
     """Episodes by their own place; facts by that of the event they came from; the rest by their time."""
     given = {"ids": json.dumps(sorted(ids)), **scope.parameters}
 
-    def work(connection: apsw.Connection) -> list[tuple[str, str | None]]:
-        return [(str(row[0]), row[1]) for row in connection.execute(SQL["permitted_others"], given)]
-
-    rows = await ledgers.memory.read(deadline.guarded(work)) if ids else []
+    statement = SQL["permitted_others"]
+    rows = await deadline.read(ledgers.memory, sql.rows, statement, given) if ids else []
     if scope.places.everything:
         return {id_ for id_, _ in rows}
     untimed = Scope(places=scope.places, kinds=scope.kinds, after=None, before=None)

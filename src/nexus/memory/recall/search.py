@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import apsw
 import numpy as np
 
 from nexus.ledgers import Ledgers, keywords
-from nexus.ledgers.database import Database
+from nexus.ledgers.database import Database, Work
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.recall import arms, naming
 from nexus.memory.recall.deadline import Deadline
@@ -29,6 +29,7 @@ from nexus.memory.recall.scope import Scope
 from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.timing import timed
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # A scope of no more is searched by meaning through and through; in a wider one the nearest of all are
@@ -58,16 +59,16 @@ class Search:
     entities: dict[str, Named] = field(default_factory=dict[str, Named])
     _shared: dict[str, asyncio.Task[object]] = field(default_factory=dict[str, "asyncio.Task[object]"])
 
-    async def read(self, database: Database, work: Callable[[apsw.Connection], T]) -> T:
+    async def read(self, database: Database, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask a ledger; when the time has run out, the statement is interrupted."""
-        return await database.read(self.deadline.guarded(work))
+        return await self.deadline.read(database, work, *args, **kwargs)
 
     async def frequencies(self, log: arms.Log) -> list[keywords.Frequency]:
         """How frequent each word of the question is in a log."""
         database = self.ledgers.events if log == "event" else self.ledgers.memory
         return await self._once(
             f"frequencies of {log}",
-            lambda: self.read(database, lambda c: arms.frequencies(c, self.question, log)),
+            lambda: self.read(database, arms.frequencies, self.question, log),
         )
 
     async def vectors_of_question(self) -> Floats:
@@ -83,7 +84,7 @@ class Search:
         given = self.query.entity_id
         if given is None:
             return {}
-        known = await self.read(self.ledgers.identity, lambda c: naming.narrowed_to(c, given))
+        known = await self.read(self.ledgers.identity, naming.narrowed_to, given)
         if any(named.name for named in known.values()) or not self.by_owner:
             return known
         meant = await Referents(self.ledgers, self.deadline).of(given)
@@ -96,7 +97,7 @@ class Search:
 
     async def _embed(self) -> Floats:
         assert self.vectors is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        names = await self.read(self.ledgers.events, lambda c: arms.speakers_named(c, self.question))
+        names = await self.read(self.ledgers.events, arms.speakers_named, self.question)
         texts = [self.question.text, gist(self.question, names)]
         with timed(self.timings_ms, "embed"):
             self.embedded = await asyncio.to_thread(self.vectors.embedder.embed_queries, texts)
@@ -154,7 +155,12 @@ async def _keyword_events(search: Search) -> list[Sighting]:
     limits = search.limits
     return await search.read(
         search.ledgers.events,
-        lambda c: arms.keyword(c, "event", found, search.scope, limits.candidates, limits.matched_rows),
+        arms.keyword,
+        "event",
+        found,
+        search.scope,
+        limits.candidates,
+        limits.matched_rows,
     )
 
 
@@ -163,7 +169,12 @@ async def _keyword_facts(search: Search) -> list[Sighting]:
     limits = search.limits
     return await search.read(
         search.ledgers.memory,
-        lambda c: arms.keyword(c, "fact", found, search.scope, limits.candidates, limits.matched_rows),
+        arms.keyword,
+        "fact",
+        found,
+        search.scope,
+        limits.candidates,
+        limits.matched_rows,
     )
 
 
@@ -172,20 +183,25 @@ async def _summaries(search: Search) -> list[Sighting]:
     limits = search.limits
     return await search.read(
         search.ledgers.memory,
-        lambda c: arms.keyword(c, "summary", found, search.scope, limits.candidates, limits.matched_rows),
+        arms.keyword,
+        "summary",
+        found,
+        search.scope,
+        limits.candidates,
+        limits.matched_rows,
     )
 
 
 async def _temporal_events(search: Search) -> list[Sighting]:
     limit = search.limits.temporal_candidates
     return await search.read(
-        search.ledgers.events, lambda c: arms.temporal_events(c, search.question, search.scope, limit)
+        search.ledgers.events, arms.temporal_events, search.question, search.scope, limit
     )
 
 
 async def _temporal_memory(search: Search) -> list[Sighting]:
     limit = search.limits.temporal_candidates
-    return await search.read(search.ledgers.memory, lambda c: arms.temporal_memory(c, search.question, limit))
+    return await search.read(search.ledgers.memory, arms.temporal_memory, search.question, limit)
 
 
 async def _graph(search: Search) -> list[Sighting]:
@@ -194,8 +210,8 @@ async def _graph(search: Search) -> list[Sighting]:
     if not entities:
         return []
     limit = search.limits.candidates
-    facts = await search.read(search.ledgers.memory, lambda c: arms.graph(c, entities, limit))
-    about = await search.read(search.ledgers.memory, lambda c: arms.conclusions(c, entities, limit))
+    facts = await search.read(search.ledgers.memory, arms.graph, entities, limit)
+    about = await search.read(search.ledgers.memory, arms.conclusions, entities, limit)
     themselves = [
         Sighting(arm="graph", kind="entity", id=id_, rank=rank, score=1.0)
         for rank, id_ in enumerate(entities, start=1)
@@ -237,9 +253,9 @@ async def _allowed(search: Search) -> set[str] | None:
     def ids(connection: apsw.Connection, name: str, **more: str | None) -> list[str]:
         return [str(row[0]) for row in connection.execute(SQL[name], {**most, **more})]
 
-    events = await search.read(search.ledgers.events, lambda c: ids(c, "events_in_scope"))
+    events = await search.read(search.ledgers.events, ids, "events_in_scope")
     placed = None if search.scope.places.everything else json.dumps(events)
-    facts = await search.read(search.ledgers.memory, lambda c: ids(c, "facts_in_scope", events=placed))
+    facts = await search.read(search.ledgers.memory, ids, "facts_in_scope", events=placed)
     return None if max(len(events), len(facts)) > _SMALL_SCOPE else {*events, *facts}
 
 

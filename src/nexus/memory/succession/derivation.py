@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import apsw
 import numpy as np
 
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import named
 from nexus.memory.embedding.job import Thread
 from nexus.memory.embedding.vectors import Floats, Vectors
@@ -99,13 +99,13 @@ class _Pass:
             after = batch[-1][0]
             found = await self._batch({id_: created_at for _, id_, created_at in batch})
             made += len(found)
-            await self.ledgers.memory.write(lambda c, found=found, after=after: self._write(c, found, after))
+            await self.ledgers.memory.write(self._write, found, after)
         return made
 
     async def _position(self) -> int:
         """Where the last pass ended; links of another judge are dropped first."""
         key = _key(self.vectors.embedder.model_id)
-        found = await self.ledgers.memory.read(lambda c: c.execute(SQL["position"], (key,)).get)
+        found = await self.ledgers.memory.read(sql.value, SQL["position"], (key,))
         if found is None:
             await self.ledgers.memory.write(_reset)
         return cast("int", found or 0)
@@ -113,17 +113,17 @@ class _Pass:
     async def _end(self) -> int:
         """The last fact that has its vector."""
         embedded = int(await self.vectors.position("fact") or 0)
-        newest = await self.ledgers.memory.read(lambda c: c.execute(SQL["newest"]).get)
+        newest = await self.ledgers.memory.read(sql.value, SQL["newest"])
         return min(embedded, cast("int", newest))
 
     async def _next(self, after: int, until: int) -> list[tuple[int, str, str]]:
         given = {"after": after, "until": until, "limit": _BATCH}
-        rows = await self.ledgers.memory.read(lambda c: c.execute(SQL["next_facts"], given).fetchall())
+        rows = await self.ledgers.memory.read(sql.rows, SQL["next_facts"], given)
         return cast("list[tuple[int, str, str]]", rows)
 
     async def _background(self) -> tuple[float, float]:
         """Mean and standard deviation of the cosine of two texts that have nothing to do with each other."""
-        rows = await self.ledgers.memory.read(lambda c: c.execute(SQL["newest_ids"], (_SAMPLE,)).fetchall())
+        rows = await self.ledgers.memory.read(sql.rows, SQL["newest_ids"], (_SAMPLE,))
         known = await self.vectors.of("fact", [str(row[0]) for row in rows])
         sample = np.array(list(known.values()), np.float32).reshape(len(known), -1)
         if len(sample) < _FEW:
@@ -185,7 +185,7 @@ class _Pass:
 
     async def _statements(self, ids: Sequence[str]) -> list[Statement]:
         given = json.dumps(list(ids))
-        rows = await self.ledgers.memory.read(lambda c: c.execute(SQL["statements"], (given,)).fetchall())
+        rows = await self.ledgers.memory.read(sql.rows, SQL["statements"], (given,))
         tied = [_tied(cast("tuple[Any, ...]", row)) for row in rows]
         families = await self._families({entity for some in tied for entity in some})
         return [
@@ -198,14 +198,14 @@ class _Pass:
         unknown = [id_ for id_ in ids if id_ not in self.families]
         if unknown:
             given = json.dumps(unknown)
-            rows = await self.ledgers.identity.read(lambda c: c.execute(SQL["families"], (given,)).fetchall())
+            rows = await self.ledgers.identity.read(sql.rows, SQL["families"], (given,))
             for start, root, names in cast("list[tuple[str, str, str]]", rows):
                 self.families[start] = (root, stems_of(names))
         return self.families
 
     async def _links(self, ids: Sequence[str]) -> dict[str, Link]:
         given = json.dumps(list(ids))
-        rows = await self.ledgers.memory.read(lambda c: c.execute(SQL["links"], (given,)).fetchall())
+        rows = await self.ledgers.memory.read(sql.rows, SQL["links"], (given,))
         found = cast("list[tuple[str, str, float, str]]", rows)
         return {old: Link(new, confidence, basis == "stated") for old, new, confidence, basis in found}
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock, ids
@@ -99,7 +98,7 @@ class Backfilling:
         if not chosen:
             raise UsageError("Nothing to read", hint="Import a history first: `nexus import SOURCE`.")
         estimate = await plan.estimated(self._parts, chosen, limits)
-        add = partial(
+        id_ = await self._ledgers.memory.write(
             backfills.add,
             import_id=import_id,
             sort=sort,
@@ -107,7 +106,6 @@ class Backfilling:
             estimate=estimate.to_json(),
             episode_ids=[each.id for each in chosen],
         )
-        id_ = await self._ledgers.memory.write(add)
         await self._begin(id_, 0)
         return await self.get(id_)
 
@@ -115,7 +113,7 @@ class Backfilling:
         """Stop after the episodes that are being read."""
         id_ = await self._active()
         await self._ledgers.memory.write(
-            partial(backfills.set_status, backfill_id=id_, status="paused", reason="paused by the owner")
+            backfills.set_status, backfill_id=id_, status="paused", reason="paused by the owner"
         )
         return await self.get(id_)
 
@@ -139,12 +137,12 @@ class Backfilling:
     async def cancel(self) -> backfills.Backfill:
         """End a backfill. What was learned stays; what wasn't read can be started again."""
         id_ = await self._active()
-        await self._ledgers.memory.write(partial(backfills.set_status, backfill_id=id_, status="canceled"))
+        await self._ledgers.memory.write(backfills.set_status, backfill_id=id_, status="canceled")
         return await self.get(id_)
 
     async def get(self, backfill_id: str) -> backfills.Backfill:
         """One backfill, as it stands."""
-        return (await self._ledgers.memory.read(partial(backfills.listed, backfill_id=backfill_id)))[0]
+        return (await self._ledgers.memory.read(backfills.listed, backfill_id=backfill_id))[0]
 
     async def latest(self) -> backfills.Backfill | None:
         """The backfill that was started last."""
@@ -161,7 +159,7 @@ class Backfilling:
         models_of(self._parts.config.models, ROLE)
         if import_id is None:
             return
-        if not await self._ledgers.events.read(partial(imports.listed, import_id=import_id)):
+        if not await self._ledgers.events.read(imports.listed, import_id=import_id):
             raise UsageError(f"There is no import {import_id!r}", hint="See `nexus import --list`.")
 
     async def _active(self) -> str:
@@ -183,7 +181,7 @@ class Backfilling:
 
     async def _work(self, context: Context, payload: Any) -> dict[str, Any]:
         id_, round_ = str(payload["id"]), int(payload["round"])
-        listed = await self._ledgers.memory.read(partial(backfills.listed, backfill_id=id_))
+        listed = await self._ledgers.memory.read(backfills.listed, backfill_id=id_)
         if not listed or listed[0].round > round_ + 1:
             return {"episodes": 0}  # forgotten, or another execution goes on with it
         if listed[0].round == round_ + 1:
@@ -200,21 +198,21 @@ class Backfilling:
             await self._pause(id_, f"{type(error).__name__}: {error}")
             return {"episodes": 0}
         if wait is not None and await self._ledgers.memory.write(
-            partial(backfills.next_round, backfill_id=id_, round_=round_)
+            backfills.next_round, backfill_id=id_, round_=round_
         ):
             await self._begin(id_, round_ + 1, wait)
         return {"episodes": read}
 
     async def _pause(self, backfill_id: str, reason: str) -> None:
         await self._ledgers.memory.write(
-            partial(backfills.set_status, backfill_id=backfill_id, status="paused", reason=reason)
+            backfills.set_status, backfill_id=backfill_id, status="paused", reason=reason
         )
 
     async def _sampled(
         self, episode: Past, start: str, operations: Sequence[dict[str, Any]], refused: list[str]
     ) -> Sampled:
         query = sql.queries("events")["thread_title"]
-        title = await self._ledgers.events.read(lambda c: c.execute(query, (episode.thread_id,)).get)
+        title = await self._ledgers.events.read(sql.value, query, (episode.thread_id,))
         return Sampled(
             episode_id=episode.episode_id,
             start=start,
@@ -257,9 +255,7 @@ class _Round:
             if wait:
                 continue  # it may have been paused meanwhile
             count = 1 if found.limits.episodes_an_hour else plan.parallel(reader)
-            next_ = await self._memory.read(
-                partial(backfills.next_episodes, backfill_id=self._id, count=count)
-            )
+            next_ = await self._memory.read(backfills.next_episodes, backfill_id=self._id, count=count)
             if not next_:
                 await self._set("done")
                 return read, None
@@ -271,7 +267,7 @@ class _Round:
 
     async def _standing(self) -> backfills.Backfill | None:
         """The backfill, if it is to go on."""
-        listed = await self._memory.read(partial(backfills.listed, backfill_id=self._id))
+        listed = await self._memory.read(backfills.listed, backfill_id=self._id)
         if not listed or listed[0].status != "running":
             return None
         limits, progress = listed[0].limits, listed[0].progress
@@ -288,7 +284,7 @@ class _Round:
         if not found.limits.episodes_an_hour:
             return timedelta()
         now = self._now()
-        last = await self._memory.read(partial(backfills.last_read, backfill_id=self._id, now=now))
+        last = await self._memory.read(backfills.last_read, backfill_id=self._id, now=now)
         if last is None:
             return timedelta()
         due = clock.parse(last) + timedelta(hours=1) / found.limits.episodes_an_hour
@@ -317,10 +313,10 @@ class _Round:
         return outcome.status != "failed"
 
     async def _mark(self, outcome: Outcome) -> None:
-        await self._memory.write(partial(backfills.mark, backfill_id=self._id, outcome=outcome))
+        await self._memory.write(backfills.mark, backfill_id=self._id, outcome=outcome)
 
     async def _outage(self, error: FailedError, episode_ids: Sequence[str]) -> timedelta:
-        tried = [await self._memory.read(partial(backfills.attempts, episode_id=id_)) for id_ in episode_ids]
+        tried = [await self._memory.read(backfills.attempts, episode_id=id_) for id_ in episode_ids]
         if error.failed.kind == "unreachable" and max(tried) < _MOST_ATTEMPTS:
             return _OUTAGE
         if error.failed.error == "ConfigError":
@@ -328,6 +324,4 @@ class _Round:
         raise NexusError(error.message)
 
     async def _set(self, status: backfills.Status, reason: str | None = None) -> None:
-        await self._memory.write(
-            partial(backfills.set_status, backfill_id=self._id, status=status, reason=reason)
-        )
+        await self._memory.write(backfills.set_status, backfill_id=self._id, status=status, reason=reason)

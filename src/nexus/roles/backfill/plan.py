@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from nexus.ledgers import sql
@@ -86,12 +85,12 @@ async def unread(ledgers: "Ledgers", import_id: str | None) -> list[Chosen]:
     own: Counter[str] = Counter()
     after = 0
     while True:
-        page = await ledgers.events.read(partial(_imported, import_id=import_id, after=after))
+        page = await ledgers.events.read(_imported, import_id=import_id, after=after)
         if not page:
             break
         after, owners = page[-1][0], {id_ for _, id_, is_own in page if is_own}
-        found = partial(backfills.unread, event_ids=[id_ for _, id_, _ in page])
-        for episode_id, event_id, start, _ in await ledgers.memory.read(found):
+        unread = await ledgers.memory.read(backfills.unread, event_ids=[id_ for _, id_, _ in page])
+        for episode_id, event_id, start, _ in unread:
             starts[episode_id] = start
             counts[episode_id] += 1
             own[episode_id] += event_id in owners

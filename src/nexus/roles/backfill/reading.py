@@ -8,7 +8,6 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -92,14 +91,15 @@ class Past:
 
 async def past(ledgers: "Ledgers", episode_id: str) -> Past | None:
     """An episode with what was said in it; None where it was forgotten."""
-    event_ids = await ledgers.memory.read(partial(backfills.events_of, episode_id=episode_id))
-    found = await ledgers.events.read(partial(_events, event_ids=event_ids))
+    event_ids = await ledgers.memory.read(backfills.events_of, episode_id=episode_id)
+    found = await ledgers.events.read(_events, event_ids=event_ids)
     if not found:
         return None
-    said_by = await ledgers.events.read(partial(_said_by, event_ids=event_ids))
-    senders, called = await ledgers.identity.read(partial(_senders, entity_ids=sorted(set(said_by.values()))))
-    read = partial(processing.settled, processor=NAME, target_type="event", target_ids=event_ids)
-    known_ = await ledgers.memory.read(read)
+    said_by = await ledgers.events.read(_said_by, event_ids=event_ids)
+    senders, called = await ledgers.identity.read(_senders, entity_ids=sorted(set(said_by.values())))
+    known_ = await ledgers.memory.read(
+        processing.settled, processor=NAME, target_type="event", target_ids=event_ids
+    )
     heard: list[Heard] = []
     before = ""
     for event in found:
@@ -197,7 +197,7 @@ class Reader:
                 event_ids=episode.event_ids if episode else (),
                 detail="nobody says anything in it" if episode else None,
             )
-        attempt = await ledgers.memory.read(partial(backfills.attempts, episode_id=episode_id))
+        attempt = await ledgers.memory.read(backfills.attempts, episode_id=episode_id)
         extractor, gate = self.extractor(episode, attempt)
         status: backfills.EpisodeStatus = "done"
         try:
@@ -205,7 +205,7 @@ class Reader:
         except FailedError as error:
             await self._end(episode, "failed", error.message)
             if error.failed.kind != "refused" or error.failed.error == "BudgetError":
-                await ledgers.memory.write(partial(backfills.log, outcome=_failed(episode, error.message)))
+                await ledgers.memory.write(backfills.log, outcome=_failed(episode, error.message))
                 raise
             status, told = "failed", error.message
         else:
@@ -226,9 +226,7 @@ class Reader:
     async def rehearse(self, episode: Past) -> tuple[list[dict[str, Any]], list[str]]:
         """Ask the model about an episode: what would be written from it, and what would be refused."""
         drafted: list[dict[str, Any]] = []
-        attempt = await self.parts.ledgers.memory.read(
-            partial(backfills.attempts, episode_id=episode.episode_id)
-        )
+        attempt = await self.parts.ledgers.memory.read(backfills.attempts, episode_id=episode.episode_id)
 
         async def keep(operations: list[dict[str, Any]]) -> None:
             drafted.extend(await self.parts.memory.rehearse(operations, extractor.provenance, gate))
@@ -238,8 +236,7 @@ class Reader:
             await extractor.run(await episode.names())
         except FailedError as error:
             await self._end(episode, "failed", error.message)
-            failed = partial(backfills.log, outcome=_failed(episode, error.message))
-            await self.parts.ledgers.memory.write(failed)
+            await self.parts.ledgers.memory.write(backfills.log, outcome=_failed(episode, error.message))
             raise
         await self._end(episode, "done")
         return drafted, gate.refusals
@@ -247,11 +244,12 @@ class Reader:
     async def used(self, episode_ids: Sequence[str]) -> "Totals":
         """What reading some episodes has used so far."""
         roots = [ids.derived("req", episode_id, "backfill") for episode_id in episode_ids]
-        return await self.parts.ledgers.runtime.read(partial(usage.of_roots, root_request_ids=roots))
+        return await self.parts.ledgers.runtime.read(usage.of_roots, root_request_ids=roots)
 
     async def _end(self, episode: Past, status: Literal["done", "failed"], error: str | None = None) -> None:
-        end = partial(requests.end, request_id=episode.request_id, status=status, error=error)
-        await self.parts.ledgers.runtime.write(end)
+        await self.parts.ledgers.runtime.write(
+            requests.end, request_id=episode.request_id, status=status, error=error
+        )
 
 
 def _failed(episode: Past, reason: str) -> Outcome:

@@ -10,7 +10,6 @@ import logging
 from collections import deque
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock, ids
@@ -141,8 +140,7 @@ class Consolidating:
         else:
             await self._answered(batch, request, execution_id, result.response.content)
         if batch.root_request_id is None:
-            end = partial(requests.end, request_id=request.request_id, status="done")
-            await self.parts.ledgers.runtime.write(end)
+            await self.parts.ledgers.runtime.write(requests.end, request_id=request.request_id, status="done")
 
     async def _request(self, batch: Batch, execution_id: str) -> Request | None:
         """On whose account: the message that taught the facts, or a request that stands for itself."""

@@ -8,10 +8,10 @@ from typing import Any
 from nexus import clock
 from nexus.context.wrapping import wrapped
 from nexus.ledgers import Ledgers
+from nexus.ledgers.sql import rows
 from nexus.memory.conclusions import batches, speakers
 from nexus.memory.conclusions.batches import Batch
 from nexus.memory.conclusions.statements import SQL
-from nexus.memory.writing import rows
 
 
 async def task(ledgers: Ledgers, batch: Batch, now: clock.Clock = clock.now) -> str:
@@ -43,7 +43,7 @@ async def texts(ledgers: Ledgers, batch: Batch) -> Shown:
 
 
 async def _facts(ledgers: Ledgers, ids: Sequence[str]) -> dict[str, str]:
-    found = await ledgers.memory.read(lambda c: rows(c, SQL["facts"], (json.dumps(list(ids)),)))
+    found = await ledgers.memory.read(rows, SQL["facts"], (json.dumps(list(ids)),))
     names = await batches.roots_of_entities(ledgers, [row[3] for row in found if row[3]])
     said = await speakers.behind(ledgers, ids)
     return {row[0]: _line(row, names.get(row[3], ("", ""))[1], said.get(row[0])) for row in found}
@@ -59,7 +59,7 @@ def _line(row: tuple[Any, ...], about: str, speaker: str | None) -> str:
 
 async def _observations(ledgers: Ledgers, batch: Batch) -> dict[str, str]:
     wanted, labels = (json.dumps(batch.observation_ids),), batch.labels
-    found = {row[0]: row for row in await ledgers.memory.read(lambda c: rows(c, SQL["observations"], wanted))}
+    found = {row[0]: row for row in await ledgers.memory.read(rows, SQL["observations"], wanted)}
     lines: dict[str, str] = {}
     for place, id_ in enumerate(batch.observation_ids, start=1):
         if id_ in found:

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from nexus import ids
@@ -166,7 +165,7 @@ class Injection:
             _row(context, decision, rank, item, None)
             for rank, item in enumerate(further, start=len(rows) + 1)
         ]
-        await self._parts.ledgers.runtime.write(partial(injections.add, injections=rows))
+        await self._parts.ledgers.runtime.write(injections.add, injections=rows)
 
 
 def _kinds(context: Context) -> frozenset[Kind]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass, replace
-from functools import partial
 
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import requests
@@ -35,7 +34,7 @@ async def asked(ledgers: Ledgers, request: Request) -> Asked:
     root = request.root_request_id
     stored = None
     if root != request.request_id:
-        stored = await ledgers.runtime.read(partial(requests.get, request_id=root))
+        stored = await ledgers.runtime.read(requests.get, request_id=root)
     return Asked(
         task=request.event.content,
         event_id=stored.event_id if stored else request.event.id,
@@ -45,10 +44,10 @@ async def asked(ledgers: Ledgers, request: Request) -> Asked:
 
 async def is_empty(ledgers: Ledgers, about: Asked) -> bool:
     """Whether there is nothing that could be recalled. It costs next to nothing to know."""
-    if await ledgers.memory.read(lambda c: c.execute(sql.queries("memory")["anything_learned"]).get):
+    if await ledgers.memory.read(sql.value, sql.queries("memory")["anything_learned"]):
         return False
     before = {"since": about.since, "id": about.event_id or ""}
-    return not await ledgers.events.read(lambda c: c.execute(sql.queries("events")["any_before"], before).get)
+    return not await ledgers.events.read(sql.value, sql.queries("events")["any_before"], before)
 
 
 async def offered(parts: Parts, request: Request, about: Asked, kinds: frozenset[Kind]) -> Answer | None:

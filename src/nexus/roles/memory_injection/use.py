@@ -4,7 +4,6 @@ Cheap and the same every time: words are compared, no model is asked. What was t
 words counts; an answer that says a memory in entirely other words is not noticed.
 """
 
-from functools import partial
 from typing import Final
 
 from nexus.automations.context import Context
@@ -31,8 +30,9 @@ class Use:
         if context.result is None or not told:
             return
         used = signs(told, task=context.request.event.content, answer=context.result.response.content)
-        mark = partial(injections.mark_used, request_id=context.request.request_id, used=used)
-        await self._ledgers.runtime.write(mark)
+        await self._ledgers.runtime.write(
+            injections.mark_used, request_id=context.request.request_id, used=used
+        )
 
 
 def signs(told: dict[str, str], *, task: str, answer: str) -> dict[str, Sign | None]:

@@ -6,7 +6,6 @@ so it has three turns and ten seconds.
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +62,7 @@ class Reader:
         if not visible.everything:
             return []
         named = await asyncio.to_thread(names.found, request.event.content)
-        return await self._parts.ledgers.identity.read(partial(known.entities, names=named))
+        return await self._parts.ledgers.identity.read(known.entities, names=named)
 
     async def _run(self, ctx: Context, place: Path, found: list[str], visible: Visibility) -> str:
         request, workspace = ctx.request, ctx.workspace

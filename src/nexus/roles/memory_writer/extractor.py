@@ -172,8 +172,8 @@ class Extractor:
         """What the model is shown of whom the messages name."""
         if not self.gate.is_owners:
             return []
-        lines = await self.parts.ledgers.identity.read(partial(known.told, names=names))
-        called = await self.parts.ledgers.identity.read(partial(known.called_by, ids=list(meant.values())))
+        lines = await self.parts.ledgers.identity.read(known.told, names=names)
+        called = await self.parts.ledgers.identity.read(known.called_by, ids=list(meant.values()))
         return lines + [f"{said} = {called[id_]}" for said, id_ in meant.items() if id_ in called]
 
 

@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final, cast
 
 import apsw
@@ -137,9 +136,8 @@ class Gate:
     async def _resolved(self, operation: str, given: Mapping[str, Any]) -> "_Who":
         named = [str(given[name]) for name in _REFERENCES if isinstance(given.get(name), str)]
         if operation == "entity" and isinstance(given.get("id"), str):
-            read = partial(_known, entity_id=str(given["id"]))
-            return await self.ledgers.identity.read(read)
-        found = await self.ledgers.identity.read(partial(_who, named=named, phone_region=self.phone_region))
+            return await self.ledgers.identity.read(_known, entity_id=str(given["id"]))
+        found = await self.ledgers.identity.read(_who, named=named, phone_region=self.phone_region)
         return replace(found, referred=tuple(map(self._granted, found.referred)))
 
     def _granted(self, referred: Referred) -> Referred:
@@ -217,19 +215,18 @@ class Gate:
                 hint="Write what was found out in this one.",
             )
         event_id, fact = given.get("event"), given.get("fact")
-        if event_id and isinstance(fact, str):
-            known = partial(memory.is_learned, event_id=str(event_id), fact=fact)
-            if await self.ledgers.memory.read(known):
-                raise UsageError(
-                    "This is written already, from the same message", hint="Leave it out, write the rest."
-                )
+        if not event_id or not isinstance(fact, str):
+            return
+        if await self.ledgers.memory.read(memory.is_learned, event_id=str(event_id), fact=fact):
+            raise UsageError(
+                "This is written already, from the same message", hint="Leave it out, write the rest."
+            )
 
     async def _supersede(self, operation: str, given: dict[str, Any], finding: Finding) -> None:
         """State that it replaces the memory that it differs from, where the memory is a fact."""
         if operation == "person-fact" or not finding.replaces or given.get("replaces"):
             return
-        older = partial(memory.told_in, line=finding.replaces)
-        replaced = await self.ledgers.memory.read(older)
+        replaced = await self.ledgers.memory.read(memory.told_in, line=finding.replaces)
         if replaced is not None:
             given["replaces"] = [replaced]
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock
@@ -66,9 +65,11 @@ class Sweep:
     async def _missed(self) -> dict[str, list[Turn]]:
         """The turns that were not written, by session; the oldest first."""
         since = clock.timestamp(clock.now() - _LOOKS_BACK)
-        missed = partial(invocations.missed, automation=PROCESSOR, since=since, limit=_MOST_TURNS)
+        missed = await self._ledgers.runtime.read(
+            invocations.missed, automation=PROCESSOR, since=since, limit=_MOST_TURNS
+        )
         by_session: dict[str, list[str]] = {}
-        for request_id, label in await self._ledgers.runtime.read(missed):
+        for request_id, label in missed:
             by_session.setdefault(label, []).append(request_id)
         unwritten = {label: await self._unwritten(label, ids) for label, ids in by_session.items()}
         return {label: turns for label, turns in unwritten.items() if turns}

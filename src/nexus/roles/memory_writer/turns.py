@@ -63,16 +63,14 @@ class Turn:
 async def history(ledgers: "Ledgers", session_label: str, execution_id: str) -> list[Turn]:
     """The turns that a fork shows: all of a session up to that of a run, the oldest first."""
     found = await ledgers.agents.read(
-        partial(turns.through, session_label=session_label, execution_id=execution_id, limit=_MOST_TURNS)
+        turns.through, session_label=session_label, execution_id=execution_id, limit=_MOST_TURNS
     )
     return await _turns(ledgers, dict(reversed(found)))
 
 
 async def of_requests(ledgers: "Ledgers", session_label: str, request_ids: Sequence[str]) -> list[Turn]:
     """The turns of a session that answered some requests, the oldest first."""
-    found = await ledgers.agents.read(
-        partial(turns.of_requests, session_label=session_label, request_ids=request_ids)
-    )
+    found = await ledgers.agents.read(turns.of_requests, session_label=session_label, request_ids=request_ids)
     return await _turns(ledgers, dict(found))
 
 
@@ -108,10 +106,8 @@ async def settled(ledgers: "Ledgers", found: Sequence[Turn], *, most_attempts: i
 async def remembered(ledgers: "Ledgers", found: Sequence[Turn]) -> tuple[list[str], list["Given"]]:
     """What was put into these turns from the memory, and what else tools gave to the agents in them."""
     roots = list(dict.fromkeys(root for turn in found for root in turn.root_request_ids))
-    enriched = await ledgers.runtime.read(partial(requests.enriched, root_request_ids=roots))
-    given = await ledgers.agents.read(
-        partial(tool_calls.results, request_ids=list(enriched), limit=_MOST_RESULTS)
-    )
+    enriched = await ledgers.runtime.read(requests.enriched, root_request_ids=roots)
+    given = await ledgers.agents.read(tool_calls.results, request_ids=list(enriched), limit=_MOST_RESULTS)
     injected = [str(added["memories"]) for added in enriched.values() if added.get("memories")]
     contexts: list[dict[str, str]] = [added.get("context") or {} for added in enriched.values()]
     injected += [text for texts in contexts for text in texts.values()]
@@ -126,7 +122,7 @@ async def answers(ledgers: "Ledgers", found: Sequence[Turn]) -> dict[str, str]:
     told: dict[str, str] = {}
     for turn in found:
         for event_id in turn.answer_ids or await _answers(ledgers, turn):
-            event = await ledgers.events.read(partial(events.get, event_id=event_id))
+            event = await ledgers.events.read(events.get, event_id=event_id)
             if event is not None:
                 told[turn.execution_id] = event.content
     return told
@@ -149,12 +145,12 @@ async def mark(
         processing.Mark(target_type=kind, target_id=id_, status=status, detail=detail, request_id=request_id)
         for kind, id_ in dict.fromkeys(targets)
     ]
-    await ledgers.memory.write(partial(processing.mark, processor=PROCESSOR, marks=marks))
+    await ledgers.memory.write(processing.mark, processor=PROCESSOR, marks=marks)
 
 
 async def _turns(ledgers: "Ledgers", runs: Mapping[str, str]) -> list[Turn]:
     """The turns of some runs, given with the request of each."""
-    answered = await ledgers.runtime.read(partial(requests.of_runs, execution_ids=list(runs)))
+    answered = await ledgers.runtime.read(requests.of_runs, execution_ids=list(runs))
     event_ids = dict.fromkeys(each.event_id for each in answered if each.event_id)
     messages = await _messages(ledgers, list(event_ids))
     by_run = {run: [each for each in answered if each.run == run] for run in runs}

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 from nexus.automations.context import Context, Result
@@ -105,7 +104,7 @@ class Writer:
 
     async def _waiting(self, frequency: Frequency, result: Result, due: int) -> str | None:
         used = await self.parts.ledgers.runtime.read(
-            partial(usage.last_of_session, session_label=result.session_label, but_of_execution="")
+            usage.last_of_session, session_label=result.session_label, but_of_execution=""
         )
         budget_tokens = await self.parts.broker.budget_tokens(_ASKED)
         return frequency.waits_for(due, used_tokens=used or 0, budget_tokens=budget_tokens)
@@ -168,7 +167,7 @@ class Writer:
         _, found = await turns.remembered(ledgers, work.turns)
         remembered, shown = await turns.remembered(ledgers, work.history)
         told = await turns.answers(ledgers, work.history[-_REPLIED:])
-        called = await ledgers.identity.read(partial(known.names_of, messages=_messages(work.history)))
+        called = await ledgers.identity.read(known.names_of, messages=_messages(work.history))
         due = {message.event.id for message in work.messages}
         profile = await newest(ledgers) if work.is_owners else None
 
@@ -219,7 +218,7 @@ class Writer:
             lines.append(
                 "An agent gave this task to another: what these messages say is written from its turn."
             )
-        found = await self.parts.ledgers.identity.read(partial(known.entities, names=work.names))
+        found = await self.parts.ledgers.identity.read(known.entities, names=work.names)
         shown = wrapped("known_entities", "\n".join(found)) + "\n\n" if found and work.is_owners else ""
         return _TASK.format(turns=which, messages=wrapped("messages", "\n".join(lines)) + "\n\n", known=shown)
 
@@ -239,11 +238,12 @@ class Writer:
         """Whether anything was written: also by an earlier attempt, which this one goes on from."""
         if gate.counts.total():
             return True
+        ledgers, id_ = self.parts.ledgers, ctx.request.request_id
         shown = [message.event.id for message in _messages(work.history)]
-        learned = partial(memory.learned_by, request_id=ctx.request.request_id, event_ids=shown)
-        met = partial(known.met_in, event_ids=[message.event.id for message in work.messages])
-        ledgers = self.parts.ledgers
-        return bool(await ledgers.memory.read(learned) or await ledgers.identity.read(met))
+        if await ledgers.memory.read(memory.learned_by, request_id=id_, event_ids=shown):
+            return True
+        new = [message.event.id for message in work.messages]
+        return bool(await ledgers.identity.read(known.met_in, event_ids=new))
 
     async def _mark(self, ctx: Context, due: Sequence[Turn], status: Any, detail: str | None) -> None:
         await turns.mark(self.parts.ledgers, due, status, detail=detail, request_id=ctx.request.request_id)

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock, ids
@@ -130,8 +129,9 @@ class _Asked:
                 )
             return await self._told(text, results)
         finally:
-            end = partial(requests.end, request_id=self._request.request_id, status="done")
-            await self._parts.ledgers.runtime.write(end)
+            await self._parts.ledgers.runtime.write(
+                requests.end, request_id=self._request.request_id, status="done"
+            )
 
     def _made(self, parent: Request | None) -> Request:
         """A request of its own: it reaches the memory alone, and no more of it than its parent."""
@@ -172,7 +172,7 @@ class _Asked:
     async def _searched(self) -> list[str]:
         """What the searches of this session returned."""
         return await self._parts.ledgers.agents.read(
-            partial(tool_calls.results_in, session_label=self._label, tools=tools.NAMES)
+            tool_calls.results_in, session_label=self._label, tools=tools.NAMES
         )
 
     async def _told(self, text: str, results: list[str]) -> Reflected:
@@ -181,9 +181,7 @@ class _Asked:
             source.id: source
             for source in [Source(**row) for row in await mental_models.told(self._parts.ledgers, cited.ids)]
         }
-        spent = await self._parts.ledgers.runtime.read(
-            partial(usage.of_request, request_id=self._request.request_id)
-        )
+        spent = await self._parts.ledgers.runtime.read(usage.of_request, request_id=self._request.request_id)
         return Reflected(
             question=self._question,
             answer=cited.text,

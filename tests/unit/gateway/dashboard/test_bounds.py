@@ -81,7 +81,7 @@ async def fill(scene: Scene, folder: Path) -> list[str]:
     await scene.say(*[MARKS[:50_000]] * 4, direction="outbound", request_id=ROOT)
     await scene.remember("entity", id="busy", name="Busy", type="Person")
     await scene.ledgers.agents.write(_session)
-    await scene.ledgers.memory.write(lambda c: _facts(c, event_id))
+    await scene.ledgers.memory.write(_facts, event_id)
     await scene.ledgers.runtime.write(_spans)
     said = await scene.ledgers.events.read(lambda c: [row[0] for row in c.execute("SELECT id FROM events")])
     times = {"start": "2026-05-01T10:00:00Z", "end": "2026-05-01T11:00:00Z"}

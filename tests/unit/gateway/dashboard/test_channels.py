@@ -1,7 +1,6 @@
 """Channels in the browser: their state, and what can be done about it."""
 
 from collections.abc import AsyncIterator
-from functools import partial
 
 import httpx
 import pytest
@@ -21,12 +20,11 @@ async def app(home: Home) -> AsyncIterator[App]:
 
 
 async def _paused(app: App) -> bool:
-    return (await app.ledgers.runtime.read(partial(ledger.state, name="desk"))).paused
+    return (await app.ledgers.runtime.read(ledger.state, name="desk")).paused
 
 
 async def test_a_channel_is_paused_and_resumed(client: httpx.AsyncClient, app: App) -> None:
-    note = partial(ledger.note_status, name="desk", status="waiting", reason="it is <away>")
-    await app.ledgers.runtime.write(note)
+    await app.ledgers.runtime.write(ledger.note_status, name="desk", status="waiting", reason="it is <away>")
     shown = (await client.get("/channels")).text
     assert "desk" in shown
     assert "it is &lt;away&gt;" in shown
@@ -41,10 +39,9 @@ async def test_a_channel_is_paused_and_resumed(client: httpx.AsyncClient, app: A
 
 
 async def test_a_message_that_was_set_aside_can_be_removed(client: httpx.AsyncClient, app: App) -> None:
-    put = partial(
+    await app.ledgers.runtime.write(
         ledger.set_aside, channel="desk", external_id="1", sender="<sam>", body={}, reason="it is <broken>"
     )
-    await app.ledgers.runtime.write(put)
     [kept] = await app.ledgers.runtime.read(ledger.those_set_aside)
     shown = (await client.get("/channels")).text
     assert "it is &lt;broken&gt;" in shown

@@ -143,7 +143,7 @@ async def test_a_budget_that_was_used_up_is_shown_with_what_it_refused(
         root_request_id="req_ROOT1",
         execution_id=None,
     )
-    await scene.ledgers.runtime.write(lambda c: budgets.record(c, hit))
+    await scene.ledgers.runtime.write(budgets.record, hit)
     shown = (await client.get("/usage")).text
     assert "Budget of memory-writer" in shown
     assert "$0.52 of $0.50" in shown

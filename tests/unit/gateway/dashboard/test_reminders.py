@@ -3,7 +3,6 @@
 import asyncio
 import html
 import re
-from functools import partial
 from pathlib import Path
 
 import apsw
@@ -124,7 +123,7 @@ async def propose(app: App) -> None:
 
 
 async def standing(app: App, name: str) -> Automation | None:
-    return await app.ledgers.runtime.read(partial(automations.get, name=name))
+    return await app.ledgers.runtime.read(automations.get, name=name)
 
 
 async def test_the_page_of_a_proposal_shows_its_diff_and_approves_it_into_the_sandbox(

@@ -31,21 +31,20 @@ async def test_a_request_is_created_once(opened: Ledgers) -> None:
 
     assert await opened.runtime.write(create)
     assert not await opened.runtime.write(create)
-    stored = await opened.runtime.read(partial(requests.get, request_id=request.request_id))
+    stored = await opened.runtime.read(requests.get, request_id=request.request_id)
     assert stored is not None
     assert (stored.status, stored.session_label, stored.access) == ("running", "main", _ACCESS)
 
 
 async def test_a_request_of_an_event_is_restored_as_it_was(opened: Ledgers) -> None:
     said = events.NewEvent(channel="cli", content="Write to Sarah", sender="me")
-    (event_id,) = await opened.events.write(lambda c: events.append(c, [said]))
+    (event_id,) = await opened.events.write(events.append, [said])
     request = a_request(principal_id="ent_me")
     request.event.id, request.event.sender_id = event_id, "me"
-    await opened.runtime.write(partial(requests.create, request=request))
+    await opened.runtime.write(requests.create, request=request)
 
     assert await requests.restore(opened, request.request_id) == request
-    of_event = partial(requests.of_event, event_id=event_id)
-    assert await opened.runtime.read(of_event) == [request.request_id]
+    assert await opened.runtime.read(requests.of_event, event_id=event_id) == [request.request_id]
 
 
 async def test_a_workers_request_is_restored_with_its_task(opened: Ledgers) -> None:
@@ -66,9 +65,9 @@ async def test_a_workers_request_is_restored_with_its_task(opened: Ledgers) -> N
         execution_id="exe_2",
         task="Find the date",
     )
-    await opened.runtime.write(partial(requests.create, request=parent))
-    await opened.runtime.write(partial(requests.create, request=worker))
-    await opened.runtime.write(partial(dispatches.create, dispatch=given))
+    await opened.runtime.write(requests.create, request=parent)
+    await opened.runtime.write(requests.create, request=worker)
+    await opened.runtime.write(dispatches.create, dispatch=given)
 
     assert await requests.restore(opened, worker.request_id) == worker
 
@@ -81,7 +80,7 @@ async def test_a_request_that_was_forgotten_is_not_restored(opened: Ledgers) -> 
 async def test_all_tools_and_no_tools_are_kept_apart(opened: Ledgers, tools: frozenset[str] | None) -> None:
     request = a_request()
     request.access = Access(tools=tools)
-    await opened.runtime.write(partial(requests.create, request=request))
+    await opened.runtime.write(requests.create, request=request)
     restored = await requests.restore(opened, request.request_id)
 
     assert restored is not None
@@ -100,14 +99,14 @@ async def test_access_that_says_nothing_allows_nothing(opened: Ledgers) -> None:
 
 async def test_the_first_end_stands_and_nothing_is_entered_after_it(opened: Ledgers) -> None:
     request = a_request()
-    await opened.runtime.write(partial(requests.create, request=request))
+    await opened.runtime.write(requests.create, request=request)
     id_ = request.request_id
-    await opened.runtime.write(partial(requests.enter_stage, request_id=id_, stage="runAgent"))
+    await opened.runtime.write(requests.enter_stage, request_id=id_, stage="runAgent")
 
-    assert await opened.runtime.write(partial(requests.end, request_id=id_, status="failed", error="no"))
-    assert not await opened.runtime.write(partial(requests.end, request_id=id_, status="done"))
-    await opened.runtime.write(partial(requests.enter_stage, request_id=id_, stage="finalize"))
-    stored = await opened.runtime.read(partial(requests.get, request_id=id_))
+    assert await opened.runtime.write(requests.end, request_id=id_, status="failed", error="no")
+    assert not await opened.runtime.write(requests.end, request_id=id_, status="done")
+    await opened.runtime.write(requests.enter_stage, request_id=id_, stage="finalize")
+    stored = await opened.runtime.read(requests.get, request_id=id_)
     assert stored is not None
     assert (stored.status, stored.error, stored.stage) == ("failed", "no", "runAgent")
 
@@ -117,13 +116,13 @@ async def test_a_lineage_holds_everything_below_its_root(opened: Ledgers) -> Non
     child = root.child(content="a", agent=Agent(role="worker"))
     grandchild = child.child(content="b", agent=Agent(role="worker"))
     for request in (root, child, grandchild, a_request()):
-        await opened.runtime.write(partial(requests.create, request=request))
-    found = await opened.runtime.read(partial(requests.lineage, root_request_id=root.request_id))
+        await opened.runtime.write(requests.create, request=request)
+    found = await opened.runtime.read(requests.lineage, root_request_id=root.request_id)
 
     assert [(one.id, one.depth) for one in found] == [
         (root.request_id, 0),
         (child.request_id, 1),
         (grandchild.request_id, 2),
     ]
-    recent = await opened.runtime.read(partial(requests.recent_roots, limit=5))
+    recent = await opened.runtime.read(requests.recent_roots, limit=5)
     assert len(recent) == 2

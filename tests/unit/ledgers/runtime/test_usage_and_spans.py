@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from nexus.ledgers import Ledgers
@@ -28,9 +27,9 @@ _ROW = UsageRow(
 
 async def test_an_attempt_is_billed_once(opened: Ledgers) -> None:
     for _ in range(2):
-        await opened.runtime.write(partial(usage.record, row=_ROW))
+        await opened.runtime.write(usage.record, row=_ROW)
 
-    found = await opened.runtime.read(partial(usage.of_root, root_request_id="req_1"))
+    found = await opened.runtime.read(usage.of_root, root_request_id="req_1")
     assert found == Totals(
         calls=1,
         input_tokens=10,
@@ -49,13 +48,13 @@ async def test_usage_rolls_up_to_the_root_and_unknown_prices_are_told(opened: Le
         replace(_ROW, id="use_3", root_request_id="req_9"),
     ]
     for one in rows:
-        await opened.runtime.write(partial(usage.record, row=one))
+        await opened.runtime.write(usage.record, row=one)
 
-    of_root = await opened.runtime.read(partial(usage.of_root, root_request_id="req_1"))
+    of_root = await opened.runtime.read(usage.of_root, root_request_id="req_1")
     assert (of_root.calls, of_root.cost_microusd, of_root.unpriced_calls) == (2, 300, 1)
-    of_run = await opened.runtime.read(partial(usage.of_execution, execution_id="exe_2"))
+    of_run = await opened.runtime.read(usage.of_execution, execution_id="exe_2")
     assert (of_run.calls, of_run.input_tokens) == (1, 10)
-    assert await opened.runtime.read(partial(usage.of_root, root_request_id="req_0")) == Totals()
+    assert await opened.runtime.read(usage.of_root, root_request_id="req_0") == Totals()
 
 
 def test_totals_can_be_added() -> None:
@@ -77,7 +76,7 @@ async def test_a_span_recorded_again_keeps_its_beginning_and_gets_its_end(opened
         attributes={"call_id": "c"},
     )
     for span in (begun, ended):
-        await opened.runtime.write(partial(spans.record, span=span))
+        await opened.runtime.write(spans.record, span=span)
 
     query = "SELECT started_at, duration_ms, outcome, attributes_json FROM spans"
     found = await opened.runtime.read(lambda c: c.execute(query).fetchall())

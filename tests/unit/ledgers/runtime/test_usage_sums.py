@@ -1,7 +1,6 @@
 """What was spent is added up when it is written: the sums are those of the rows, and stand in for them."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -51,7 +50,7 @@ async def test_the_sums_are_those_of_the_rows_also_when_more_becomes_known(
     opened: Ledgers, count: int
 ) -> None:
     for row in _ROWS[:count]:
-        await opened.runtime.write(partial(usage.record, row=row))
+        await opened.runtime.write(usage.record, row=row)
     assert await _all(opened, "SELECT * FROM usage_days ORDER BY 1, 2, 3, 4, 5") == await _all(opened, BY_DAY)
     assert await _all(opened, "SELECT * FROM usage_roots ORDER BY 1") == await _all(opened, BY_ROOT)
 

@@ -1,6 +1,5 @@
 """What is stored of conclusions: found by words, stale when something newer is known, gone with its facts."""
 
-from functools import partial
 from typing import Any, cast
 
 import apsw
@@ -21,7 +20,7 @@ async def learn(
     ledgers: Ledgers, *facts: str, about: str = "ent_tyler", target: str | None = None
 ) -> list[str]:
     new = [NewFact(fact=fact, source_entity_id=about, target_entity_id=target) for fact in facts]
-    return await ledgers.memory.write(partial(memory.append_facts, facts=new))
+    return await ledgers.memory.write(memory.append_facts, facts=new)
 
 
 async def conclude(ledgers: Ledgers, text: str, facts: list[str], name: str = "exe_1", **more: Any) -> str:

@@ -19,7 +19,7 @@ async def filled(opened: Ledgers) -> dict[str, str]:
     """One thing of each kind that agents write; returns their ids."""
     writer = Memory(opened)
     (event,) = await opened.events.write(
-        lambda c: events.append(c, [events.NewEvent(channel="cli", sender="Ann", content="Tomatoes!")])
+        events.append, [events.NewEvent(channel="cli", sender="Ann", content="Tomatoes!")]
     )
     entity = (await writer.run("entity", {"name": "Ann", "type": "Person"}))["id"]
     fact = (await writer.run("fact", {"about": entity, "fact": "Ann grows tomatoes"}))["id"]
@@ -50,9 +50,7 @@ async def vectors_of(opened: Ledgers) -> list[tuple[Any, ...]]:
 
 
 async def append(opened: Ledgers, *facts: str) -> list[str]:
-    return await opened.memory.write(
-        lambda c: memory.append_facts(c, [memory.NewFact(fact=fact) for fact in facts])
-    )
+    return await opened.memory.write(memory.append_facts, [memory.NewFact(fact=fact) for fact in facts])
 
 
 async def test_every_kind_is_embedded_by_its_text(opened: Ledgers) -> None:

@@ -15,7 +15,7 @@ from nexus.memory.profile import MAX_TOKENS, OwnerProfile, versions
 
 async def _owner(opened: Ledgers, name: str = "Mona Petersen") -> None:
     seen = Seen(channel="cli", identifier="owner", display_name=name, event_id=None, is_owner=True)
-    await opened.identity.write(lambda c: senders.resolve(c, seen=seen))
+    await opened.identity.write(senders.resolve, seen=seen)
 
 
 async def _know(opened: Ledgers, about: str, *facts: str, type_: str = "Person", **more: str) -> list[str]:

@@ -71,7 +71,7 @@ async def say(
 
 async def learn(opened: Ledgers, *facts: memory.NewFact) -> list[str]:
     """Record facts."""
-    return await opened.memory.write(lambda connection: memory.append_facts(connection, facts))
+    return await opened.memory.write(memory.append_facts, facts)
 
 
 async def run(opened: Ledgers, ledger: str, *statements: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import apsw
 import pytest
 
-from nexus.ledgers import Ledgers
+from nexus.ledgers import Ledgers, sql
 from nexus.memory.embedding import Vectors
 from nexus.memory.recall import ARMS, Query, Recall, Search, Sighting
 from nexus.memory.recall.deadline import Deadline, LateError
@@ -73,7 +73,7 @@ async def test_a_query_may_have_a_deadline_of_its_own(opened: Ledgers) -> None:
 
 async def test_sql_that_was_stopped_leaves_its_connection_usable(opened: Ledgers) -> None:
     with pytest.raises(LateError):
-        await opened.events.read(Deadline(20).guarded(lambda c: c.execute(ENDLESS).fetchall()))
+        await Deadline(20).read(opened.events, sql.rows, ENDLESS)
     assert await opened.events.read(lambda c: c.execute("SELECT 1").get) == 1
 
 
@@ -84,12 +84,12 @@ async def test_a_full_text_query_can_be_stopped(opened: Ledgers) -> None:
         "WHERE a.content MATCH 'tea' AND b.content MATCH 'tea'"
     )
     with pytest.raises(LateError):
-        await opened.events.read(Deadline(30).guarded(lambda c: c.execute(query).fetchall()))
+        await Deadline(30).read(opened.events, sql.rows, query)
 
 
 async def test_time_that_is_over_starts_nothing(opened: Ledgers) -> None:
     with pytest.raises(LateError):
-        await opened.events.read(Deadline(0).guarded(lambda c: c.execute("SELECT 1").get))
+        await Deadline(0).read(opened.events, sql.value, "SELECT 1")
 
 
 class Slow(WordHashes):

@@ -53,13 +53,13 @@ async def test_another_inflection_is_found(
 
 async def test_an_english_question_asks_for_its_own_words_alone(opened: Ledgers) -> None:
     await learn(opened, memory.NewFact(fact="The houses are sold"))
-    asked = await opened.memory.read(lambda c: spellings(c, "facts", "hous", "house", "en"))
+    asked = await opened.memory.read(spellings, "facts", "hous", "house", "en")
     assert asked == ("house",)
 
 
 async def test_a_form_is_asked_for_as_the_index_stems_it(opened: Ledgers) -> None:
     await learn(opened, memory.NewFact(fact="Häuser, Hauses und ein Haus"))
-    asked = await opened.memory.read(lambda c: spellings(c, "facts", "haus", "Häuser", "de"))
+    asked = await opened.memory.read(spellings, "facts", "haus", "Häuser", "de")
     assert asked[0] == "Häuser"
     assert {"hauses", "haus"} & set(asked)
 

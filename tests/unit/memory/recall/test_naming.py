@@ -52,14 +52,14 @@ async def test_a_slip_of_the_pen_is_forgiven_but_not_at_the_beginning(
     opened: Ledgers, word: str, is_one: bool
 ) -> None:
     await _know(opened, "TypeScript")
-    found = await opened.identity.read(lambda connection: entities_misspelt(connection, [word]))
+    found = await opened.identity.read(entities_misspelt, [word])
     assert bool(found) is is_one
     assert all(word.lower().startswith(term[:3]) for named in found.values() for term in named.words)
 
 
 async def test_a_short_word_is_what_it_is(opened: Ledgers) -> None:
     await _know(opened, "k8s")
-    assert not await opened.identity.read(lambda connection: entities_misspelt(connection, ["k9s"]))
+    assert not await opened.identity.read(entities_misspelt, ["k9s"])
 
 
 async def test_a_word_that_people_use_is_no_slip(opened: Ledgers) -> None:
@@ -72,7 +72,7 @@ async def test_a_word_that_people_use_is_no_slip(opened: Ledgers) -> None:
 async def test_the_words_that_name_it_are_known(opened: Ledgers) -> None:
     await _know(opened, "Dead Letter Queue", alias=("DLQ",))
     question = understand("What is in the dead letter queue, the DLQ?", NOW)
-    (named,) = (await opened.identity.read(lambda connection: entities_named(connection, question))).values()
+    (named,) = (await opened.identity.read(entities_named, question)).values()
     assert named.name == "Dead Letter Queue"
     assert named.words >= {"dead", "letter", "dlq"}
 

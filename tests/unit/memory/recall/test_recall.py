@@ -81,9 +81,9 @@ async def test_nothing_outside_the_scope_is_returned(opened: Ledgers) -> None:
 async def test_a_scope_of_threads_shuts_out_facts_that_may_rest_on_others(opened: Ledgers) -> None:
     recall, ids = await filled(opened)
     fact = memory.NewFact(fact="Bob has cello lessons with Mrs Keller")
-    await opened.memory.write(lambda c: memory.append_facts(c, [fact]))
+    await opened.memory.write(memory.append_facts, [fact])
     event_id = ids["I started cello lessons with Mrs Keller."]
-    found = await opened.events.read(lambda c: events.get(c, event_id))
+    found = await opened.events.read(events.get, event_id)
     assert found is not None
     assert found.thread_id is not None
     answer = await recall.find(
@@ -112,7 +112,7 @@ async def test_the_best_thread_holds_the_answer(opened: Ledgers) -> None:
 async def test_facts_are_found_beside_events(opened: Ledgers) -> None:
     recall, _ = await filled(opened)
     (fact_id,) = await opened.memory.write(
-        lambda c: memory.append_facts(c, [memory.NewFact(fact="Bob plays the cello since 2025")])
+        memory.append_facts, [memory.NewFact(fact="Bob plays the cello since 2025")]
     )
     answer = await recall.find(Query(deadline_ms=LONG_MS, text="Since when does Bob play the cello?"))
     assert fact_id in [result.item.id for result in answer.results]

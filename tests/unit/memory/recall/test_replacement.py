@@ -79,7 +79,7 @@ async def test_a_writer_may_state_what_a_fact_replaces(opened: Ledgers) -> None:
     (old,) = await learn(opened, fact("Ann likes tea", 1))
     given = {"fact": "Ann has taken to coffee", "about": "Ann Keller", "replaces": [old]}
     made = await Memory(opened).run("fact", given, Provenance(actor="test"))
-    assert await opened.memory.read(lambda c: memory.successors(c, [old])) == {
+    assert await opened.memory.read(memory.successors, [old]) == {
         old: memory.Successor(
             id=made["id"],
             fact="Ann has taken to coffee",

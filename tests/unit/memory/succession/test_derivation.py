@@ -31,7 +31,7 @@ def fact(text: str, month: int, *, about: str = RUTH) -> memory.NewFact:
 
 
 async def learn(opened: Ledgers, *facts: memory.NewFact) -> list[str]:
-    recorded = await opened.memory.write(lambda c: memory.append_facts(c, facts))
+    recorded = await opened.memory.write(memory.append_facts, facts)
     return [str(id_) for id_ in recorded]
 
 

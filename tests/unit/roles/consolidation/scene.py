@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from functools import partial
 from typing import Any, cast
 
 from apps import settings
@@ -27,8 +26,8 @@ def steady(server: ModelServer, **memory: Any) -> Config:
 async def message(app: App) -> str:
     """A request as a message leaves it; returns its id."""
     request = Request(event=Event(content="", channel="cli"), agent=Agent(session_label="main"))
-    await app.ledgers.runtime.write(partial(requests.create, request=request))
-    await app.ledgers.runtime.write(partial(requests.end, request_id=request.request_id, status="done"))
+    await app.ledgers.runtime.write(requests.create, request=request)
+    await app.ledgers.runtime.write(requests.end, request_id=request.request_id, status="done")
     return request.request_id
 
 

@@ -174,10 +174,7 @@ async def test_each_batch_is_paid_for_by_the_message_that_taught_its_facts(
         await learn(app, "Tyler likes tea", request_id=first)
         await learn(app, "Nobody knows who said this", about="Ada")
         assert (await consolidated(app))["batches"] == 3
-        bills = [
-            await app.ledgers.runtime.read(lambda c, id_=id_: usage.of_root(c, id_))
-            for id_ in (first, second)
-        ]
+        bills = [await app.ledgers.runtime.read(usage.of_root, id_) for id_ in (first, second)]
         rest = await app.ledgers.runtime.read(
             lambda c: c.execute(
                 "SELECT root_request_id FROM usage WHERE root_request_id NOT IN (?, ?)", (first, second)

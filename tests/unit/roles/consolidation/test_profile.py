@@ -53,7 +53,7 @@ def answer(*lines: tuple[str, str]) -> Callable[[ModelRequest], str]:
 
 async def learned(app: App, *facts: str) -> None:
     seen = Seen(channel="cli", identifier="owner", display_name="Owner", event_id=None, is_owner=True)
-    await app.ledgers.identity.write(lambda c: senders.resolve(c, seen=seen))
+    await app.ledgers.identity.write(senders.resolve, seen=seen)
     await app.memory.run("entity", {"id": "elin", "name": "Elin", "type": "Person"})
     for fact in facts:
         about = {"about": "elin" if fact.startswith("Elin") else "Owner"}

@@ -61,4 +61,4 @@ def workers(server: ModelServer, task: str = TASK) -> list[ModelRequest]:
 
 async def offered(app: App, root_request_id: str) -> list[Injection]:
     """What the ledger says was offered."""
-    return await app.ledgers.runtime.read(lambda connection: injections.of_root(connection, root_request_id))
+    return await app.ledgers.runtime.read(injections.of_root, root_request_id)

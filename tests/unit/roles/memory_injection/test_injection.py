@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 import apsw
@@ -53,7 +52,7 @@ async def test_a_worker_is_told_what_is_known_and_nothing_else(home: Home, serve
         await know(app, "Genoa", SHIP)
         root = await done(app, server, worker="On March 12, at an Italian place with good food.")
         rows = await offered(app, root)
-        traced = await app.ledgers.runtime.read(partial(trace.load, request_id=root))
+        traced = await app.ledgers.runtime.read(trace.load, request_id=root)
     (request,) = workers(server)
     told = request.last_user.partition("<memory_context>")[2].partition("</memory_context>")[0]
     assert {line.split(" (")[0] for line in told.strip().splitlines()} == {f"- {BIRTHDAY}", f"- {FOOD}"}
@@ -128,7 +127,7 @@ async def test_the_fast_model_chooses_and_its_cost_is_the_roots(home: Home, serv
         await know(app, "Tyler", BIRTHDAY, FOOD)
         root = await done(app, server)
         rows = await offered(app, root)
-        total = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=root))
+        total = await app.ledgers.runtime.read(usage.of_root, root_request_id=root)
         labels = await app.ledgers.runtime.read(
             lambda c: c.execute("SELECT session_label FROM executions ORDER BY id").fetchall()
         )
@@ -210,7 +209,7 @@ def _numbers(request: ModelRequest) -> list[str]:
 async def test_a_busy_ledger_delays_the_record_and_not_the_task(home: Home, server: ModelServer) -> None:
     async with app_on(home, server) as app:
         await know(app, "Tyler", BIRTHDAY)
-        registered = await app.ledgers.runtime.read(partial(automations.get, name="memory-injection"))
+        registered = await app.ledgers.runtime.read(automations.get, name="memory-injection")
         assert registered is not None
         context = Context(
             request=Request(event=Event(content=TASK), access=Access(memory="all")),
@@ -350,7 +349,7 @@ async def test_a_guest_is_not_told_the_owners_memories(
 ) -> None:
     async with app_on(home, server) as app:
         await know(app, "Tyler", BIRTHDAY)
-        registered = await app.ledgers.runtime.read(partial(automations.get, name="memory-injection-chat"))
+        registered = await app.ledgers.runtime.read(automations.get, name="memory-injection-chat")
         assert registered is not None
         context = Context(
             request=Request(
@@ -375,7 +374,7 @@ async def test_a_second_registration_repeats_nothing(home: Home, server: ModelSe
             config={"scope": "facts"},
             timeout_ms=3_000,
         )
-        await app.ledgers.runtime.write(partial(automations.register, new=new))
+        await app.ledgers.runtime.write(automations.register, new=new)
         registry.touch(home)
         server.script("On March 12.")
         await (await app.send("When is Tyler's birthday?")).result()

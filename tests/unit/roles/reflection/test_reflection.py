@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, cast
 
 import apsw
@@ -46,7 +45,7 @@ async def test_an_answer_shows_what_it_rests_on(home: Home, server: ModelServer)
     async with App(home, steady(server)) as app:
         facts = await learn(app, TEA)
         found = await app.reflect(QUESTION)
-        bill = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=found.request_id))
+        bill = await app.ledgers.runtime.read(usage.of_root, root_request_id=found.request_id)
     assert [(source.kind, source.id, source.text) for source in found.sources] == [("fact", facts[0], TEA)]
     assert found.sources[0].at.startswith("20")
     assert found.removed == ()
@@ -140,9 +139,9 @@ async def test_on_behalf_of_a_request_it_sees_what_that_may_and_its_root_pays(
     )
     async with App(home, steady(server)) as app:
         await learn(app, TEA)
-        await app.ledgers.runtime.write(partial(requests.create, request=parent))
+        await app.ledgers.runtime.write(requests.create, request=parent)
         found = await app.reflect(QUESTION, asking=Asking(request=parent))
-        bill = await app.ledgers.runtime.read(partial(usage.of_root, root_request_id=parent.request_id))
+        bill = await app.ledgers.runtime.read(usage.of_root, root_request_id=parent.request_id)
     assert found.sources == ()
     assert bill.calls == 3
     assert TEA not in str(server.requests[-1].json["messages"])

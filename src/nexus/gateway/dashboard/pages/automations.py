@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -94,7 +93,7 @@ async def enable(request: Request, app: App) -> Response:
     """Let it run again."""
     found = await _standing(app, request.path_params["name"])
     registration.check_approved(found)
-    await app.ledgers.runtime.write(partial(rows.enable, automation_id=found.id))
+    await app.ledgers.runtime.write(rows.enable, automation_id=found.id)
     return _changed(app, found.name)
 
 
@@ -102,7 +101,7 @@ async def disable(request: Request, app: App) -> Response:
     """Let it run no more."""
     found = await _standing(app, request.path_params["name"])
     reason = (await form(request)).text("reason") or "in the dashboard"
-    await app.ledgers.runtime.write(partial(rows.disable, automation_id=found.id, reason=reason))
+    await app.ledgers.runtime.write(rows.disable, automation_id=found.id, reason=reason)
     return _changed(app, found.name)
 
 
@@ -189,7 +188,7 @@ async def _form(request: Request, app: App, wish: Wish | None, error: NexusError
 
 
 async def _standing(app: App, name: str) -> Automation:
-    found = await app.ledgers.runtime.read(partial(rows.get, name=name))
+    found = await app.ledgers.runtime.read(rows.get, name=name)
     if found is None:
         raise registration.unknown(name)
     return found

@@ -1,7 +1,6 @@
 """Channels: their state, what they couldn't process or send, and what can be done about it."""
 
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 import apsw
@@ -18,7 +17,7 @@ from nexus.ledgers.runtime import channels as ledger
 
 async def listed(request: Request, app: App) -> Response:
     """Every channel of the settings, and the messages that were set aside."""
-    found = await app.ledgers.runtime.read(partial(_states, config=app.config))
+    found = await app.ledgers.runtime.read(_states, config=app.config)
     aside = await app.ledgers.runtime.read(ledger.those_set_aside)
     return await page(request, "channels.html", active="settings", channels=found, aside=aside)
 
@@ -29,10 +28,10 @@ async def change(request: Request, app: App) -> Response:
     if name not in app.config.channels:
         raise MissingError(f"Unknown channel {name}", hint="The page Channels lists them.")
     if to == "retry":
-        await app.ledgers.runtime.write(partial(ledger.retry, channel=name))
+        await app.ledgers.runtime.write(ledger.retry, channel=name)
         app.channels.wake(name)
     elif to in {"pause", "resume"}:
-        await app.ledgers.runtime.write(partial(ledger.pause, name=name, paused=to == "pause"))
+        await app.ledgers.runtime.write(ledger.pause, name=name, paused=to == "pause")
     else:
         raise UsageError(f"Unknown action for a channel: `{to}`")
     return back("/channels")
@@ -46,7 +45,7 @@ async def settle(request: Request, app: App) -> Response:
     if to == "retry":
         done = await app.channels.retry(id_)
     else:
-        done = await app.ledgers.runtime.write(partial(ledger.take, id_=id_))
+        done = await app.ledgers.runtime.write(ledger.take, id_=id_)
     if not done:
         raise MissingError(f"No message {id_} was set aside", hint="The page Channels lists them.")
     return back("/channels")

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -54,8 +53,13 @@ async def shown(request: Request, app: App) -> Response:
     given = await injections.of_requests(app.ledgers, [each.request_id for each in said])
     since = said[0].created_at if said and found.next else ""
     until = said[-1].created_at if said and cursor else _LATEST
-    between = partial(events.unasked_between, external_id=label, since=since, until=until)
-    sent = [] if cursor and not said else await app.ledgers.events.read(between)
+    sent = (
+        []
+        if cursor and not said
+        else await app.ledgers.events.read(
+            events.unasked_between, external_id=label, since=since, until=until
+        )
+    )
     lines = sorted([*said, *sent], key=_time)
     newest = max((each.seq for each in sent), default=0)
     values: dict[str, Any] = {"label": label, "said": lines, "older": found.next, "given": given}
@@ -97,8 +101,7 @@ async def later(request: Request, app: App) -> Response:
     runs = [run.id for run in await app.runs_after(label, after)] if after else []
     last = runs[-1] if runs else after or await _last(app, label)
     seen = _seq(request.query_params.get("sent", ""))
-    arrived = partial(events.unasked, channel=_CHANNEL, external_id=label, after=seen)
-    new = await app.ledgers.events.read(arrived)
+    new = await app.ledgers.events.read(events.unasked, channel=_CHANNEL, external_id=label, after=seen)
     sent = new[-1].seq if new else seen
     return await page(request, "part_later.html", runs=runs, new=new, label=label, last=last, sent=sent)
 
@@ -143,9 +146,8 @@ def _seq(text: str) -> int:
 
 async def _last(app: App, label: str) -> str:
     """The newest run of a session, or an id to look for later ones from."""
-    read = partial(executions.newest_in, session_label=label)
     # Ids sort by time: in a session without runs, the first one to come is after this.
-    return await app.ledgers.runtime.read(read) or ids.new("exe")
+    return await app.ledgers.runtime.read(executions.newest_in, session_label=label) or ids.new("exe")
 
 
 # A label may hold anything, slashes too: nothing else is asked for below /chat/.
