@@ -77,7 +77,7 @@ async def _through_nexus(path: Path, threads: list[Row], batches: Iterator[Batch
         await database.write(lambda connection: connection.executemany(_THREADS, threads))
         for number, batch in enumerate(batches, start=1):
             started = time.perf_counter()
-            await database.write(lambda connection, said=batch.events: events.append(connection, said))
+            await database.write(events.append, batch.events)
             seconds += time.perf_counter() - started
             _tell("nexus", number, seconds)
         started = time.perf_counter()

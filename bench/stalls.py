@@ -48,4 +48,4 @@ async def _write(database: Database, batches: list[list[events.NewEvent]], until
     for batch in cycle(batches):
         if time.monotonic() > until:
             return
-        await database.write(lambda connection, said=batch: events.append(connection, said))
+        await database.write(events.append, batch)

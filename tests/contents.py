@@ -3,14 +3,19 @@
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import apsw
 
+from nexus.automations.registration import Write
 from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import events, memory
 from nexus.ledgers.connection import connect
+from nexus.ledgers.database import Work
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _TABLES = """
 SELECT name FROM pragma_table_list
@@ -109,3 +114,12 @@ def _content(path: Path) -> bytes | str | None:
     if path.is_symlink():
         return str(path.readlink())
     return path.read_bytes() if path.is_file() else None
+
+
+def directly(connection: apsw.Connection) -> Write:
+    """Runs work on a connection of the test's own, without a transaction around it."""
+
+    def write(work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return work(connection, *args, **kwargs)
+
+    return write

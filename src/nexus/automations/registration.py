@@ -241,7 +241,7 @@ def approve(home: Home, write: Write, row: Automation, *, trust: bool = False) -
             checked.read(home, row)
     write(automations.enable, automation_id=row.id)
     if not trust and not (row.script_path or "").startswith(IN_PROCESS):
-        standing = write(automations.get, name=row.name)
+        standing = write(automations.get, name=row.name) or row
         config = {**standing.config, checked.SANDBOX: True}
         write(automations.register, new=replace(settings_of(standing), config=config))
     registry.touch(home)

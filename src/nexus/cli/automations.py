@@ -125,7 +125,7 @@ def list_(ctx: click.Context, hook_point: str | None, as_json: bool) -> None:
             for each in place.write(rows.listed)
             if hook_point in {None, each.hook_point}
         ]
-        problems, dead = place.problems, cast("int", place.write(invocations.count_dead))
+        problems, dead = place.problems, place.write(invocations.count_dead)
     if as_json:
         click.echo(json.dumps([{**each.to_json(), **told.to_json()} for each, told in found], indent=2))
         return
@@ -210,7 +210,7 @@ def approve(
     files, unless you pass --trust. Remove a proposal to discard it.
     """
     with opened(ctx) as place:
-        listed = cast("list[Automation]", place.write(rows.listed))
+        listed = place.write(rows.listed)
         waiting = {each.name: each for each in listed if _is_imported(each) or proposals.is_proposal(each)}
         imported = waiting_settings(place.home)
         if not names and not settings and not everything:
@@ -309,10 +309,7 @@ def logs(ctx: click.Context, name: str, limit: int, status: str | None, as_json:
     """Show recent invocations with result, duration and output."""
     with opened(ctx) as place:
         place.versions(name)
-        found = cast(
-            "list[invocations.Invocation]",
-            place.write(invocations.of_automation, name=name, status=status, limit=limit),
-        )
+        found = place.write(invocations.of_automation, name=name, status=status, limit=limit)
     if as_json:
         told = [{key: getattr(each, key) for key in invocations.Invocation.__slots__} for each in found]
         click.echo(json.dumps(told, indent=2))
@@ -341,13 +338,10 @@ def retry(
         if not ids and not everything:
             if dismiss:
                 raise UsageError("--dismiss needs an ID or --all")
-            _print_dead(
-                cast("list[tuple[str, Invocation]]", place.write(invocations.dead, limit=limit)),
-                as_json=as_json,
-            )
+            _print_dead(place.write(invocations.dead, limit=limit), as_json=as_json)
             return
         if everything:
-            found = cast("list[tuple[str, Invocation]]", place.write(invocations.dead, limit=-1))
+            found = place.write(invocations.dead, limit=-1)
             ids = tuple(each.id for _, each in reversed(found))
         for id_ in ids:
             change = invocations.dismiss if dismiss else invocations.retry

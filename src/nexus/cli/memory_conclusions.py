@@ -201,7 +201,7 @@ async def _current(ledgers: Ledgers) -> Version | None:
     return await versions.newest(ledgers) or await OwnerProfile(ledgers).refresh()
 
 
-async def _revised(ledgers: Ledgers, text: str | None) -> Version:
+async def _revised(ledgers: Ledgers, text: str | None) -> Version | None:
     """The profile with the owner's text, or without one derived from the memory again."""
     profile = OwnerProfile(ledgers)
     return await (profile.reset() if text is None else profile.write(text))

@@ -7,6 +7,7 @@ import apsw
 import pytest
 
 from apps import app_on
+from contents import directly
 from nexus.automations import creation, template
 from nexus.automations.creation import Wish
 from nexus.automations.hook_points import HOOK_POINTS
@@ -29,7 +30,7 @@ def connection(home: Home) -> apsw.Connection:
 
 
 def made(home: Home, connection: apsw.Connection, wish: Wish) -> Registered:
-    return creation.create(home, lambda work: work(connection), wish)
+    return creation.create(home, directly(connection), wish)
 
 
 def test_script_workspace_and_row_are_made_together(home: Home, connection: apsw.Connection) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import apsw
@@ -192,10 +191,11 @@ async def test_a_request_whose_process_died_is_billed_as_estimated_when_its_run_
     asked = _estimate()
     await Budgets(opened, limits).reserve(_spender("1", role="manager", automation="notes"), asked)
     assert await _held(opened) == 1
-    again = partial(executions.begin, execution_id="exe_1")
-    end = partial(executions.end, execution_id="exe_1", status="failed")
     for _ in range(2):
-        await opened.runtime.write(again if act == "begins again" else end)
+        if act == "begins again":
+            await opened.runtime.write(executions.begin, execution_id="exe_1")
+        else:
+            await opened.runtime.write(executions.end, execution_id="exe_1", status="failed")
         assert await _held(opened) == 0
         assert await _usage(opened) == [(asked.id, 10, 50, None, "manager", "notes", 1)]
     assert await opened.runtime.read(usage.estimated, day="2020-01-01") == 1

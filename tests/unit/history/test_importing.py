@@ -119,7 +119,7 @@ async def test_undoing_an_import_leaves_the_home_as_it_was(opened: Ledgers, tmp_
     second = await bring(opened, tmp_path / "b.mbox", owner=("me@example.com",))
     assert (second.messages, second.known) == (1, 1)
     for import_id, left in ((second.id, before), (first.id, [])):
-        target = await forgetting.find(opened, lambda c, i=import_id: forgetting.import_(c, i))
+        target = await forgetting.find(opened, forgetting.import_, import_id)
         await forgetting.forget(opened, target, actor="test")
         assert await said(opened) == left
     people = await rows(opened, "SELECT canonical_name FROM entities", "identity")

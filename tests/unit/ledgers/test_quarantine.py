@@ -11,7 +11,7 @@ import apsw
 import pytest
 from click.testing import CliRunner
 
-from contents import execute, writing
+from contents import directly, execute, writing
 from nexus import config
 from nexus.automations import registration
 from nexus.automations.loading import load
@@ -81,7 +81,7 @@ def _loaded(home: Home) -> dict[str, Automation]:
     """What is registered after the program has started."""
     connection = writing(home, "runtime")
     try:
-        load(home, lambda work: work(connection))
+        load(home, directly(connection))
         return {each.name: each for each in automations.listed(connection)}
     finally:
         connection.close()

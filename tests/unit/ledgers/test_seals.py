@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from nexus.home import Home
-from nexus.ledgers import Ledgers, backup, forgetting, guards, health, memory, migrate, transfer
+from nexus.ledgers import Ledgers, backup, forgetting, guards, health, memory, migrate, sql, transfer
 from nexus.ledgers.forgetting import Target
 from nexus.ledgers.memory import NewFact, seals
 
@@ -98,7 +98,7 @@ async def test_seals_cannot_be_changed_or_dropped_by_stray_sql(told: Ledgers) ->
         "INSERT OR REPLACE INTO fact_seals VALUES (1, x'00')",
     ):
         with pytest.raises(apsw.ConstraintError):
-            await told.memory.write(lambda c, statement=statement: c.execute(statement))
+            await told.memory.write(sql.run, statement)
 
 
 async def test_facts_written_with_plain_sql_are_sealed_with_the_next_ones(told: Ledgers) -> None:

@@ -186,12 +186,9 @@ class _Pass:
     async def _statements(self, ids: Sequence[str]) -> list[Statement]:
         given = json.dumps(list(ids))
         rows = await self.ledgers.memory.read(sql.rows, SQL["statements"], (given,))
-        tied = [_tied(cast("tuple[Any, ...]", row)) for row in rows]
+        tied = [_tied(row) for row in rows]
         families = await self._families({entity for some in tied for entity in some})
-        return [
-            _statement(cast("tuple[Any, ...]", row), some, families)
-            for row, some in zip(rows, tied, strict=True)
-        ]
+        return [_statement(row, some, families) for row, some in zip(rows, tied, strict=True)]
 
     async def _families(self, ids: Iterable[str]) -> dict[str, tuple[str, frozenset[str]]]:
         """For each entity the one that it stands for now, and the stems of what that is called."""

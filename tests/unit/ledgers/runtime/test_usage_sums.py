@@ -72,7 +72,7 @@ async def test_a_message_belongs_to_the_day_on_which_its_work_began(opened: Ledg
     )
     for day in ("2026-05-02", "2026-05-01", "2026-05-03"):
         bindings = (day, f"{day}T10:00:00.000Z")
-        await opened.runtime.write(lambda c, bindings=bindings: c.execute(insert, bindings))
+        await opened.runtime.write(sql.run, insert, bindings)
     assert await _all(opened, "SELECT day, calls FROM usage_roots") == [("2026-05-01", 3)]
 
 

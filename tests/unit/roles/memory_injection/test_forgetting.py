@@ -77,7 +77,7 @@ async def _requests(app: App) -> set[str]:
 async def _holding(app: App, word: str) -> list[str]:
     """The tables in which a word stands."""
 
-    def look(ledger: str, connection: apsw.Connection) -> list[str]:
+    def look(connection: apsw.Connection, ledger: str) -> list[str]:
         names = connection.execute(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
         ).fetchall()
@@ -89,5 +89,5 @@ async def _holding(app: App, word: str) -> list[str]:
 
     found: list[str] = []
     for ledger in LEDGERS:
-        found += await app.ledgers[ledger].read(lambda c, ledger=ledger: look(ledger, c))
+        found += await app.ledgers[ledger].read(look, ledger)
     return found
