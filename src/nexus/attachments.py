@@ -7,9 +7,11 @@ The same bytes are kept once, whoever sends them.
 import hashlib
 import os
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
 from nexus.errors import UsageError
 from nexus.home import PRIVATE_DIRECTORY, Home
@@ -22,6 +24,7 @@ _SIGNATURES: Final = (
     (b"%PDF-", "application/pdf"),
 )
 _NAME_CHARACTERS: Final = 200
+_PIECE_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +96,57 @@ def keep(home: Home, attachment: Attachment, data: bytes) -> None:
     if path.exists():
         return
     path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+    with _unfinished(path.parent) as (file, temporary):
+        file.write(data)
+        _finish(file, temporary, path)
+
+
+def keep_stream(
+    home: Home, stream: IO[bytes], *, name: str | None, media_type: str, most_bytes: int
+) -> Attachment | None:
+    """Keep what a stream holds, piece by piece. Returns None, and keeps nothing, if it is too large.
+
+    `media_type` is used unless the bytes tell.
+    """
+    folder = home.root / "state/attachments"
+    folder.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    digest, size, start = hashlib.sha256(), 0, b""
+    with _unfinished(folder) as (file, temporary):
+        while piece := stream.read(_PIECE_BYTES):
+            size += len(piece)
+            if size > most_bytes:
+                return None
+            start = start or piece[:16]
+            digest.update(piece)
+            file.write(piece)
+        kept = Attachment(
+            name=" ".join((name or "").split())[:_NAME_CHARACTERS] or "file",
+            media_type=_signed(start) or media_type,
+            size_bytes=size,
+            sha256=digest.hexdigest(),
+        )
+        path = home.root / kept.path
+        if not path.exists():
+            path.parent.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+            _finish(file, temporary, path)
+    return kept
+
+
+@contextmanager
+def _unfinished(folder: Path) -> Generator[tuple[IO[bytes], Path]]:
+    """A file that is gone in the end, unless it was moved to its place."""
+    descriptor, temporary = tempfile.mkstemp(dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
+            yield file, Path(temporary)
+    finally:
         Path(temporary).unlink(missing_ok=True)
-        raise
+
+
+def _finish(file: IO[bytes], temporary: Path, path: Path) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+    temporary.replace(path)
 
 
 def read(home: Home, attachment: Attachment) -> bytes | None:
@@ -115,13 +159,19 @@ def read(home: Home, attachment: Attachment) -> bytes | None:
 
 def type_of(data: bytes) -> str | None:
     """What a file is, by its bytes; None where it is nothing that can be attached."""
-    for signature, media_type in _SIGNATURES:
-        if data.startswith(signature):
-            return media_type
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
+    signed = _signed(data)
+    if signed is not None:
+        return signed
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return None
     return None if "\0" in text else "text/plain"
+
+
+def _signed(data: bytes) -> str | None:
+    """The type that the first bytes of a file name."""
+    for signature, media_type in _SIGNATURES:
+        if data.startswith(signature):
+            return media_type
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None

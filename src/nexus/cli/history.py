@@ -6,10 +6,8 @@ import sys
 import tomllib
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
@@ -20,6 +18,7 @@ from nexus.cli.terminal import printable
 from nexus.errors import UsageError
 from nexus.history import markdown
 from nexus.history.files import total_bytes
+from nexus.history.source import zone
 from nexus.ledgers import Ledgers
 from nexus.ledgers.events import imports
 from nexus.memory.operations import Memory
@@ -37,17 +36,21 @@ def bring(
     owner: tuple[str, ...],
     timezone: str | None,
     mapping: str | None,
+    trust_from: bool,
+    without_attachments: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
     """Import a history into the home, or say what would come."""
-    options = history.Options(owner=owner, timezone=_zone(timezone), mapping=_mapping(mapping))
+    options = history.Options(
+        owner=owner, timezone=zone(timezone or ""), mapping=_mapping(mapping), trusts_from=trust_from
+    )
     source = history.opened(Path(path), options, format_)
     if dry_run:
         seen = _run(ctx, _preview, source)
         _show_preview(seen, as_json=as_json)
         return
-    done = _run(ctx, _import, opened_home(ctx)[1].memory.phone_region, source)
+    done = _run(ctx, _import, opened_home(ctx)[1], source, not without_attachments)
     _show_import(done, as_json=as_json)
 
 
@@ -55,7 +58,7 @@ def show_list(ctx: click.Context, *, as_json: bool) -> None:
     """Print all imports."""
     found = _run(ctx, _listed)
     if as_json:
-        click.echo(json.dumps([_record(each) for each in found], indent=2))
+        click.echo(json.dumps([each.record() for each in found], indent=2))
         return
     if not found:
         click.echo("No imports yet.")
@@ -98,12 +101,20 @@ async def _preview(ledgers: Ledgers, source: history.Source) -> history.Preview:
         return await history.preview(ledgers, source, lambda _, read: progress(read, total))
 
 
-async def _import(ledgers: Ledgers, region: str, source: history.Source) -> imports.Import:
+async def _import(
+    ledgers: Ledgers, settings: Config, source: history.Source, attachments: bool
+) -> imports.Import:
+    region = settings.memory.phone_region
     memory = Memory(ledgers, phone_region=region)
     total = await asyncio.to_thread(total_bytes, source.files)
     with steps_shown(f"Importing {source.title}: bytes") as progress:
         importer = history.Importer(
-            ledgers, memory, source, phone_region=region, progress=lambda _, read: progress(read, total)
+            ledgers,
+            memory,
+            source,
+            phone_region=region,
+            attachment_bytes=settings.attachments.max_bytes if attachments else 0,
+            progress=lambda _, read: progress(read, total),
         )
         return await importer.run()
 
@@ -118,18 +129,21 @@ def _show_preview(seen: history.Preview, *, as_json: bool) -> None:
         click.echo(f"  {counted(seen.known, 'message')} of these already imported")
     click.echo(f"  {'1 person' if seen.people == 1 else f'{seen.people:,} people'}")
     if seen.attachments:
-        click.echo(f"  {counted(seen.attachments, 'attachment')}")
+        absent = f" ({seen.attachments_absent:,} by name only)" if seen.attachments_absent else ""
+        click.echo(f"  {counted(seen.attachments, 'attachment')}{absent}")
     if seen.first and seen.last:
         click.echo(f"  from {seen.first[:10]} to {seen.last[:10]}")
     if seen.undated:
         click.echo(f"  {counted(seen.undated, 'message')} without a time")
+    if seen.unverified:
+        click.echo(f"  {counted(seen.unverified, 'mail')} from your address without proof that you sent it")
     _show_set_aside(seen.set_aside)
     click.echo("Nothing imported. Run the command without --dry-run to import.")
 
 
 def _show_import(done: imports.Import, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_record(done), indent=2))
+        click.echo(json.dumps(done.record(), indent=2))
         return
     click.echo(
         f"Imported {counted(done.messages, 'message')} in {counted(done.threads, 'new thread')} as {done.id}."
@@ -147,31 +161,6 @@ def _show_set_aside(found: imports.SetAsides) -> None:
         places = [place for why, place in found.examples if why == reason][:_EXAMPLES]
         for place in places:
             click.echo(f"    {printable(place)}")
-
-
-def _record(done: imports.Import) -> dict[str, Any]:
-    return {
-        "id": done.id,
-        "format": done.source,
-        "location": done.location,
-        "status": done.status,
-        "threads": done.threads,
-        "messages": done.messages,
-        "already_imported": done.known,
-        "set_aside": dict(done.set_aside.counts),
-        "examples": done.set_aside.examples,
-        "created_at": done.created_at,
-        "completed_at": done.completed_at,
-    }
-
-
-def _zone(name: str | None) -> tzinfo:
-    if name is None:
-        return datetime.now().astimezone().tzinfo or UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise UsageError(f"Unknown time zone {name!r}", hint="Write it as Europe/Berlin.") from None
 
 
 def _mapping(path: str | None) -> dict[str, Any]:

@@ -65,6 +65,8 @@ def export(ctx: click.Context, file: str, format_: str, without_embeddings: bool
 )
 @click.option("--timezone", metavar="ZONE", help="Of times without one. Default: this machine's.")
 @click.option("--mapping", metavar="TOML", help="Which field of a JSONL file is what.")
+@click.option("--trust-from", is_flag=True, help="Take mail from your address for yours without proof.")
+@click.option("--without-attachments", is_flag=True, help="Record attachments by name, without their files.")
 @click.option("--trust", is_flag=True, help=TRUST)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

@@ -22,6 +22,7 @@ _MOST_MEMBERS: Final = 500_000
 # Deflate packs repeated text up to 1:1032. Real exports stay below 1:50.
 _MOST_EXPANSION: Final = 200
 _SMALL_BYTES: Final = 64 * 1024 * 1024
+_MOST_TOGETHER_BYTES: Final = 1024 * 1024 * 1024
 _EDGE_BYTES: Final = 64 * 1024
 
 
@@ -198,6 +199,7 @@ class Archive:
                 hint="Unpack it yourself and import the folder.",
             )
         self._members = {info.filename: info for info in members if self._is_sound(info)}
+        self._refuse_bomb()
 
     def names(self) -> list[str]:
         return sorted(self._members)
@@ -212,13 +214,25 @@ class Archive:
             return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
 
     def open(self, name: str) -> Any:
-        return _counted(self, self._zip.open(self._members[name]))
+        try:
+            return _counted(self, self._zip.open(self._members[name]))
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise OSError(f"the archive is damaged: {error}") from error
 
     def fingerprint(self) -> str:
         return _edges(self.path)
 
     def location(self, name: str) -> Path | None:
         return None
+
+    def _refuse_bomb(self) -> None:
+        """Members that each look harmless may share their packed bytes."""
+        unpacked = sum(info.file_size for info in self._members.values())
+        if unpacked > max(_MOST_TOGETHER_BYTES, self.path.stat().st_size * _MOST_EXPANSION):
+            raise CareError(
+                f"{self.path} is packed like a zip bomb: it would unpack to {unpacked:,} bytes",
+                hint="Download the export again, or unpack it yourself and import the folder.",
+            )
 
     def _is_sound(self, info: zipfile.ZipInfo) -> bool:
         name = PurePosixPath(info.filename.replace("\\", "/"))

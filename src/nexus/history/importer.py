@@ -14,7 +14,9 @@ from typing import Any, Final
 import apsw
 
 from nexus import clock
-from nexus.history.items import Attachment, Mark, Message, Person, SetAside, Thread
+from nexus.config import AttachmentsConfig
+from nexus.history.attached import Files
+from nexus.history.items import Mark, Message, Person, SetAside, Thread
 from nexus.history.people import OWNER, Met, People
 from nexus.history.source import Source
 from nexus.ledgers import Ledgers, events
@@ -71,7 +73,7 @@ def chunks(source: Source, cursor: str | None) -> Iterator[Chunk]:
                 yield chunk
                 chunk = Chunk()
             chunk.messages.append(item)
-            chunk.size_bytes += len(item.content)
+            chunk.size_bytes += len(item.content) + sum(len(each.data or b"") for each in item.attachments)
         elif isinstance(item, Thread):
             chunk.threads.setdefault(item.external_id, item)
         else:
@@ -90,9 +92,11 @@ class Importer:
         source: Source,
         *,
         phone_region: str = "",
+        attachment_bytes: int = AttachmentsConfig.max_bytes,
         progress: Progress = lambda messages, read_bytes: None,
     ) -> None:
         self._ledgers = ledgers
+        self._files = Files(ledgers.home, source.files, attachment_bytes)
         self._memory = memory
         self._source = source
         self._phone_region = phone_region
@@ -133,6 +137,7 @@ class Importer:
             "owner": sorted(options.owner),
             "timezone": str(options.timezone),
             "mapping": dict(options.mapping),
+            **({"trusts_from": True} if options.trusts_from else {}),
         }
         return await self._get(
             await self._ledgers.events.write(
@@ -159,6 +164,7 @@ class Importer:
         for each, _, id_ in past:
             if each.card is not None:
                 await people.describe(each.card, id_)
+        kept = await self._kept(chunk, set_aside)
         batch = imports.Batch(
             import_id=import_.id,
             channel=channel,
@@ -166,12 +172,32 @@ class Importer:
                 self._thread(thread, begun.get(thread.external_id, started))
                 for thread in chunk.threads.values()
             ],
-            events=[self._event(each, at, id_, people) for each, at, id_ in past],
+            events=[
+                self._event(each, at, id_, people, kept.get(each.external_id, ())) for each, at, id_ in past
+            ],
             cursor=chunk.cursor,
             set_aside=set_aside,
             recorded_at=import_.created_at,
         )
         return await self._ledgers.events.write(batch.record)
+
+    async def _kept(self, chunk: Chunk, set_aside: SetAsides) -> dict[str, tuple[Attached, ...]]:
+        """The files of those messages that are new, by message. Their bytes are stored before it."""
+        with_files = [each for each in chunk.messages if each.attachments]
+        if not with_files:
+            return {}
+        known = await self._ledgers.events.read(
+            partial(
+                imports.recorded,
+                channel=self._source.channel,
+                external_ids=[each.external_id for each in with_files],
+            )
+        )
+        found: dict[str, tuple[Attached, ...]] = {}
+        for message in with_files:
+            if key(message.external_id) not in known and message.external_id not in found:
+                found[message.external_id] = await asyncio.to_thread(self._files.keep, message, set_aside)
+        return found
 
     def _time(self, message: Message, chunk: Chunk, started: datetime) -> datetime:
         """When it was said; without a time, as the message before it in the thread, else as the thread."""
@@ -205,7 +231,9 @@ class Importer:
             metadata=thread.metadata,
         )
 
-    def _event(self, message: Message, at: datetime, id_: str, people: People) -> PastEvent:
+    def _event(
+        self, message: Message, at: datetime, id_: str, people: People, attached: tuple[Attached, ...]
+    ) -> PastEvent:
         metadata, content = dict(message.metadata), message.content
         if len(content) > _LONGEST_CONTENT:
             metadata["cut_from_characters"] = len(content)
@@ -225,7 +253,7 @@ class Importer:
             metadata=metadata,
             occurred_at=clock.timestamp(at),
             participants=tuple(self._participants(message, people)),
-            attachments=tuple(map(_attached, message.attachments)),
+            attachments=attached,
         )
 
     def _participants(self, message: Message, people: People) -> Iterator[Participant]:
@@ -259,13 +287,4 @@ def _participant(role: Any, person: Person, entity_id: str | None) -> Participan
         identifier=person.identifier,
         display_name=person.name,
         entity_id=None if person.is_automated else entity_id,
-    )
-
-
-def _attached(attachment: Attachment) -> Attached:
-    return Attached(
-        filename=attachment.name,
-        media_type=attachment.media_type,
-        size_bytes=attachment.size_bytes,
-        sha256=attachment.sha256,
     )

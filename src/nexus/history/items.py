@@ -21,12 +21,15 @@ class Person:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attachment:
-    """A file that came with a message. Without content in the export, only its description is kept."""
+    """A file that came with a message. If the export doesn't hold its bytes, only its description is kept."""
 
     name: str | None
     media_type: str = "application/octet-stream"
     size_bytes: int | None = None
-    sha256: str | None = None
+    member: str | None = None
+    """The file of the export that holds its bytes."""
+    data: bytes | None = field(default=None, repr=False)
+    """Its bytes, where they are part of the message."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,14 +17,14 @@ _LIST_HEADERS: Final = ("List-Id", "List-Post", "List-Unsubscribe")
 _AUTOMATED_HEADERS: Final = ("X-Autoreply", "X-Autorespond", "X-Auto-Response-Suppress", "Feedback-ID")
 
 
-def decoded(raw: str) -> str:
-    """A header or a file name with its encoded words read, at most 200 characters."""
+def decoded(raw: str, most_characters: int = 200) -> str:
+    """A header or a file name with its encoded words read."""
     if "=?" not in raw:
-        return raw.strip()[:200]
+        return raw.strip()[:most_characters]
     try:
-        return str(email.header.make_header(email.header.decode_header(raw))).strip()[:200]
+        return str(email.header.make_header(email.header.decode_header(raw))).strip()[:most_characters]
     except (ValueError, LookupError, UnicodeError):
-        return raw.strip()[:200]
+        return raw.strip()[:most_characters]
 
 
 def header(mail: Mail, name: str) -> str:

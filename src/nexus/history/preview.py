@@ -1,19 +1,17 @@
 """What an import would bring: counted in one pass, with nothing recorded."""
 
 import asyncio
-import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, cast
-
-import apsw
+from typing import Any
 
 from nexus import clock
 from nexus.history.files import total_bytes
 from nexus.history.importer import Chunk, Progress, chunks
 from nexus.history.source import Source
-from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.events.imports import SetAsides, key
+from nexus.ledgers import Ledgers
+from nexus.ledgers.events import imports
+from nexus.ledgers.events.imports import SetAsides
 
 
 @dataclass(slots=True)
@@ -28,6 +26,10 @@ class Preview:
     known: int = 0
     people: int = 0
     attachments: int = 0
+    attachments_absent: int = 0
+    """Those whose bytes the export doesn't hold."""
+    unverified: int = 0
+    """Mail that says it is from the owner, without proof."""
     first: str | None = None
     last: str | None = None
     kinds: Counter[str] = field(default_factory=Counter[str])
@@ -44,6 +46,8 @@ class Preview:
             "already_imported": self.known,
             "people": self.people,
             "attachments": self.attachments,
+            "attachments_absent": self.attachments_absent,
+            "unverified": self.unverified,
             "first": self.first,
             "last": self.last,
             "kinds": dict(self.kinds),
@@ -71,7 +75,10 @@ async def preview(
                       (*((each.sender,) if each.author == "person" and each.sender else ()), *each.recipients,
                        *each.copied))  # fmt: skip
         _count(seen, chunk)
-        seen.known += await ledgers.events.read(_known, channel=source.channel, chunk=chunk)
+        ids = [each.external_id for each in chunk.messages]
+        seen.known += len(
+            await ledgers.events.read(imports.recorded, channel=source.channel, external_ids=ids)
+        )
         progress(seen.messages, source.files.read_bytes)
     seen.threads, seen.people = len(threads), len(people)
     return seen
@@ -82,6 +89,8 @@ def _count(seen: Preview, chunk: Chunk) -> None:
     for each in chunk.messages:
         seen.kinds[each.kind] += 1
         seen.attachments += len(each.attachments)
+        seen.attachments_absent += sum(file.member is None and file.data is None for file in each.attachments)
+        seen.unverified += "unverified_sender" in each.metadata
         if each.at is None:
             seen.undated += 1
             continue
@@ -90,10 +99,3 @@ def _count(seen: Preview, chunk: Chunk) -> None:
         seen.last = max(seen.last or at, at)
     for each in chunk.set_aside:
         seen.set_aside.add(each.reason, each.place)
-
-
-def _known(connection: apsw.Connection, *, channel: str, chunk: Chunk) -> int:
-    wanted = json.dumps([key(each.external_id) for each in chunk.messages])
-    values = {"channel": channel, "external_ids": wanted, "import": ""}
-    rows = connection.execute(sql.queries("events")["recorded_among"], values).fetchall()
-    return len(cast("list[Any]", rows))

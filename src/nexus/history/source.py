@@ -1,11 +1,15 @@
 """What every format has in common: it recognizes its files, and yields what they hold as a stream."""
 
 import json
+import mimetypes
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
+from functools import cached_property
 from typing import Any, ClassVar, Final, cast
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from nexus.errors import UsageError
 from nexus.history.files import Files
 from nexus.history.items import Item
 
@@ -20,6 +24,8 @@ class Options:
     """Names, addresses or ids under which the owner appears in it."""
     timezone: tzinfo = UTC
     """Of times that don't say theirs."""
+    trusts_from: bool = False
+    """Whether the From of a mail is enough for it to be the owner's."""
     mapping: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Which field of a generic JSONL file is what."""
 
@@ -46,6 +52,11 @@ class Source:
     def recognizes(cls, files: Files) -> bool:
         """Whether these files are an export of this kind, by names and first bytes."""
         raise NotImplementedError
+
+    @cached_property
+    def members(self) -> frozenset[str]:
+        """The names of all files, to look up those that messages refer to."""
+        return frozenset(self.files.names())
 
     def read(self, cursor: str | None) -> Iterator[Item]:
         """Everything after a cursor, or from the start. Never raises for damaged content."""
@@ -88,6 +99,11 @@ def text(value: object) -> str | None:
     return None
 
 
+def type_of_name(name: str | None) -> str:
+    """The media type that a file's name suggests."""
+    return (name and mimetypes.guess_type(name)[0]) or "application/octet-stream"
+
+
 def beginning(files: Files, name: str, size_bytes: int = 4096) -> bytes:
     """The first bytes of a file."""
     try:
@@ -108,3 +124,13 @@ def cursor_place(cursor: str | None) -> tuple[str, int]:
         return "", 0
     name, position = json.loads(cursor)
     return str(name), int(position)
+
+
+def zone(name: str) -> tzinfo:
+    """A time zone by its name; this machine's for an empty one."""
+    if not name:
+        return datetime.now().astimezone().tzinfo or UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(f"Unknown time zone {name!r}", hint="Write it as Europe/Berlin.") from None

@@ -167,7 +167,7 @@ async def test_apples_messages(opened: Ledgers, tmp_path: Path) -> None:
         "CREATE TABLE chat (ROWID INTEGER PRIMARY KEY, chat_identifier TEXT, display_name TEXT);"
         "CREATE TABLE chat_message_join (chat_id INTEGER, message_id INTEGER);"
         "CREATE TABLE attachment "
-        "(ROWID INTEGER PRIMARY KEY, transfer_name TEXT, mime_type TEXT, total_bytes INTEGER);"
+        "(ROWID INTEGER PRIMARY KEY, filename TEXT, transfer_name TEXT, mime_type TEXT, total_bytes INTEGER);"
         "CREATE TABLE message_attachment_join (message_id INTEGER, attachment_id INTEGER);"
         "INSERT INTO handle VALUES (1, '+4917012345678');"
         "INSERT INTO chat VALUES (1, '+4917012345678', NULL);"

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from nexus import history
 from nexus.history.sources import mail as mails
 from nexus.ledgers import Ledgers
+from nexus.memory.operations import Memory
 from unit.history.exports import bring, mail, rows, said
 
 
@@ -73,12 +75,83 @@ async def test_newsletters_make_no_people(opened: Ledgers, tmp_path: Path) -> No
     assert len(await rows(opened, "SELECT * FROM event_participants")) == 2
 
 
-async def test_the_owner_is_known_by_an_address(opened: Ledgers, tmp_path: Path) -> None:
-    (tmp_path / "a.mbox").write_text(mail(1, From="Me <ME@example.com>", To="ada@example.com"))
-    await bring(opened, tmp_path / "a.mbox", owner=("me@example.com",))
+_SENT_BY_ME = mail(1, From="Me <ME@example.com>", To="ada@example.com")
+_FORGED = "Received: from evil.example by mx.example.net with ESMTP; Thu, 2 Jan 2020 10:00:00 +0000\n"
+
+
+def _with(top: str) -> str:
+    """The owner's mail with headers above its own."""
+    line, _, rest = _SENT_BY_ME.partition("\n")
+    return f"{line}\n{top}{rest}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Sent", _SENT_BY_ME),
+        ("Sent Messages.mbox", _SENT_BY_ME),
+        ("Gesendete Objekte.mbox", _SENT_BY_ME),
+        ("all.mbox", _with("X-Gmail-Labels: Archived,Sent\n")),
+        ("all.mbox", _with("X-Gmail-Labels: =?UTF-8?Q?Archiviert,Gesendet?=\n")),
+        (
+            "all.mbox",
+            _with(f"Authentication-Results: mx.example.net; dmarc=pass header.from=example.com\n{_FORGED}"),
+        ),
+        (
+            "all.mbox",
+            _with(f"{_FORGED}Authentication-Results: mail.example.net; dkim=pass header.d=example.com\n"),
+        ),
+    ],
+)
+async def test_mail_that_was_filed_as_sent_or_vouched_for_is_the_owners(
+    opened: Ledgers, tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    await bring(opened, tmp_path / name, owner=("me@example.com",))
     assert [sender for _, sender, _ in await said(opened)] == ["owner"]
     [(owner,)] = await rows(opened, "SELECT entity_id FROM persons WHERE is_owner", "identity")
     assert await rows(opened, "SELECT entity_id FROM event_participants WHERE role = 'sender'") == [(owner,)]
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        "",
+        _FORGED,
+        # What stands below the line of the server that received it came with the mail.
+        f"{_FORGED}X-Gmail-Labels: Sent\n",
+        f"{_FORGED}Authentication-Results: evil.example; dmarc=pass header.from=example.com\n",
+        f"{_FORGED}Received: from a by evil.example\n"
+        "Authentication-Results: evil.example; dmarc=pass header.from=example.com\n",
+        f"Authentication-Results: mx.example.net; dmarc=fail header.from=example.com\n{_FORGED}",
+        f"Authentication-Results: mx.example.net; dkim=pass header.d=evil.example\n{_FORGED}",
+    ],
+)
+async def test_a_forged_mail_of_the_owner_is_somebodys_words(
+    opened: Ledgers, tmp_path: Path, top: str
+) -> None:
+    # The owner's entity goes by the forged address.
+    (tmp_path / "Sent").write_text(mail(9, From="Me <me@example.com>", To="ada@example.com"))
+    await bring(opened, tmp_path / "Sent", owner=("me@example.com",))
+    [(owner,)] = await rows(opened, "SELECT entity_id FROM persons WHERE is_owner", "identity")
+    await Memory(opened).run("alias", {"entity": owner, "alias": ["me@example.com:email"]})
+    (tmp_path / "all.mbox").write_text(_with(top))
+    source = history.opened(tmp_path / "all.mbox", history.Options(owner=("me@example.com",)))
+    assert (await history.preview(opened, source)).unverified == 1
+    await bring(opened, tmp_path / "all.mbox", owner=("me@example.com",))
+    [(sender, entity)] = await rows(
+        opened,
+        "SELECT sender, entity_id FROM events JOIN event_participants ON event_id = events.id "
+        "WHERE role = 'sender' AND external_id = 'mail-1@example.com'",
+    )
+    assert sender == "me@example.com (unverified)"
+    assert entity not in (None, owner)
+
+
+async def test_a_from_header_is_enough_if_the_owner_says_so(opened: Ledgers, tmp_path: Path) -> None:
+    (tmp_path / "all.mbox").write_text(_SENT_BY_ME)
+    await bring(opened, tmp_path / "all.mbox", owner=("me@example.com",), trusts_from=True)
+    assert [sender for _, sender, _ in await said(opened)] == ["owner"]
 
 
 async def test_a_line_from_inside_a_mail_splits_nothing(opened: Ledgers, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from email.message import Message as Mail
 from typing import Any, Final, cast
 
 from nexus.channels.adapter import MAX_TEXT_BYTES, File, Message, MessageError
-from nexus.channels.email import quoting, trust
-from nexus.history import mime
+from nexus.channels.email import quoting
+from nexus.history import mail_authentication, mime
 
 _MOST_PARTS: Final = 200
 _LOGO_BYTES: Final = 20_000
@@ -30,7 +30,7 @@ def message(data: bytes, *, own: frozenset[str], auth_server: str) -> Message | 
 
 def auth_server(data: bytes) -> str:
     """The name under which the receiving server wrote what it found out about the sender."""
-    return trust.server_of(email.parser.BytesHeaderParser().parsebytes(data))
+    return mail_authentication.server_of(email.parser.BytesHeaderParser().parsebytes(data))
 
 
 def _message(data: bytes, own: frozenset[str], auth_server: str) -> Message | None:
@@ -59,7 +59,8 @@ def _message(data: bytes, own: frozenset[str], auth_server: str) -> Message | No
         title=mime.plain_subject(subject) or None,
         is_group=bool(others),
         is_addressed=not others or not own.isdisjoint(to),
-        is_verified=_has_one_sender(mail) and trust.is_vouched_for(mail, _domain(sender), auth_server),
+        is_verified=_has_one_sender(mail)
+        and mail_authentication.is_vouched_for(mail, _domain(sender), auth_server),
         is_automatic=_is_automatic(mail, sender),
         files=files,
     )

@@ -1,5 +1,6 @@
 """Messages made of blocks, as assistants write them: text, tool calls, their results, images."""
 
+import base64
 import json
 from collections.abc import Iterator
 from typing import Any, Final
@@ -46,10 +47,25 @@ def tool_call(block: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
 
 def images(content: object) -> tuple[Attachment, ...]:
     """The images among the blocks."""
-    found: list[Attachment] = []
-    for block in listed(content):
-        if record(block).get("type") in ("image", "input_image"):
-            source = record(record(block).get("source"))
-            type_ = text(source.get("media_type")) or text(record(block).get("mimeType")) or "image/unknown"
-            found.append(Attachment(name=None, media_type=type_))
-    return tuple(found)
+    found = (record(block) for block in listed(content))
+    return tuple(_image(block) for block in found if block.get("type") in ("image", "input_image"))
+
+
+def _image(block: dict[str, Any]) -> Attachment:
+    source = record(block.get("source"))
+    type_ = text(source.get("media_type")) or text(block.get("mimeType"))
+    packed = text(source.get("data")) or text(block.get("data"))
+    url = text(block.get("image_url")) or ""
+    if url.startswith("data:"):
+        head, _, packed = url.removeprefix("data:").partition(",")
+        type_ = head.partition(";")[0]
+    try:
+        data = base64.b64decode(packed or "", validate=True) or None
+    except ValueError:
+        data = None
+    return Attachment(
+        name=None,
+        media_type=type_ or "image/unknown",
+        size_bytes=None if data is None else len(data),
+        data=data,
+    )

@@ -5,11 +5,13 @@ conversation; every other branch becomes a thread of its own that names the conv
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Final
 
 from nexus.history.items import Attachment, Author, Item, Message, Person, SetAside, Thread
-from nexus.history.source import listed, moment, record, text
+from nexus.history.source import listed, moment, record, text, type_of_name
 from nexus.history.sources.conversations import Conversations
 
 _BRIEF_CHARACTERS: Final = 300
@@ -17,6 +19,8 @@ _KEPT_CHARACTERS: Final = 20_000
 _AUTHORS: Final[dict[str, Author]] = {
     "user": "owner", "assistant": "assistant", "tool": "tool", "system": "system",
 }  # fmt: skip
+# Of a file: `file-AbC123-photo.png`, `dalle-generations/file-AbC123.webp`, `audio/file_0000ab.wav`.
+_FILE_ID: Final = re.compile(r"(?:.*/)?(file[-_][A-Za-z0-9]+)[^/]*")
 _ASSISTANT: Final = Person(identifier="chatgpt", name="ChatGPT", is_automated=True)
 
 
@@ -40,14 +44,23 @@ class ChatGpt(Conversations):
             at=moment(whole.get("create_time")),
             metadata={"model": model} if (model := text(whole.get("default_model_slug"))) else {},
         )
-        yield from _Tree(id_, nodes, text(whole.get("current_node"))).items()
+        yield from _Tree(id_, nodes, text(whole.get("current_node")), self._stored).items()
+
+    @cached_property
+    def _stored(self) -> dict[str, str]:
+        """The uploaded and generated files of the archive, by their id."""
+        found = ((_FILE_ID.fullmatch(name), name) for name in sorted(self.members, reverse=True))
+        return {match.group(1): name for match, name in found if match}
 
 
 class _Tree:
     """The messages of one conversation, in order: the current path first, then each branch."""
 
-    def __init__(self, id_: str, nodes: dict[str, Any], current: str | None) -> None:
+    def __init__(
+        self, id_: str, nodes: dict[str, Any], current: str | None, stored: Mapping[str, str]
+    ) -> None:
         self._id = id_
+        self._stored = stored
         self._nodes = nodes
         self._current = current
         self._seen: set[str] = set()
@@ -84,7 +97,7 @@ class _Tree:
         for id_ in path:
             self._seen.add(id_)
             message = record(record(self._nodes[id_]).get("message"))
-            yield from _message(message, id_, thread, self._answered(id_))
+            yield from _message(message, id_, thread, self._answered(id_), self._stored)
 
     def _answered(self, id_: str) -> str | None:
         """The message before this one; nodes without any content are passed over."""
@@ -100,12 +113,14 @@ class _Tree:
         return None
 
 
-def _message(message: dict[str, Any], node: str, thread: str, reply_to: str | None) -> Iterator[Message]:
+def _message(
+    message: dict[str, Any], node: str, thread: str, reply_to: str | None, stored: Mapping[str, str]
+) -> Iterator[Message]:
     role = text(record(message.get("author")).get("role"))
     author = _AUTHORS.get(role or "")
-    content, attachments = _content(record(message.get("content")))
+    content, files = _content(record(message.get("content")))
     extra = record(message.get("metadata"))
-    attachments += tuple(_uploaded(each) for each in listed(extra.get("attachments")))
+    attachments = _attachments(files, map(record, listed(extra.get("attachments"))), stored)
     if (
         author is None
         or not (content or attachments)
@@ -137,41 +152,48 @@ def _message(message: dict[str, Any], node: str, thread: str, reply_to: str | No
     )
 
 
-def _content(content: dict[str, Any]) -> tuple[str, tuple[Attachment, ...]]:
+def _content(content: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """The words of a message, and the pictures and recordings among them."""
     if content.get("content_type") == "user_editable_context":
         kept = (text(content.get("user_profile")), text(content.get("user_instructions")))
-        return "\n\n".join(part for part in kept if part), ()
+        return "\n\n".join(part for part in kept if part), []
     texts: list[str] = []
-    files: list[Attachment] = []
+    files: list[dict[str, Any]] = []
     for part in listed(content.get("parts")) or [content.get("text") or content.get("result")]:
         if isinstance(part, str):
             texts.append(part)
             continue
         inner = record(part)
-        if pointer := text(inner.get("asset_pointer")):
-            files.append(_pictured(pointer, inner))
+        if text(inner.get("asset_pointer")):
+            files.append(inner)
         elif transcribed := text(inner.get("text")):
             texts.append(transcribed)
         elif inner:
             texts.append(json.dumps(inner, ensure_ascii=False)[:_KEPT_CHARACTERS])
-    return "\n".join(texts).strip(), tuple(files)
+    return "\n".join(texts).strip(), files
 
 
-def _pictured(pointer: str, part: dict[str, Any]) -> Attachment:
-    size = part.get("size_bytes")
-    is_audio = "audio" in str(part.get("content_type"))
-    return Attachment(
-        name=pointer.rpartition("/")[2],
-        media_type="audio/unknown" if is_audio else "image/unknown",
-        size_bytes=size if isinstance(size, int) else None,
-    )
-
-
-def _uploaded(value: object) -> Attachment:
-    file = record(value)
-    size = file.get("size")
-    return Attachment(
-        name=text(file.get("name")) or text(file.get("id")),
-        media_type=text(file.get("mime_type")) or "application/octet-stream",
-        size_bytes=size if isinstance(size, int) else None,
-    )
+def _attachments(
+    shown: list[dict[str, Any]], uploaded: Iterator[dict[str, Any]], stored: Mapping[str, str]
+) -> tuple[Attachment, ...]:
+    """The files of a message. What was uploaded and is shown too is one file."""
+    found: dict[str, Attachment] = {}
+    for part in shown:
+        id_ = (text(part.get("asset_pointer")) or "").rpartition("/")[2]
+        member, size = stored.get(id_), part.get("size_bytes")
+        is_audio = "audio" in str(part.get("content_type"))
+        found[id_] = Attachment(
+            name=member.rpartition("/")[2] if member else id_,
+            media_type="audio/unknown" if is_audio else "image/unknown",
+            size_bytes=size if isinstance(size, int) else None,
+            member=member,
+        )
+    for number, file in enumerate(uploaded):
+        id_, name, size = text(file.get("id")), text(file.get("name")), file.get("size")
+        found[id_ or f"#{number}"] = Attachment(
+            name=name or id_,
+            media_type=text(file.get("mime_type")) or type_of_name(name),
+            size_bytes=size if isinstance(size, int) else None,
+            member=stored.get(id_ or ""),
+        )
+    return tuple(found.values())

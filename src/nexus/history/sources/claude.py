@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from nexus.history.items import Attachment, Item, Message, Person, SetAside, Thread
-from nexus.history.source import listed, moment, record, text
+from nexus.history.source import listed, moment, record, text, type_of_name
 from nexus.history.sources import blocks
 from nexus.history.sources.conversations import Conversations
 
@@ -56,10 +56,17 @@ def _message(message: dict[str, Any], thread: str) -> Iterator[Message]:
 
 
 def _file(value: object) -> Attachment:
+    # The export holds the text of a document, and of anything else no more than its name.
     file = record(value)
-    size = file.get("file_size")
+    size, extracted = file.get("file_size"), text(file.get("extracted_content"))
     return Attachment(
         name=text(file.get("file_name")),
-        media_type=text(file.get("file_type")) or "application/octet-stream",
+        media_type="text/plain" if extracted else _type(file),
         size_bytes=size if isinstance(size, int) else None,
+        data=extracted.encode("utf-8", "replace") if extracted else None,
     )
+
+
+def _type(file: dict[str, Any]) -> str:
+    given = text(file.get("file_type"))
+    return given if given and "/" in given else type_of_name(text(file.get("file_name")))

@@ -11,7 +11,7 @@ import apsw
 
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.source import Source, beginning, cursor_place, place_cursor
+from nexus.history.source import Source, beginning, cursor_place, place_cursor, type_of_name
 from nexus.ledgers import sql
 
 _EPOCH: Final = datetime(2001, 1, 1, tzinfo=UTC)
@@ -34,7 +34,10 @@ class IMessage(Source):
         _, after = cursor_place(cursor)
         for name in self.files.names():
             location = self.files.location(name)
-            if location is None or not _is_database(self.files, name):
+            if not _is_database(self.files, name):
+                continue
+            if location is None:
+                yield SetAside(reason="a database in an archive is not read; unpack the archive", place=name)
                 continue
             try:
                 connection = apsw.Connection(
@@ -62,16 +65,15 @@ class IMessage(Source):
                 title,
                 answered,
                 edited,
-                file,
-                type_,
-                size,
+                has_files,
             ) = row
             chat_id = str(chat or handle or "unknown")
             if chat_id not in announced:
                 announced.add(chat_id)
                 yield Thread(external_id=chat_id, title=str(title) if title else None)
             content = str(words or _attributed(body) or "").replace("\ufffc", "").strip()
-            if content or file:
+            files = tuple(self._files(connection, int(rowid), name)) if has_files else ()
+            if content or files:
                 yield Message(
                     external_id=str(guid),
                     thread=chat_id,
@@ -81,9 +83,22 @@ class IMessage(Source):
                     at=_moment(date),
                     reply_to=_text(answered),
                     metadata={"edited": True} if edited else {},
-                    attachments=_files(file, type_, size),
+                    attachments=files,
                 )
             yield Mark(place_cursor(name, int(rowid)))
+
+    def _files(self, connection: apsw.Connection, message: int, database: str) -> Iterator[Attachment]:
+        folder = database[: database.rfind("/") + 1]
+        for path, name, type_, size in connection.execute(sql.named(_SQL)["files"], (message,)):
+            # `~/Library/Messages/Attachments/…`, which a copy of the folder holds beside the database.
+            member = f"{folder}Attachments/{str(path or '').partition('/Attachments/')[2]}"
+            shown = _text(name) or member.rpartition("/")[2] or None
+            yield Attachment(
+                name=shown,
+                media_type=_text(type_) or type_of_name(shown),
+                size_bytes=size if isinstance(size, int) else None,
+                member=member if member in self.members else None,
+            )
 
 
 def _is_database(files: Files, name: str) -> bool:
@@ -97,14 +112,6 @@ def _person(handle: str | None) -> Person:
     if handle and handle.startswith("+"):
         return Person(identifier=handle, kind="phone")
     return Person(identifier=f"imessage/{handle or 'unknown'}", is_automated=not handle)
-
-
-def _files(name: Any, type_: Any, size: Any) -> tuple[Attachment, ...]:
-    if not name:
-        return ()
-    return (
-        Attachment(name=str(name), media_type=_text(type_) or "application/octet-stream", size_bytes=size),
-    )
 
 
 def _text(value: Any) -> str | None:

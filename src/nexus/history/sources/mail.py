@@ -2,6 +2,9 @@
 
 A thread is what the first message of its References names. Quotes of quotes are left out: what they repeat
 is in the mail that they quote.
+
+Anybody can write the owner's address into From. A mail is the owner's if it was filed as sent, or if the
+server that received it vouches for its sender; otherwise it is somebody's words.
 """
 
 import email.parser
@@ -12,7 +15,7 @@ from collections.abc import Iterator
 from email.message import Message as Mail
 from typing import Any, ClassVar, Final, cast
 
-from nexus.history import mime
+from nexus.history import mail_authentication, mime
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
 from nexus.history.lines import lines
@@ -21,6 +24,16 @@ from nexus.history.source import Source, beginning, cursor_place, moment, place_
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _LONGEST_TEXT: Final = 1_000_000
 _MOST_PARTS: Final = 200
+# What programs and providers call the folder of sent mail, as a label, a file or a folder.
+_SENT: Final = re.compile(
+    r"\.?(?:inbox\.)?"
+    r"(?:sent(?:[ _-]?(?:mail|messages|items))?|gesendet(?:e (?:objekte|elemente|nachrichten))?"
+    r"|(?:éléments |messages )?envoyés|(?:elementos |mensajes |itens )?enviad[oa]s"
+    r"|(?:posta |elementi )?inviat[ai]|verzonden(?: items| berichten)?|skickat|sendt(?:e elementer)?"
+    r"|lähetetyt|wysłane|отправленные|送信済み(?:メール)?|已发送(?:邮件)?)"
+    r"(?:-\d+)?(?:\.mbox|\.eml)?",
+    re.IGNORECASE,
+)
 _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?){2,}")
 
 
@@ -43,7 +56,9 @@ class Mbox(Source):
             try:
                 with self.files.open(name) as stream:
                     for end, data, is_cut in _split(stream, done if name == after else 0):
-                        yield from mail_items(data, self, f"{name}, mail that ends at byte {end}", is_cut)
+                        yield from mail_items(
+                            data, self, name, f"{name}, mail that ends at byte {end}", is_cut
+                        )
                         yield Mark(place_cursor(name, end))
             except (OSError, EOFError, ValueError) as error:
                 yield SetAside(reason=f"the file is damaged: {error}", place=name)
@@ -68,7 +83,7 @@ class Maildir(Source):
             try:
                 with self.files.open(name) as stream:
                     data = stream.read(_LARGEST_BYTES)
-                yield from mail_items(data, self, name, len(data) == _LARGEST_BYTES)
+                yield from mail_items(data, self, name, name, len(data) == _LARGEST_BYTES)
             except (OSError, EOFError, ValueError) as error:
                 yield SetAside(reason=f"the file is damaged: {error}", place=name)
             yield Mark(place_cursor(name, 0))
@@ -99,7 +114,7 @@ def _split(stream: Any, start: int) -> Iterator[tuple[int, bytes, bool]]:
         yield offset, b"".join(kept), is_cut
 
 
-def mail_items(data: bytes, source: Source, place: str, is_cut: bool) -> Iterator[Item]:
+def mail_items(data: bytes, source: Source, file: str, place: str, is_cut: bool) -> Iterator[Item]:
     """One mail, as the thread it belongs to and a message."""
     try:
         mail = email.parser.BytesParser().parsebytes(data)
@@ -119,6 +134,15 @@ def mail_items(data: bytes, source: Source, place: str, is_cut: bool) -> Iterato
     sender = headers.sender[0] if headers.sender else None
     is_owner = sender is not None and source.options.is_owner(sender.identifier, sender.name)
     metadata: dict[str, Any] = {"subject": subject} if subject else {}
+    if (
+        sender
+        and is_owner
+        and not (
+            source.options.trusts_from or _is_sent(mail, source.files, file) or _is_vouched_for(mail, sender)
+        )
+    ):
+        is_owner, sender = False, _unverified(sender)
+        metadata["unverified_sender"] = True
     if quoted:
         metadata["quoted_lines_left_out"] = quoted
     if is_cut:
@@ -137,6 +161,29 @@ def mail_items(data: bytes, source: Source, place: str, is_cut: bool) -> Iterato
         metadata=metadata,
         attachments=attachments,
     )
+
+
+def _is_sent(mail: Mail, files: Files, file: str) -> bool:
+    """Whether a mail was filed as sent: by the name of its folder, or by Gmail's labels."""
+    if any(_SENT.fullmatch(part) for part in (*files.path.parts[-2:], *file.split("/"))):
+        return True
+    for name, value in mail.items():
+        if name.casefold() == "received":
+            return False  # what is below came with the mail
+        if name.casefold() == "x-gmail-labels":
+            labels = " ".join(mime.decoded(str(value), 20_000).split()).split(",")
+            return any(_SENT.fullmatch(label.strip()) for label in labels)
+    return False
+
+
+def _is_vouched_for(mail: Mail, sender: Person) -> bool:
+    server = mail_authentication.receiving_server(mail)
+    return mail_authentication.is_vouched_for(mail, sender.identifier.rpartition("@")[2], server)
+
+
+def _unverified(sender: Person) -> Person:
+    """Somebody who uses an address of the owner's, and is nobody whom the memory knows by it."""
+    return Person(identifier=f"unverified/{sender.identifier}", name=f"{sender.identifier} (unverified)")
 
 
 class _Headers:
@@ -204,7 +251,7 @@ def _attached(part: Mail, type_: str, name: str | None) -> Attachment:
         name=mime.decoded(name) if name else None,
         media_type=type_,
         size_bytes=len(held),
-        sha256=hashlib.sha256(held).hexdigest(),
+        data=held,
     )
 
 

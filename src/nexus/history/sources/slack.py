@@ -7,7 +7,17 @@ from typing import Any, ClassVar, Final
 from nexus.history import json_stream
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.source import Source, beginning, cursor_place, listed, moment, place_cursor, record, text
+from nexus.history.source import (
+    Source,
+    beginning,
+    cursor_place,
+    listed,
+    moment,
+    place_cursor,
+    record,
+    text,
+    type_of_name,
+)
 
 _DAY: Final = re.compile(r"(?:.*/)?([^/]+)/\d{4}-\d\d-\d\d\.json")
 _LISTS: Final = ("channels.json", "groups.json", "dms.json", "mpims.json")
@@ -85,7 +95,7 @@ class Slack(Source):
         if thread_ts and (thread_ts != ts or message.get("reply_count")):
             thread = f"{room}/{thread_ts}"
             yield Thread(external_id=thread, kind="thread", parent=room, at=moment(thread_ts))
-        files = tuple(map(_file, listed(message.get("files"))))
+        files = tuple(self._file(record(each)) for each in listed(message.get("files")))
         content = _plain(text(message.get("text")) or "", users)
         if content or files:
             yield Message(
@@ -99,6 +109,17 @@ class Slack(Source):
                 metadata={"edited": True} if message.get("edited") else {},
                 attachments=files,
             )
+
+    def _file(self, file: dict[str, Any]) -> Attachment:
+        size, name = file.get("size"), text(file.get("name"))
+        # Slack's own export only links to files. Programs that fetch them put them here.
+        member = f"__uploads/{text(file.get('id'))}/{name}"
+        return Attachment(
+            name=name or text(file.get("id")),
+            media_type=text(file.get("mimetype")) or type_of_name(name),
+            size_bytes=size if isinstance(size, int) else None,
+            member=member if member in self.members else None,
+        )
 
     def _users(self) -> dict[str, dict[str, Any]]:
         return {text(user.get("id")) or "": user for user in self._list("users.json")}
@@ -138,13 +159,3 @@ def _plain(content: str, users: dict[str, dict[str, Any]]) -> str:
 
     plain = _REFERENCE.sub(read, content)
     return plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
-
-
-def _file(value: object) -> Attachment:
-    file = record(value)
-    size = file.get("size")
-    return Attachment(
-        name=text(file.get("name")) or text(file.get("id")),
-        media_type=text(file.get("mimetype")) or "application/octet-stream",
-        size_bytes=size if isinstance(size, int) else None,
-    )

@@ -6,7 +6,17 @@ from typing import Any, ClassVar, Final
 from nexus.history import json_stream
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.source import Source, beginning, cursor_place, listed, moment, place_cursor, record, text
+from nexus.history.source import (
+    Source,
+    beginning,
+    cursor_place,
+    listed,
+    moment,
+    place_cursor,
+    record,
+    text,
+    type_of_name,
+)
 
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
 _OWNER: Final = ("personal_information",)
@@ -41,7 +51,7 @@ class Telegram(Source):
     def _file(self, name: str, skip: int) -> Iterator[Item]:
         chat: dict[str, Any] = {}
         owner, number = "", 0
-        announced = None
+        announced, folder = None, name[: name.rfind("/") + 1]
         try:
             with self.files.open(name) as stream:
                 for raw in json_stream.scan(stream, _is_wanted, _LARGEST_BYTES):
@@ -60,12 +70,12 @@ class Telegram(Source):
                         if announced != id_:
                             announced = id_
                             yield Thread(external_id=id_, title=text(chat.get("name")))
-                        yield from self._message(raw.data, id_, owner, f"{name}, message {number}")
+                        yield from self._message(raw.data, id_, owner, f"{name}, message {number}", folder)
                         yield Mark(place_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")
 
-    def _message(self, data: bytes | None, chat: str, owner: str, place: str) -> Iterator[Item]:
+    def _message(self, data: bytes | None, chat: str, owner: str, place: str, folder: str) -> Iterator[Item]:
         message = record(_parsed(data))
         if not message:
             yield SetAside(reason="the message is not valid JSON", place=place)
@@ -75,7 +85,7 @@ class Telegram(Source):
             return
         shown = text(message.get("from"))
         is_owner = sender_id == owner or self.options.is_owner(shown, sender_id)
-        content, files = _words(message.get("text")), tuple(_files(message))
+        content, files = _words(message.get("text")), tuple(self._files(message, folder))
         answered = text(message.get("reply_to_message_id"))
         metadata: dict[str, Any] = {"edited": text(message.get("edited"))} if message.get("edited") else {}
         if forwarded := text(message.get("forwarded_from")):
@@ -97,6 +107,21 @@ class Telegram(Source):
             metadata=metadata,
             attachments=files,
         )
+
+    def _files(self, message: dict[str, Any], folder: str) -> Iterator[Attachment]:
+        for field, size in (("photo", "photo_file_size"), ("file", "file_size")):
+            path, size_bytes = text(message.get(field)), message.get(size)
+            if path:
+                name = text(message.get("file_name")) or path.rpartition("/")[2]
+                kind = text(message.get("media_type")) or field
+                # A file that was left out has a note in its place.
+                member = f"{folder}{path}"
+                yield Attachment(
+                    name=name,
+                    media_type=text(message.get("mime_type")) or _MEDIA.get(kind) or type_of_name(name),
+                    size_bytes=size_bytes if isinstance(size_bytes, int) else None,
+                    member=member if member in self.members else None,
+                )
 
 
 def _names(files: Files) -> list[str]:
@@ -125,16 +150,3 @@ def _words(content: object) -> str:
         part if isinstance(part, str) else text(record(part).get("text")) or "" for part in listed(content)
     )
     return "".join(parts).strip()
-
-
-def _files(message: dict[str, Any]) -> Iterator[Attachment]:
-    size = message.get("file_size", message.get("photo_file_size"))
-    for field in ("photo", "file"):
-        path = text(message.get(field))
-        if path:
-            kind = text(message.get("media_type")) or field
-            yield Attachment(
-                name=text(message.get("file_name")) or path.rpartition("/")[2],
-                media_type=text(message.get("mime_type")) or _MEDIA.get(kind, "application/octet-stream"),
-                size_bytes=size if isinstance(size, int) else None,
-            )

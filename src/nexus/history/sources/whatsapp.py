@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
 from nexus.history.lines import lines
-from nexus.history.source import Source, beginning, cursor_place, place_cursor
+from nexus.history.source import Source, beginning, cursor_place, place_cursor, type_of_name
 
 _MARKS: Final = str.maketrans({"\u200e": None, "\u200f": None, "\u202a": None, "\u202c": None, "\ufeff": None,
                                "\u202f": " ", "\u00a0": " "})  # fmt: skip
@@ -30,6 +30,9 @@ _LINE: Final = re.compile(
 )
 _FILE: Final = re.compile(r"(?:<[^<>:]{2,30}:\s*)?([\w.-]+\.\w{2,5})(?:>|\s+\([^()]{2,30}\))$")
 _PROBED: Final = 200_000
+# Of one message, so that a text file that is no chat doesn't fill the memory.
+_MOST_LINES: Final = 20_000
+_LONGEST_LINE: Final = 100_000
 
 Parts = tuple[int, int, int]
 
@@ -53,7 +56,7 @@ class WhatsApp(Source):
 
     def _chat(self, name: str, start: int) -> Iterator[Item]:
         order = self._order(name)
-        title = _title(name, self.files)
+        title, folder = _title(name, self.files), name[: name.rfind("/") + 1]
         yield Thread(external_id=title, title=title)
         seen: dict[str, int] = {}
         held: list[str] = []
@@ -69,16 +72,17 @@ class WhatsApp(Source):
                     line = raw.decode("utf-8", "replace").translate(_MARKS).rstrip("\r\n")
                     found = _LINE.match(line)
                     if found is None:
-                        held.append(line)
+                        if len(held) < _MOST_LINES:
+                            held.append(line[:_LONGEST_LINE])
                         continue
                     if head is not None:
-                        message = self._message(head, held, order, title, seen)
+                        message = self._message(head, held, order, title, folder, seen)
                         if begins >= start:
                             yield from message
                             yield Mark(place_cursor(name, offset - len(raw)))
                     head, held, begins = found, [], offset - len(raw)
             if head is not None and begins >= start:
-                yield from self._message(head, held, order, title, seen)
+                yield from self._message(head, held, order, title, folder, seen)
                 yield Mark(place_cursor(name, offset))
         except (OSError, EOFError, ValueError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=name)
@@ -105,7 +109,13 @@ class WhatsApp(Source):
         return "mdy" if back["mdy"] < back["dmy"] else "dmy"
 
     def _message(
-        self, head: re.Match[str], more: list[str], order: str, chat: str, seen: dict[str, int]
+        self,
+        head: re.Match[str],
+        more: list[str],
+        order: str,
+        chat: str,
+        folder: str,
+        seen: dict[str, int],
     ) -> list[Item]:
         at = self._moment(head, order)
         sender, colon, said = head["rest"].partition(": ")
@@ -126,9 +136,15 @@ class WhatsApp(Source):
             sender=Person(identifier=f"whatsapp/{sender}", name=sender),
             content=content or "(empty)",
             at=at,
-            attachments=(Attachment(name=file.group(1)),) if file else (),
+            attachments=(self._attached(file.group(1), folder),) if file else (),
         )
         return [message]
+
+    def _attached(self, name: str, folder: str) -> Attachment:
+        member = f"{folder}{name}"
+        return Attachment(
+            name=name, media_type=type_of_name(name), member=member if member in self.members else None
+        )
 
     def _moment(self, head: re.Match[str], order: str) -> datetime | None:
         year, month, day = _date((int(head["a"]), int(head["b"]), int(head["c"])), order)

@@ -105,6 +105,22 @@ class Import:
     created_at: str
     completed_at: str | None
 
+    def record(self) -> dict[str, Any]:
+        """For a program to read."""
+        return {
+            "id": self.id,
+            "format": self.source,
+            "location": self.location,
+            "status": self.status,
+            "threads": self.threads,
+            "messages": self.messages,
+            "already_imported": self.known,
+            "set_aside": dict(self.set_aside.counts),
+            "examples": self.set_aside.examples,
+            "created_at": self.created_at,
+            "completed_at": self.completed_at,
+        }
+
 
 def event_id(channel: str, external_id: str, occurred_at: datetime) -> str:
     """The id of an imported event."""
@@ -147,6 +163,14 @@ def _import(values: tuple[Any, ...]) -> Import:
     row: dict[str, Any] = dict(zip(Import.__slots__, values, strict=True))
     row["set_aside"] = SetAsides.load(row["set_aside"])
     return Import(**row)
+
+
+def recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]) -> set[str]:
+    """Which of these messages a channel has recorded, by their stored ids."""
+    wanted = json.dumps([key(each) for each in external_ids])
+    values = {"channel": channel, "external_ids": wanted, "import": ""}
+    rows = connection.execute(sql.queries("events")["recorded_among"], values).fetchall()
+    return {row[0] for row in cast("list[tuple[str, str, int]]", rows)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,11 +4,13 @@ Anybody can write any From, and any header. What counts is the topmost Authentic
 of the owner's own mail server, which must remove such headers from what it receives.
 """
 
+import re
 from collections.abc import Iterator
 from email.message import Message as Mail
 from typing import Any, Final, cast
 
 _MAX_CHARACTERS: Final = 20_000
+_BY: Final = re.compile(r"^from .*? by ([\w.-]+)", re.IGNORECASE)
 _QUOTE, _ESCAPE = '"', "\\"
 
 
@@ -28,6 +30,21 @@ def is_vouched_for(mail: Mail, domain: str, server: str) -> bool:
 def server_of(mail: Mail) -> str:
     """The name in the topmost Authentication-Results; empty if there is none."""
     return next((name for name, _ in _headers(mail)), "")
+
+
+def receiving_server(mail: Mail) -> str:
+    """The name under which the server that received a mail vouches for it; empty if it doesn't.
+
+    A server puts its own headers above those it received, so the topmost `Received: from … by …` is its own.
+    What claims to be its Authentication-Results must have a name of the same domain.
+    """
+    name = server_of(mail)
+    for value in cast("list[Any]", mail.get_all("Received", [])):
+        found = _BY.search(" ".join(str(value)[:_MAX_CHARACTERS].split()))
+        if found:
+            is_same = name.split(".")[-2:] == found.group(1).casefold().split(".")[-2:]
+            return name if is_same and "." in name else ""
+    return ""
 
 
 def _headers(mail: Mail) -> Iterator[tuple[str, list[list[str]]]]:
