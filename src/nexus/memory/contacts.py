@@ -1,11 +1,12 @@
 """People: how they are reached on each channel, and hard facts about them with who said so."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar, Final, cast
 
 import apsw
 
-from nexus import ids
+from nexus import clock, ids
 from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.sql import rows
@@ -81,6 +82,7 @@ class AddPersonFact(Step):
     confidence: float
     source_type: str | None
     event_id: str | None
+    as_of: datetime | None = None
     person_id: str = ""
 
     def in_identity(self, connection: apsw.Connection, scope: Scope) -> None:
@@ -106,6 +108,7 @@ class AddPersonFact(Step):
                 self.source_type,
                 event_id,
                 scope.now,
+                clock.timestamp(self.as_of) if self.as_of else None,
             ),
         )
         connection.execute(queries["touch_entity"], (scope.now, entity_id))
@@ -130,7 +133,7 @@ def parse_contact(arguments: Arguments) -> AddContact:
 
 
 def parse_person_fact(arguments: Arguments) -> AddPersonFact:
-    """`person-fact`: entity, category, type and value, and optionally confidence, source_type, event."""
+    """`person-fact`: entity, category, type and value, and optionally as_of, confidence, …"""
     return AddPersonFact(
         id=ids.new("pfa"),
         entity=arguments.required("entity"),
@@ -140,4 +143,5 @@ def parse_person_fact(arguments: Arguments) -> AddPersonFact:
         confidence=arguments.share("confidence"),
         source_type=arguments.text("source_type"),
         event_id=arguments.text("event"),
+        as_of=arguments.moment("as_of"),
     )

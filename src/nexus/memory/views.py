@@ -92,7 +92,7 @@ async def show(ledgers: Ledgers, reference: str, *, limit: int = 20) -> dict[str
                 connection,
                 "person_facts_of",
                 wanted,
-                "entity_id category fact_type value confidence source_type source_event_id created_at",
+                "entity_id category fact_type value confidence source_type source_event_id created_at as_of",
             ),
             "merge_events": _all(connection, "merge_events_of", wanted, " ".join(_MERGE)),
         }

@@ -64,6 +64,7 @@ class PersonFact:
     source_type: str | None
     source_event_id: str | None
     created_at: str
+    as_of: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

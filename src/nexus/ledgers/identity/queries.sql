@@ -132,8 +132,8 @@ SELECT id FROM persons WHERE entity_id = ?
 
 -- name: add_person_fact
 INSERT INTO person_facts (
-  id, person_id, category, fact_type, value, confidence, source_type, source_event_id, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+  id, person_id, category, fact_type, value, confidence, source_type, source_event_id, created_at, as_of)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: touch_entity
 UPDATE entities SET updated_at = ? WHERE id = ?
@@ -245,9 +245,10 @@ WHERE entity_id IN (SELECT value FROM json_each(?)) ORDER BY contacts.channel, i
 
 -- name: person_facts_of
 SELECT persons.entity_id, category, fact_type, value, confidence, source_type, source_event_id,
-       person_facts.created_at
+       person_facts.created_at, as_of
 FROM person_facts JOIN persons ON persons.id = person_id
-WHERE entity_id IN (SELECT value FROM json_each(?)) ORDER BY category, fact_type, person_facts.created_at
+WHERE entity_id IN (SELECT value FROM json_each(?))
+ORDER BY category, fact_type, coalesce(as_of, person_facts.created_at), person_facts.created_at
 
 -- name: merge_events_of
 SELECT id, action, source_entity_id, target_entity_id, actor, reason, created_at FROM entity_merge_events

@@ -114,7 +114,8 @@ CREATE TABLE person_facts (
   confidence       REAL NOT NULL DEFAULT 1.0,
   source_type      TEXT,
   source_event_id  TEXT,
-  created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+  created_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  as_of            TEXT                         -- when it was true, if stated
 ) STRICT;
 CREATE INDEX person_facts_person ON person_facts (person_id, category);
 

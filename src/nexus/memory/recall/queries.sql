@@ -234,11 +234,14 @@ SELECT e.id, e.canonical_name, e.type, e.summary, e.updated_at, e.source_event_i
           SELECT DISTINCT alias FROM entity_aliases
           WHERE entity_id = e.id AND alias <> e.canonical_name AND type = 'name' ORDER BY alias LIMIT 8)),
        (SELECT group_concat(what || ' ' || value, '; ') FROM (
-          SELECT DISTINCT replace(fact_type, '_', ' ') AS what, value FROM person_facts AS k
-          JOIN persons AS p ON p.id = k.person_id WHERE p.entity_id = e.id
-          UNION
-          SELECT type, alias FROM entity_aliases WHERE entity_id = e.id AND type <> 'name'
-          ORDER BY what LIMIT 24))
+          -- What was said last comes first.
+          SELECT replace(fact_type, '_', ' ') AS what, value, max(coalesce(k.as_of, k.created_at)) AS said
+          FROM person_facts AS k JOIN persons AS p ON p.id = k.person_id WHERE p.entity_id = e.id
+          GROUP BY what, value
+          UNION ALL
+          SELECT type, alias, max(created_at) FROM entity_aliases WHERE entity_id = e.id AND type <> 'name'
+          GROUP BY type, alias
+          ORDER BY what, said DESC, value LIMIT 24))
 FROM entities AS e
 WHERE e.id IN (SELECT value FROM json_each(?)) AND e.merged_into IS NULL
 

@@ -296,7 +296,15 @@ class Drafting:
         if phone:
             yield {"operation": "alias", "alias": [f"{phone[0].strip()}:phone"], **given}
         for type_, category, value in _person_facts(text):
-            yield {"operation": "person-fact", "category": category, "type": type_, "value": value, **given}
+            said = {"as_of": heard.message.event.occurred_at} if heard.message else {}
+            yield {
+                "operation": "person-fact",
+                "category": category,
+                "type": type_,
+                "value": value,
+                **given,
+                **said,
+            }
 
     def _alias(self, name: str, also: str) -> Iterator[dict[str, Any]]:
         """Another name, where a message says in so many words that it is one."""

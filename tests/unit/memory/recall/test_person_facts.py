@@ -1,6 +1,7 @@
 """Birthdays, addresses and numbers are found with the person that they belong to, by the owner alone."""
 
 from nexus.ledgers import Ledgers
+from nexus.memory import views
 from nexus.memory.embedding.sources import KINDS, sources
 from nexus.memory.operations import Memory
 from nexus.memory.recall import Query, Recall, Visibility
@@ -42,3 +43,17 @@ async def test_a_vector_holds_what_is_known_and_not_its_value(opened: Ledgers) -
     rows = await opened.identity.read(lambda c: c.execute(kind.sql("sources"), given).fetchall())
     (source,) = await sources(opened, kind, rows)
     assert source.text == "Hana. birthday, email"
+
+
+async def test_what_was_said_last_comes_first_in_whatever_order_it_was_read(opened: Ledgers) -> None:
+    memory = Memory(opened)
+    await memory.run("entity", {"name": "Hana", "type": "Person"})
+    moved = {"entity": "Hana", "category": "personal", "type": "address"}
+    for value, year in (("Third Street", 2024), ("First Street", 2020), ("Second Street", 2022)):
+        await memory.run("person-fact", {**moved, "value": value, "as_of": f"{year}-01-01T00:00:00Z"})
+    (text,) = await _texts(opened, "What is Hana's address?")
+    assert "address Third Street; address Second Street; address First Street" in text
+    shown = await views.show(opened, "Hana")
+    assert [(fact["value"], fact["as_of"][:4]) for fact in shown["person_facts"]] == [
+        ("First Street", "2020"), ("Second Street", "2022"), ("Third Street", "2024"),
+    ]  # fmt: skip
