@@ -4,8 +4,9 @@
 
 A history is generated, imported, estimated, sampled and read by the memory writer on the model server for
 tests, whose answers are what a good model would find. The process that reads is killed at random moments and
-started again. In the end every episode must have been read once, every fact be there once, the bill be near
-the estimate, and questions be answered from it with their sources.
+started again, each time after it has read a random number of further episodes. In the end every episode must
+have been read once, every fact be there once, the bill be near the estimate, and questions be answered with
+their sources.
 """
 
 import argparse
@@ -68,7 +69,8 @@ def measure(folder: Path, server: ModelServer, messages: int, kills: int, seed: 
     after = json.loads(_nexus(home, "backfill", "estimate", "--json"))
     _nexus(home, "backfill", "start", "--yes")
     began = time.monotonic()
-    killed = [_run(home, chance.uniform(2.0, 12.0)) for _ in range(kills)]
+    at = sorted(chance.sample(range(1, after["episodes"] - len(sample)), kills))
+    killed = [_run(home, episodes, chance.uniform(0.0, 0.5)) for episodes in at]
     _nexus(home, "backfill", "run")
     done = json.loads(_nexus(home, "backfill", "status", "--json"))
     progress = done["progress"]
@@ -103,21 +105,25 @@ def measure(folder: Path, server: ModelServer, messages: int, kills: int, seed: 
 
 
 def _history(path: Path, messages: int, chance: random.Random) -> int:
-    """Write years of short chats in which people move or learn an instrument; returns how often."""
-    stated = 0
+    """Write years of short chats in which people move or learn an instrument.
+
+    Returns how often; what is said twice in one chat counts once.
+    """
+    stated: set[tuple[int, str, str]] = set()
     with path.open("w", encoding="utf-8") as stream:
         for number in range(messages):
             thread, place = divmod(number, 8)
             role, text = ("assistant", "I see.") if number % 2 else ("user", chance.choice(_CHAT))
             if role == "user" and place in (0, 4):
-                name, stated = chance.choice(_NAMES), stated + 1
+                name = chance.choice(_NAMES)
                 what = chance.choice(
                     [f"lives in {chance.choice(_TOWNS)}", f"plays the {chance.choice(_THINGS)}"]
                 )
+                stated.add((thread, name, what))
                 text = f"My friend {name} {what} since {1990 + number % 30}, number {number}."
             line = {"id": f"m{number}", "thread": f"t{thread}", "role": role, "text": text}
             stream.write(json.dumps({**line, "time": _START + thread * 86_400 + place * 60}) + "\n")
-    return stated
+    return len(stated)
 
 
 def _answer(request: ModelRequest) -> Turn:
@@ -145,17 +151,22 @@ def _nexus(home: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def _run(home: Path, seconds: float) -> int:
-    """Let a process read for so long, and kill it; returns how many episodes are read."""
+def _run(home: Path, episodes: int, seconds: float) -> int:
+    """Kill a process a moment after so many episodes are read; returns how many are."""
     command = [sys.executable, "-m", "nexus", "--home", str(home), "backfill", "run"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(seconds + 3)
+    while process.poll() is None and _read(home) < episodes:
+        time.sleep(0.05)
+    time.sleep(seconds)
     if process.poll() is None:
         os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    return int(
-        _rows(home, "memory", "SELECT count(*) FROM backfill_episodes WHERE status <> 'waiting'")[0][0]
-    )
+    return _read(home)
+
+
+def _read(home: Path) -> int:
+    query = "SELECT count(*) FROM backfill_episodes WHERE status <> 'waiting'"
+    return int(_rows(home, "memory", query)[0][0])
 
 
 def _rows(home: Path, ledger: str, query: str) -> list[Any]:

@@ -61,14 +61,16 @@ def of_root(connection: apsw.Connection, root_request_id: str) -> Totals:
     return _totals(connection, "usage_of_root", root_request_id)
 
 
-def of_roots(connection: apsw.Connection, root_request_ids: Sequence[str]) -> Totals:
-    """What some requests and everything below them cost so far."""
+def of_roots(connection: apsw.Connection, root_request_ids: Sequence[str]) -> dict[str, Totals]:
+    """What each of some requests and everything below it cost so far; without those that cost nothing."""
     values = (json.dumps(list(root_request_ids)),)
     rows = connection.execute(sql.queries("runtime")["usage_of_roots"], values).fetchall()
-    sums = (
-        Totals(**dict(zip(Totals.__slots__, cast("tuple[int, ...]", row[1:]), strict=True))) for row in rows
-    )
-    return sum(sums, Totals())
+    return {
+        cast("str", row[0]): Totals(
+            **dict(zip(Totals.__slots__, cast("tuple[int, ...]", row[1:]), strict=True))
+        )
+        for row in rows
+    }
 
 
 def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:

@@ -75,14 +75,15 @@ class Backfilling:
         """Ask the model about some episodes, and write nothing. What it says is used when they are read."""
         await self._check(import_id)
         reader = await Reader.of(self._parts)
-        found: list[Sampled] = []
-        for chosen in plan.sampled(await plan.unread(self._ledgers, import_id), count):
-            episode = await past(self._ledgers, chosen.id)
-            if episode is None:
-                continue
-            facts, refused = await reader.rehearse(episode) if episode.due else ([], [])
-            found.append(await self._sampled(episode, chosen.start, facts, refused))
-        return found
+        chosen = plan.sampled(await plan.unread(self._ledgers, import_id), count)
+        width, found = plan.parallel(reader), list[Sampled | BaseException | None]()
+        for first in range(0, len(chosen), width):
+            asked = (self._asked(reader, each) for each in chosen[first : first + width])
+            found += await asyncio.gather(*asked, return_exceptions=True)
+            for each in found:
+                if isinstance(each, BaseException):
+                    raise each
+        return [each for each in found if isinstance(each, Sampled)]
 
     async def start(
         self, import_id: str | None = None, *, sort: Sort = "newest", limits: Limits | None = None
@@ -207,6 +208,14 @@ class Backfilling:
         await self._ledgers.memory.write(
             backfills.set_status, backfill_id=backfill_id, status="paused", reason=reason
         )
+
+    async def _asked(self, reader: Reader, chosen: plan.Chosen) -> Sampled | None:
+        """What the model would write from one episode; None where it was forgotten."""
+        episode = await past(self._ledgers, chosen.id)
+        if episode is None:
+            return None
+        facts, refused = await reader.rehearse(episode) if episode.due else ([], [])
+        return await self._sampled(episode, chosen.start, facts, refused)
 
     async def _sampled(
         self, episode: Past, start: str, operations: Sequence[dict[str, Any]], refused: list[str]

@@ -15,6 +15,7 @@ from nexus.memory import grouping
 from nexus.roles.backfill.reading import Reader, past
 from nexus.roles.memory_writer import extraction, names, transcript
 from nexus.roles.memory_writer.extractor import ROLE
+from nexus.runs import Totals
 
 if TYPE_CHECKING:
     import apsw
@@ -123,8 +124,9 @@ async def estimated(
     ]
     total = _Call.sum(prepared)
     asked = [each for each in prepared if each.calls]
-    measured = [each for each in asked if (await reader.used([each.episode_id])).calls]
-    used = await reader.used([each.episode_id for each in measured])
+    spent = await reader.used([each.episode_id for each in asked])
+    measured = [each for each in asked if each.episode_id in spent and spent[each.episode_id].calls]
+    used = sum((spent[each.episode_id] for each in measured), Totals())
     model = parts.config.models.writer[0] if parts.config.models.writer else ""
     scale = len(chosen) / max(1, len(prepared))
     cost: float | None

@@ -30,6 +30,7 @@ from nexus.roles.memory_writer.extractor import ROLE, Extractor
 from nexus.roles.memory_writer.gate import Gate
 from nexus.roles.memory_writer.turns import Message
 from nexus.roles.texts import role_text
+from nexus.runs import Totals
 
 if TYPE_CHECKING:
     import apsw
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from nexus.ledgers import Ledgers
     from nexus.ledgers.runtime.models import Capabilities
     from nexus.roles.parts import Parts
-    from nexus.runs import Totals
 
 MOST_CALLS: Final = 40
 """Of one episode. A document as long as a book is read as far as that."""
@@ -86,7 +86,7 @@ class Past:
     @property
     def request_id(self) -> str:
         """Of the request that pays for it, which follows from the episode."""
-        return ids.derived("req", self.episode_id, "backfill")
+        return _request_id(self.episode_id)
 
 
 async def past(ledgers: "Ledgers", episode_id: str) -> Past | None:
@@ -210,7 +210,7 @@ class Reader:
             status, told = "failed", error.message
         else:
             await self._end(episode, "done")
-        used = await self.used([episode_id])
+        used = (await self.used([episode_id])).get(episode_id, Totals())
         return Outcome(
             episode_id=episode_id,
             status=status,
@@ -241,15 +241,20 @@ class Reader:
         await self._end(episode, "done")
         return drafted, gate.refusals
 
-    async def used(self, episode_ids: Sequence[str]) -> "Totals":
-        """What reading some episodes has used so far."""
-        roots = [ids.derived("req", episode_id, "backfill") for episode_id in episode_ids]
-        return await self.parts.ledgers.runtime.read(usage.of_roots, root_request_ids=roots)
+    async def used(self, episode_ids: Sequence[str]) -> "dict[str, Totals]":
+        """What reading each of some episodes has used so far; without those that used nothing."""
+        episode_of = {_request_id(episode_id): episode_id for episode_id in episode_ids}
+        found = await self.parts.ledgers.runtime.read(usage.of_roots, root_request_ids=list(episode_of))
+        return {episode_of[root_id]: totals for root_id, totals in found.items()}
 
     async def _end(self, episode: Past, status: Literal["done", "failed"], error: str | None = None) -> None:
         await self.parts.ledgers.runtime.write(
             requests.end, request_id=episode.request_id, status=status, error=error
         )
+
+
+def _request_id(episode_id: str) -> str:
+    return ids.derived("req", episode_id, "backfill")
 
 
 def _failed(episode: Past, reason: str) -> Outcome:
