@@ -3,19 +3,19 @@
 import io
 import json
 import tempfile
+import tracemalloc
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nexus import history
-from nexus.errors import NexusError
 from nexus.history import json_stream
-from nexus.history.items import Item, Mark, Message
+from nexus.history.items import Item, Mark, Message, SetAside
 from nexus.history.json_stream import BrokenJsonError
-from unit.history.exports import chatgpt, long_conversation, mail
+from unit.history.samples import SAMPLES, write
 
 _JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -60,56 +60,114 @@ def test_an_item_that_is_too_large_is_passed_over(long: str, others: list[Any]) 
     assert [json.loads(each) for each in kept if each is not None] == short * 2
 
 
-def _chatgpt() -> bytes:
+_NAMES = [source.name for source in history.SOURCES]
+
+
+def _read(name: str, files: dict[str, bytes], cursor: str | None = None) -> list[Item]:
     with tempfile.TemporaryDirectory() as folder:
-        return chatgpt(Path(folder, "x"), *(long_conversation(f"c{n}", 4) for n in range(3))).read_bytes()
-
-
-_MBOX = (
-    mail(1) + mail(2, Content_Type="multipart/mixed; boundary=X", body="--X\n\nhi\n--X--") + mail(3)
-).encode()
-_JSONL = b"\n".join(json.dumps({"id": n, "role": "user", "text": f"t {n}"}).encode() for n in range(9))
-_EXPORTS = {"conversations.json": _chatgpt(), "a.mbox": _MBOX, "a.jsonl": _JSONL}
-_FORMATS = {"conversations.json": "chatgpt", "a.mbox": "mbox", "a.jsonl": "jsonl"}
-
-
-def _read(data: bytes, name: str, cursor: str | None = None) -> list[Item]:
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, name).write_bytes(data)
-        source = history.opened(Path(folder, name), history.Options(), _FORMATS[name])
+        source = history.opened(write(Path(folder), files), history.Options(owner=("Max",)), name)
         return list(source.read(cursor))
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.sampled_from(sorted(_EXPORTS)), st.data())
-def test_damaged_exports_never_break_the_reader(name: str, data: st.DataObject) -> None:
-    damaged = bytearray(_EXPORTS[name])
+def _damaged(data: st.DataObject, whole: bytes) -> bytes:
+    """The bytes with pieces cut out, changed, put in and repeated."""
+    damaged = bytearray(whole)
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(damaged)))
-        what = data.draw(st.sampled_from(["cut", "flip", "insert", "repeat"]))
+        what = data.draw(st.sampled_from(["cut", "end", "flip", "insert", "repeat"]))
         if what == "cut":
             del damaged[at : at + data.draw(st.integers(0, 400))]
+        elif what == "end":
+            del damaged[at:]
         elif what == "flip" and at < len(damaged):
             damaged[at] = data.draw(st.integers(0, 255))
         elif what == "insert":
-            damaged[at:at] = data.draw(st.binary(max_size=20))
+            damaged[at:at] = data.draw(st.binary(max_size=20) | st.sampled_from(_NASTY))
         else:
             damaged[at:at] = damaged[at : at + data.draw(st.integers(0, 200))]
-    try:
-        items = _read(bytes(damaged), name)
-    except NexusError:
-        return
-    assert all(isinstance(each.content, str) for each in items if isinstance(each, Message))
+    return bytes(damaged)
 
 
-@pytest.mark.parametrize("name", sorted(_EXPORTS))
+_NASTY = (
+    *(b"null", b"[]", b"{}", b"1e999", b"-1", b'"\\ud800"'),
+    *(b"\x00", b"\xff\xfe", b'{"a":', b"\r\n\r\n", b"NaN"),
+)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_damaged_exports_never_break_the_reader(name: str, data: st.DataObject) -> None:
+    files = dict(SAMPLES[name])
+    for file in data.draw(st.lists(st.sampled_from(sorted(files)), min_size=1, max_size=2, unique=True)):
+        files[file] = _damaged(data, files[file])
+    items = _read(name, files)
+    for each in items:
+        if isinstance(each, Message):
+            assert isinstance(each.content, str)
+            assert each.external_id
+            assert all(file.member is None or file.member in files for file in each.attachments)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_whatever_values_json_holds_the_reader_goes_on(name: str, data: st.DataObject) -> None:
+    """Well-formed JSON in which fields have values of any kind."""
+
+    def changed(value: Any) -> Any:
+        if data.draw(st.integers(0, 12)) == 0:
+            return data.draw(_JSON)
+        if isinstance(value, dict):
+            return {key: changed(inner) for key, inner in cast("dict[str, Any]", value).items()}
+        return [changed(inner) for inner in cast("list[Any]", value)] if isinstance(value, list) else value
+
+    files = dict(SAMPLES[name])
+    for file, whole in files.items():
+        if file.endswith((".json", ".af")):
+            files[file] = json.dumps(changed(json.loads(whole))).encode()
+        elif file.endswith(".jsonl"):
+            lines = (json.dumps(changed(json.loads(line))) for line in whole.splitlines())
+            files[file] = "\n".join(lines).encode()
+    for each in _read(name, files):
+        assert not isinstance(each, Message) or isinstance(each.content, str)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_every_format_is_recognized_and_read_without_loss(name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        source = history.opened(write(Path(folder), SAMPLES[name]), history.Options())
+        assert source.name == name
+        items = list(source.read(None))
+    assert [each for each in items if isinstance(each, SetAside)] == []
+    assert sum(isinstance(each, Message) for each in items) >= 3
+
+
+@pytest.mark.parametrize("name", _NAMES)
 def test_reading_on_from_any_mark_gives_the_rest(name: str) -> None:
-    whole = _read(_EXPORTS[name], name)
+    whole = _read(name, SAMPLES[name])
     marks = [place for place, item in enumerate(whole) if isinstance(item, Mark)]
     assert len(marks) >= 3
     for place in marks:
         cursor = whole[place]
         assert isinstance(cursor, Mark)
         rest = [each for each in whole[place + 1 :] if isinstance(each, Message)]
-        again = [each for each in _read(_EXPORTS[name], name, cursor.cursor) if isinstance(each, Message)]
+        again = [each for each in _read(name, SAMPLES[name], cursor.cursor) if isinstance(each, Message)]
         assert again == rest
+
+
+def test_a_line_of_100_mb_costs_no_memory_for_itself() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.jsonl")
+        with path.open("wb") as file:
+            file.write(b'{"id": "1", "text": "a"}\n{"id": "2", "text": "')
+            for _ in range(100):
+                file.write(b"x" * 1_000_000)
+            file.write(b'"}\n{"id": "3", "text": "c"}\n')
+        tracemalloc.start()
+        items = list(history.opened(path, history.Options()).read(None))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert [each.content for each in items if isinstance(each, Message)] == ["a", "c"]
+    assert [each.reason for each in items if isinstance(each, SetAside)] == ["the line is longer than 16 MiB"]
+    assert peak < 50_000_000

@@ -147,6 +147,7 @@ def _names(files: Files) -> list[str]:
 def _memory(found: dict[str, Any], field: str, thread: str) -> Iterator[Item]:
     id_, said = text(found.get("id")), text(found.get(field))
     if id_ is None or said is None:
+        yield SetAside(reason="the entry has no id or no text", place=thread)
         return
     at = moment(found.get("created_at")) or moment(found.get("mentioned_at")) or moment(found.get("date"))
     yield Thread(external_id=thread, title=f"Memories of {thread}", kind="document", at=at)
@@ -157,8 +158,11 @@ def _said(found: dict[str, Any], thread: str, role: str) -> Iterator[Item]:
     author = _ROLES.get(str(found.get(role)).casefold())
     said = blocks.words(found.get("content"))
     id_ = text(found.get("uuid")) or text(found.get("id"))
-    if author is None or not said or id_ is None:
+    if author is None or id_ is None:
+        yield SetAside(reason="the message has no id or an unknown role", place=thread)
         return
+    if not said:
+        return  # a call of a tool, or an image
     yield Thread(external_id=thread, title=thread)
     yield Message(
         external_id=id_,
