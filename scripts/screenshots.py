@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, expect, sync_playwright
 
 from nexus.testing import ModelServer, Turn, failures
 
@@ -104,6 +104,16 @@ def _show_change(page: Page) -> None:
     expect(page.locator("#shown pre")).to_be_visible()
 
 
+def _upload(page: Page) -> None:
+    lines = "".join(
+        f'{{"id": {n}, "role": "user", "text": "Note {n}", "time": {_NOTED + n}}}\n' for n in range(40)
+    )
+    file = FilePayload(name="notes.jsonl", mimeType="application/json", buffer=lines.encode())
+    page.get_by_label("Drop an export here").set_input_files(files=[file])
+    expect(page.locator("#job")).to_contain_text("What it would bring")
+
+
+_NOTED: Final = 1_700_000_000
 _ENTITY: Final = "/memory/entities/{id:path}"
 _AUTOMATION: Final = "/automations/evening-notes"
 _VERSIONED: Final = "/automations/tag-errands"
@@ -181,6 +191,9 @@ DEMO: Final = (
         follow="a[href*='/files/']",
     ),
     Shot(name="reminders", route="/reminders"),
+    Shot(name="import", route="/import"),
+    Shot(name="import-preview", route="/import/{upload}", start="/import", act=_upload),
+    Shot(name="backfill", route="/backfill"),
     Shot(name="automation-new", route="/automations/new"),
     Shot(name="automation-new-refused", route="/automations/new", act=_mistyped),
     Shot(name="sessions", route="/sessions"),

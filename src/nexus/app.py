@@ -40,6 +40,7 @@ from nexus.engine import Engine, Jobs, Settings
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.engine.forgetting import Forgetting
 from nexus.errors import ModelFileError, UsageError
+from nexus.history import ImportJobs
 from nexus.home import Home, locate
 from nexus.ledgers import Ledgers, events, forgetting, sql
 from nexus.ledgers.agents import tool_calls
@@ -154,6 +155,7 @@ class App:
         self.conclusions = Conclusions(self._parts())
         self.missed_turns = Sweep(self._parts(), self.automations.runner)
         self.backfill = Backfilling(self._parts(), now)
+        self.imports = ImportJobs(self.ledgers, self.memory, config)
 
     @classmethod
     def open(cls, home: Home | Path | str | None = None, *, serve: bool = True) -> Self:
@@ -199,7 +201,9 @@ class App:
                 await self.broker.end_orphans()
                 opening.push_async_callback(self._outbox.stop)
                 self._outbox.start()
+            opening.push_async_callback(self.imports.close)
             if self._serve and self._has_door:
+                await self.imports.recover()
                 await self._start_channels(opening)
             self._stack = opening.pop_all()
         return self
@@ -301,6 +305,14 @@ class App:
         With `mentions=False`, texts of others that only name it are kept. This can't be undone.
         """
         target = await forgetting.find(self.ledgers, forgetting.entity, wanted=entity, mentions=mentions)
+        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
+        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+
+    async def forget_import(self, import_id: str) -> forgetting.Report | None:
+        """Undo an import: what it recorded, and what was learned from it. This can't be undone."""
+        if self.imports.importing:
+            raise UsageError("An import is under way", hint="Undo it when that is done.")
+        target = await forgetting.find(self.ledgers, partial(forgetting.import_, wanted=import_id))
         beside = Forgetting(Settings.of_home(self.home, self.config.engine))
         return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
 

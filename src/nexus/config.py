@@ -449,6 +449,7 @@ class GatewayConfig:
     )
     max_body_bytes: int = _setting(33_554_432, "Maximum size of a request body.", least=1)
     body_timeout_ms: int = _setting(30_000, "Timeout for receiving a request body.", least=1)
+    max_upload_bytes: int = _setting(4_294_967_296, "Maximum size of an export uploaded for import.", least=1)
     rate_per_s: int = _setting(
         200, "Maximum requests per second; bursts may be five times as large.", least=1
     )

@@ -39,7 +39,13 @@ class Served:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def variables() -> dict[str, str]:
+    """Further settings of the home; a module may have its own."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) -> Iterator[Served]:
     """A home with a conversation, two names of one person and an automation in two versions."""
     folder = tmp_path_factory.mktemp("browser")
     home = Home(folder / "home")
@@ -49,7 +55,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     asyncio.run(_fill(home, folder))
     with ModelServer() as model:
         command = [str(NEXUS), "--home", str(home.root), "up", "--json", "--port", "0"]
-        process = subprocess.Popen(command, env=environment(model), stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, env=environment(model, **variables), stdout=subprocess.PIPE, text=True
+        )
         assert process.stdout is not None
         try:
             told = json.loads(process.stdout.readline())

@@ -11,6 +11,8 @@ _WITHOUT_PICTURE = {
     "/favicon.ico",
     "/chat-later/{label:path}",
     "/chat-answers/{id}",
+    "/import/{upload}/progress",
+    "/backfill/progress",
     "/automations/{name}/changes/{commit}",
 }
 

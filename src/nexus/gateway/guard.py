@@ -140,7 +140,22 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
+def patient(receive: Receive, timeout_ms: int) -> Receive:
+    """Hands on a body piece by piece. Whoever sends nothing for too long counts as gone."""
+
+    async def piece() -> Message:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+
+    return piece
+
+
 LOGIN: Final = "/login"
+UPLOADS: Final = "/api/uploads"
+"""What is sent there may be of any size: its own endpoint writes it to disk as it comes, up to a limit."""
 HOOKS: Final = "/hooks/"
 """What is sent there proves itself by its signature, which its own endpoint checks."""
 _SAFE: Final = frozenset({"GET", "HEAD"})
@@ -191,6 +206,9 @@ class Guard:
             refused = refusal(429, "Too many requests", "Wait a moment, then try again.")
         if refused is not None:
             await refused(scope, receive, send)
+            return
+        if _is_upload(request):
+            await self._app(scope, patient(receive, self._rules.body.timeout_ms), send)
             return
         try:
             body = await read_body(receive, self._rules.body)
@@ -271,6 +289,10 @@ class Guard:
 
 def _is_signed(request: Request) -> bool:
     return request.method == "POST" and request.url.path.startswith(HOOKS)
+
+
+def _is_upload(request: Request) -> bool:
+    return request.method == "POST" and request.url.path == UPLOADS
 
 
 def _forged(request: Request) -> Response | None:

@@ -1,8 +1,20 @@
 """History from elsewhere: exports of other assistants, mail and chats, imported as messages of the past."""
 
 from nexus.history.importer import Importer
+from nexus.history.jobs import Choices, ImportJobs, Job
 from nexus.history.preview import Preview, preview
 from nexus.history.source import Options, Source
 from nexus.history.sources import SOURCES, opened
 
-__all__ = ["SOURCES", "Importer", "Options", "Preview", "Source", "opened", "preview"]
+__all__ = [
+    "SOURCES",
+    "Choices",
+    "ImportJobs",
+    "Importer",
+    "Job",
+    "Options",
+    "Preview",
+    "Source",
+    "opened",
+    "preview",
+]

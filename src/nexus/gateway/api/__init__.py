@@ -8,9 +8,11 @@ from fastapi.security import HTTPBearer
 from nexus.app import App
 from nexus.gateway.api import (
     automations,
+    backfill,
     channels,
     executions,
     home,
+    imports,
     login,
     memory,
     messages,
@@ -25,7 +27,7 @@ _ROUTERS = tuple(
     room.router
     for room in (
         *(messages, executions, sessions, requests, memory, recall),
-        *(automations, channels, reminders, home, login),
+        *(automations, channels, reminders, imports, backfill, home, login),
     )
 )
 # It only tells the document how to get in: the guard has let nobody through without.

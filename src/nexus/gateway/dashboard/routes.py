@@ -18,11 +18,13 @@ from nexus.errors import MissingError
 from nexus.gateway.dashboard.endpoint import back, get
 from nexus.gateway.dashboard.pages import (
     automations,
+    backfill,
     channels,
     chat,
     conclusions,
     entities,
     events,
+    imports,
     leaving,
     memory,
     profile,
@@ -68,6 +70,8 @@ def routes() -> list[BaseRoute]:
         *conclusions.ROUTES,
         *profile.ROUTES,
         *reminders.ROUTES,
+        *imports.ROUTES,
+        *backfill.ROUTES,
         *automations.ROUTES,
         *sessions.ROUTES,
         *usage.ROUTES,

@@ -1,0 +1,128 @@
+"""Learning from imported histories: estimate, sample, start, pause, resume, budget."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nexus.app import App
+from nexus.errors import UsageError
+from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
+from nexus.gateway.dashboard.render import is_part, page
+from nexus.ledgers.events import imports
+from nexus.ledgers.memory.backfills import Limits
+from nexus.runs import MICRO, money
+
+_ACTIVE = "import"
+_ORDERS = ("newest", "oldest", "relevant")
+_LARGEST = 2**53
+
+
+async def shown(request: Request, app: App) -> Response:
+    """The backfill that is active or was last, and a form for the next."""
+    found = await app.ledgers.events.read(imports.listed)
+    return await _page(request, app, "backfill.html", imports=found[::-1])
+
+
+async def progress(request: Request, app: App) -> Response:
+    """How far the backfill has come."""
+    return await _page(request, app, "part_backfill.html")
+
+
+async def estimate(request: Request, app: App) -> Response:
+    """What a backfill would take."""
+    given = await form(request)
+    found = await app.backfill.estimate(_import_id(given), _limits(given))
+    return await page(
+        request, "part_estimate.html", active=_ACTIVE, estimate=found, cost=_cost(found.cost_microusd)
+    )
+
+
+async def sample(request: Request, app: App) -> Response:
+    """What the model would store of some episodes."""
+    found = await app.backfill.sample(_import_id(await form(request)))
+    return await page(request, "part_sample.html", active=_ACTIVE, sample=found)
+
+
+async def start(request: Request, app: App) -> Response:
+    """Start a backfill."""
+    given = await form(request)
+    order = given.text("order") or "newest"
+    if order not in _ORDERS:
+        raise UsageError(f"Unknown order: `{order:.40}`")
+    await app.backfill.start(_import_id(given), sort=order, limits=_limits(given))
+    return back("/backfill")
+
+
+async def change(request: Request, app: App) -> Response:
+    """Pause, resume or cancel the backfill."""
+    match request.path_params["to"]:
+        case "pause":
+            await app.backfill.pause()
+        case "resume":
+            limits = _limits(await form(request))
+            await app.backfill.resume(None if limits == Limits() else limits)
+        case "cancel":
+            await app.backfill.cancel()
+        case to:
+            raise UsageError(f"Unknown action for a backfill: `{to:.40}`")
+    return await progress(request, app) if is_part(request) else back("/backfill")
+
+
+async def _page(request: Request, app: App, template: str, **values: Any) -> Response:
+    found = await app.backfill.latest()
+    done = found.progress if found else None
+    return await page(
+        request,
+        template,
+        active=_ACTIVE,
+        backfill=found,
+        read=done.done + done.skipped if done else 0,
+        total=done.waiting + done.done + done.skipped + done.failed if done else 0,
+        cost=_cost(done.cost_microusd if done else None),
+        expected=_cost(found.estimate.get("cost_microusd") if found else None),
+        budget=_cost(found.limits.budget_microusd if found else None),
+        **values,
+    )
+
+
+def _cost(microusd: int | None) -> str:
+    return "" if microusd is None else money(microusd)
+
+
+def _import_id(given: Form) -> str | None:
+    return given.text("import_id") or None
+
+
+def _limits(given: Form) -> Limits:
+    budget = _number(given, "budget", float)
+    return Limits(
+        episodes_an_hour=_number(given, "per_hour", int),
+        budget_microusd=None if budget is None else max(1, round(budget * MICRO)),
+        budget_tokens=_number(given, "budget_tokens", int),
+    )
+
+
+def _number(given: Form, name: str, kind: type[Any]) -> Any:
+    text = given.text(name)
+    if not text:
+        return None
+    try:
+        value = kind(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < _LARGEST:
+        raise UsageError(
+            f"`{text:.40}` is not a limit", hint="Write a number above 0, or nothing for no limit."
+        )
+    return value
+
+
+ROUTES = (
+    get("/backfill", shown),
+    get("/backfill/progress", progress),
+    post("/backfill/estimate", estimate),
+    post("/backfill/sample", sample),
+    post("/backfill/start", start),
+    post("/backfill/{to}", change),
+)
