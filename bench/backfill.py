@@ -92,6 +92,7 @@ def measure(folder: Path, server: ModelServer, messages: int, kills: int, seed: 
         "killed_after_episodes": killed,
         "seconds": round(time.monotonic() - began),
         "status": done["status"],
+        "reason": done["reason"],
         "waiting": progress["waiting"],
         "read": progress["done"] + progress["skipped"],
         "facts": len(facts),

@@ -5,6 +5,8 @@
 An export is generated, imported in one go, and imported into a second home by a process that is killed
 three times. Both homes must then hold the same rows (ids, order, threads, participants, times and text), and
 `nexus export --format markdown` must write the same files, byte for byte.
+
+With `--part` and a `--folder`, one part is done at a time: `whole`, `killed`, `compare`.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,40 +64,73 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--format", choices=("chatgpt", "mbox"), default="chatgpt")
     parser.add_argument("--folder", type=Path, help="Where to work. Default: a temporary folder.")
+    parser.add_argument("--part", choices=("whole", "killed", "compare"), help="Default: all of them.")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        print(json.dumps(measure(Path(folder), given.format, given.messages), indent=2))
+    if given.part:
+        done = PARTS[given.part](given.folder, given.format, given.messages)
+        (given.folder / f"{given.part}.json").write_text(json.dumps(done))
+        print(json.dumps(done, indent=2))
+        return
+    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+        folder = Path(name)
+        for part, run in PARTS.items():
+            (folder / f"{part}.json").write_text(json.dumps(run(folder, given.format, given.messages)))
+        print((folder / "compare.json").read_text())
 
 
-def measure(folder: Path, format_: str, messages: int) -> dict[str, Any]:
-    """Generate, import whole, import with three kills, compare."""
-    path = folder / ("conversations.json" if format_ == "chatgpt" else "mail.mbox")
-    write = chatgpt if format_ == "chatgpt" else mbox
+def import_whole(folder: Path, format_: str, messages: int) -> dict[str, Any]:
+    """Generate an export, and import it in one go."""
+    path, write = _export(folder, format_), chatgpt if format_ == "chatgpt" else mbox
     with path.open("w", encoding="utf-8") as stream:
         for part in write(messages):
             stream.write(part)
-    for name in ("whole", "killed"):
-        subprocess.run([*_nexus(folder / name), "init", "--yes"], check=True, capture_output=True)
-    whole = _import(folder / "whole", path)
-    kills = [_import(folder / "killed", path, messages * part // 4) for part in (1, 2, 3)]
+    _init(folder / "whole")
+    return _import(folder / "whole", path)
+
+
+def import_killed(folder: Path, format_: str, messages: int) -> dict[str, Any]:
+    """Import the same export with three kills."""
+    path, home = _export(folder, format_), folder / "killed"
+    _init(home)
+    kills = [_import(home, path, messages * part // 4) for part in (1, 2, 3)]
     # The last one may have ended before it could be killed.
-    last = kills[-1] if kills[-1]["recorded"] == messages else _import(folder / "killed", path)
+    last = kills[-1] if kills[-1]["recorded"] == messages else _import(home, path)
+    peak = max(run["peak_rss_mb"] for run in (*kills, last))
+    return {"killed_at": [run["recorded"] for run in kills], "peak_rss_mb": peak}
+
+
+def compare(folder: Path, format_: str, messages: int) -> dict[str, Any]:
+    """Compare both homes and their exports."""
+    whole, killed = (json.loads((folder / f"{part}.json").read_text()) for part in ("whole", "killed"))
     digests = [_digest(folder / name) for name in ("whole", "killed")]
     exports = [_exported(folder / name, folder / f"{name}.export") for name in ("whole", "killed")]
     return {
         "format": format_,
         "messages": messages,
-        "source_mb": round(path.stat().st_size / 1e6, 1),
+        "source_mb": round(_export(folder, format_).stat().st_size / 1e6, 1),
         "seconds": round(whole["seconds"], 1),
         "messages_per_second": round(messages / whole["seconds"]),
-        "peak_rss_mb": max(run["peak_rss_mb"] for run in (whole, *kills, last)),
-        "killed_at": [run["recorded"] for run in kills],
+        "peak_rss_mb": max(whole["peak_rss_mb"], killed["peak_rss_mb"]),
+        "killed_at": killed["killed_at"],
         "recorded": [_recorded(folder / name) for name in ("whole", "killed")],
         "identical": digests[0] == digests[1],
         "exports_identical": exports[0] == exports[1],
         "sha256": exports[0],
         "events_mb": round((folder / "whole" / "data" / "events.db").stat().st_size / 1e6, 1),
     }
+
+
+PARTS: dict[str, Callable[[Path, str, int], dict[str, Any]]] = {
+    "whole": import_whole, "killed": import_killed, "compare": compare,
+}  # fmt: skip
+
+
+def _export(folder: Path, format_: str) -> Path:
+    return folder / ("conversations.json" if format_ == "chatgpt" else "mail.mbox")
+
+
+def _init(home: Path) -> None:
+    subprocess.run([*_nexus(home), "init", "--yes"], check=True, capture_output=True)
 
 
 def chatgpt(messages: int, each: int = 40) -> Iterator[str]:

@@ -7,7 +7,7 @@ The same bytes are kept once, whoever sends them.
 import hashlib
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,11 +102,17 @@ def keep(home: Home, attachment: Attachment, data: bytes) -> None:
 
 
 def keep_stream(
-    home: Home, stream: IO[bytes], *, name: str | None, media_type: str, most_bytes: int
+    home: Home,
+    stream: IO[bytes],
+    *,
+    name: str | None,
+    media_type: str,
+    most_bytes: int,
+    note: Callable[[str], None] = lambda path: None,
 ) -> Attachment | None:
     """Keep what a stream holds, piece by piece. Returns None, and keeps nothing, if it is too large.
 
-    `media_type` is used unless the bytes tell.
+    `media_type` is used unless the bytes tell. `note` gets the path of a new file before it is there.
     """
     folder = home.root / "state/attachments"
     folder.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
@@ -128,6 +134,7 @@ def keep_stream(
         path = home.root / kept.path
         if not path.exists():
             path.parent.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+            note(kept.path)
             _finish(file, temporary, path)
     return kept
 

@@ -42,7 +42,7 @@ def variables() -> dict[str, str]:
     return {"NEXUS_MODELS_WRITER": "test/large", "NEXUS_MEMORY_WRITER": "structured"}
 
 
-def test_an_export_is_dropped_imported_learned_from_and_undone(page: Page, served: Served) -> None:
+def test_an_export_is_dropped_imported_learned_from_and_undone(served: Served, page: Page) -> None:
     served.model.when(lambda request: "Answer with the JSON object." in request.last_user).always(_answer)
     page.goto(f"{served.url}/chat")
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Import").click()
@@ -83,7 +83,7 @@ def test_an_export_is_dropped_imported_learned_from_and_undone(page: Page, serve
 
 
 def test_a_file_that_is_no_export_is_refused_and_discarded(
-    page: Page, served: Served, tmp_path: Path
+    served: Served, page: Page, tmp_path: Path
 ) -> None:
     (tmp_path / "noise.bin").write_bytes(bytes(range(256)))
     page.goto(f"{served.url}/import")

@@ -7,7 +7,7 @@ from nexus import attachments
 from nexus.history import files
 from nexus.history.items import Attachment, Message
 from nexus.home import Home
-from nexus.ledgers.events.imports import Attached, SetAsides
+from nexus.ledgers.events.imports import Attached, SetAsides, Unrecorded
 
 _MOST_OF_A_MESSAGE: Final = 200
 
@@ -15,10 +15,15 @@ _MOST_OF_A_MESSAGE: Final = 200
 class Files:
     """The files of one import. At most `most_bytes` of one are copied, piece by piece."""
 
-    def __init__(self, home: Home, source: files.Files, most_bytes: int) -> None:
+    def __init__(self, home: Home, source: files.Files, most_bytes: int, import_id: str) -> None:
         self._home = home
         self._source = source
         self._most_bytes = most_bytes
+        self._unrecorded = Unrecorded(home, import_id)
+
+    def settle(self) -> None:
+        """Note that the messages of all files are recorded."""
+        self._unrecorded.settle()
 
     def keep(self, message: Message, set_aside: SetAsides) -> tuple[Attached, ...]:
         """Copy the files of a message. What can't be copied is described, and counted as set aside."""
@@ -33,7 +38,12 @@ class Files:
                 return _described(file)
             with stream as held:
                 kept = attachments.keep_stream(
-                    self._home, held, name=file.name, media_type=file.media_type, most_bytes=self._most_bytes
+                    self._home,
+                    held,
+                    name=file.name,
+                    media_type=file.media_type,
+                    most_bytes=self._most_bytes,
+                    note=self._unrecorded.note,
                 )
         except (OSError, EOFError, KeyError) as error:
             set_aside.add(f"an attachment is damaged: {error}", file.member or file.name or "")

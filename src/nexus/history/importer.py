@@ -96,7 +96,7 @@ class Importer:
         progress: Progress = lambda messages, read_bytes: None,
     ) -> None:
         self._ledgers = ledgers
-        self._files = Files(ledgers.home, source.files, attachment_bytes)
+        self._attachment_bytes = attachment_bytes
         self._memory = memory
         self._source = source
         self._phone_region = phone_region
@@ -107,6 +107,7 @@ class Importer:
         """Record everything that is new. Interrupted, it goes on where it was when it is run again."""
         import_ = await self._begin()
         people = People(self._ledgers, self._memory, import_.id, self._phone_region)
+        files = Files(self._ledgers.home, self._source.files, self._attachment_bytes, import_.id)
         await people.open()
         set_aside, recorded = import_.set_aside, import_.messages
         if import_.cursor is None and not set_aside.total:
@@ -120,7 +121,7 @@ class Importer:
                 reading = asyncio.create_task(asyncio.to_thread(next, parts, None))
                 for each in chunk.set_aside:
                     set_aside.add(each.reason, each.place)
-                recorded += await self._record(import_, chunk, people, set_aside)
+                recorded += await self._record(import_, chunk, people, files, set_aside)
                 self._progress(recorded, self._source.files.read_bytes)
                 # Other writers of this process get their turn.
                 await asyncio.sleep(0)
@@ -153,7 +154,9 @@ class Importer:
         found = await self._ledgers.events.read(imports.listed, import_id=import_id)
         return found[0]
 
-    async def _record(self, import_: Import, chunk: Chunk, people: People, set_aside: SetAsides) -> int:
+    async def _record(
+        self, import_: Import, chunk: Chunk, people: People, files: Files, set_aside: SetAsides
+    ) -> int:
         channel, started = self._source.channel, clock.parse(import_.created_at)
         dated = [(each, self._time(each, chunk, started)) for each in chunk.messages]
         begun: dict[str, datetime] = {}
@@ -164,7 +167,7 @@ class Importer:
         for each, _, id_ in past:
             if each.card is not None:
                 await people.describe(each.card, id_)
-        kept = await self._kept(chunk, set_aside)
+        kept = await self._kept(chunk, files, set_aside)
         batch = imports.Batch(
             import_id=import_.id,
             channel=channel,
@@ -179,9 +182,14 @@ class Importer:
             set_aside=set_aside,
             recorded_at=import_.created_at,
         )
-        return await self._ledgers.events.write(batch.record)
+        added = await self._ledgers.events.write(batch.record)
+        if kept:
+            await asyncio.to_thread(files.settle)
+        return added
 
-    async def _kept(self, chunk: Chunk, set_aside: SetAsides) -> dict[str, tuple[Attached, ...]]:
+    async def _kept(
+        self, chunk: Chunk, files: Files, set_aside: SetAsides
+    ) -> dict[str, tuple[Attached, ...]]:
         """The files of those messages that are new, by message. Their bytes are stored before it."""
         with_files = [each for each in chunk.messages if each.attachments]
         if not with_files:
@@ -196,7 +204,7 @@ class Importer:
         found: dict[str, tuple[Attached, ...]] = {}
         for message in with_files:
             if key(message.external_id) not in known and message.external_id not in found:
-                found[message.external_id] = await asyncio.to_thread(self._files.keep, message, set_aside)
+                found[message.external_id] = await asyncio.to_thread(files.keep, message, set_aside)
         return found
 
     def _time(self, message: Message, chunk: Chunk, started: datetime) -> datetime:

@@ -15,6 +15,7 @@ from nexus.history import importer
 from nexus.history.sources.chatgpt import ChatGpt
 from nexus.home import Home
 from nexus.ledgers import Ledgers, backup, forgetting
+from nexus.ledgers.events.imports import Batch
 from nexus.memory.operations import Memory
 from unit.history.exports import bring, chatgpt, conversation, mail, node, rows
 from unit.history.test_importing import StopError, stopping
@@ -201,6 +202,26 @@ async def test_an_interrupted_import_has_every_file_once(
     await bring(opened, folder)
     assert [row[0] for row in await rows(opened, _FILES)] == [f"{n}.txt" for n in range(8)]
     assert sorted(_kept(opened).values()) == [f"text {n}".encode() for n in range(8)]
+
+
+async def test_undoing_a_killed_import_takes_files_along_whose_messages_were_not_recorded(
+    opened: Ledgers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.mbox").write_text(_mail(1, ("a.bin", b"shared")))
+    (tmp_path / "b.mbox").write_text(_mail(2, ("b.bin", b"only here"), ("c.bin", b"shared")))
+    await bring(opened, tmp_path / "a.mbox")
+
+    def killed(self: Batch, connection: apsw.Connection) -> int:
+        raise StopError
+
+    monkeypatch.setattr(Batch, "record", killed)
+    with pytest.raises(StopError):
+        await bring(opened, tmp_path / "b.mbox")
+    assert sorted(_kept(opened).values()) == [b"only here", b"shared"]
+    [(_,), (second,)] = await rows(opened, "SELECT id FROM imports ORDER BY created_at, id")
+    await _undo(opened, second)
+    assert list(_kept(opened).values()) == [b"shared"]
+    assert list((opened.home.run / "imports").iterdir()) == []
 
 
 async def test_a_batch_counts_the_bytes_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,9 @@ def words(content: object) -> str:
     if isinstance(content, str):
         return content.strip()
     parts = (record(block) for block in listed(content))
-    return "\n".join(text(each.get("text")) or "" for each in parts if each.get("type") in _TEXTS).strip()
+    return "\n".join(
+        text(each.get("text")) or "" for each in parts if text(each.get("type")) in _TEXTS
+    ).strip()
 
 
 def tool_calls(content: object) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -32,10 +34,11 @@ def tool_calls(content: object) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def tool_call(block: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """A call or a result in brief, with what is kept of it. None for any other block."""
-    if block.get("type") in _CALLS:
+    type_ = text(block.get("type"))
+    if type_ in _CALLS:
         name = text(block.get("name")) or "tool"
         given = block.get("input", block.get("arguments", ""))
-    elif block.get("type") in _RESULTS:
+    elif type_ in _RESULTS:
         name = "result"
         given = block.get("content", block.get("output", ""))
         given = words(given) or given

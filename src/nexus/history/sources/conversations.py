@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from nexus.history import json_stream
 from nexus.history.files import Files
 from nexus.history.items import Item, Mark, SetAside
-from nexus.history.source import Source, beginning, cursor_place, place_cursor, record
+from nexus.history.source import Source, beginning, careful, cursor_place, place_cursor, record
 
 _FILE: Final = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
 # Larger conversations than this have not been seen; one is held while it is read.
@@ -51,7 +51,7 @@ class Conversations(Source):
                     if isinstance(whole, str):
                         yield SetAside(reason=whole, place=place)
                     else:
-                        yield from self.conversation(whole, place)
+                        yield from careful(self.conversation(whole, place), place)
                     yield Mark(place_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from nexus.history import json_stream
 from nexus.history.files import Files
 from nexus.history.items import Author, Item, Mark, Message, Person, SetAside, Thread
-from nexus.history.source import Source, beginning, cursor_place, moment, place_cursor, record, text
+from nexus.history.source import Source, beginning, careful, cursor_place, moment, place_cursor, record, text
 from nexus.history.sources import blocks
 
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
@@ -57,7 +57,7 @@ class _Listed(Source):
                     except ValueError:
                         yield SetAside(reason="the entry is not valid JSON", place=f"{name}, {number}")
                     else:
-                        yield from self.items(found, name)
+                        yield from careful(self.items(found, name), f"{name}, {number}")
                     yield Mark(place_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")

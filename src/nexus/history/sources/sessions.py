@@ -8,7 +8,7 @@ from nexus.history import json_stream
 from nexus.history.files import Files
 from nexus.history.items import Author, Item, Mark, Message, Person, SetAside, Thread
 from nexus.history.lines import lines
-from nexus.history.source import Source, beginning, cursor_place, moment, place_cursor, record, text
+from nexus.history.source import Source, beginning, careful, cursor_place, moment, place_cursor, record, text
 from nexus.history.sources import blocks
 
 # What the programs themselves say in the user's place.
@@ -65,7 +65,7 @@ class Sessions(Source):
             except ValueError:
                 yield SetAside(reason="the line is not valid JSON", place=place)
             else:
-                yield from self.entry(entry, thread, offset)
+                yield from careful(self.entry(entry, thread, offset), place)
 
     def spoken(
         self, role: object, content: object, *, id_: str, thread: str, at: object, reply_to: str | None = None

@@ -10,6 +10,7 @@ from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAsid
 from nexus.history.source import (
     Source,
     beginning,
+    careful,
     cursor_place,
     listed,
     moment,
@@ -70,7 +71,7 @@ class Slack(Source):
                     except ValueError:
                         yield SetAside(reason="the message is not valid JSON", place=f"{name}, {number}")
                     else:
-                        yield from self._message(message, room_id, users)
+                        yield from careful(self._message(message, room_id, users), f"{name}, {number}")
                     yield Mark(place_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=name)

@@ -9,6 +9,7 @@ from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAsid
 from nexus.history.source import (
     Source,
     beginning,
+    careful,
     cursor_place,
     listed,
     moment,
@@ -70,7 +71,8 @@ class Telegram(Source):
                         if announced != id_:
                             announced = id_
                             yield Thread(external_id=id_, title=text(chat.get("name")))
-                        yield from self._message(raw.data, id_, owner, f"{name}, message {number}", folder)
+                        place = f"{name}, message {number}"
+                        yield from careful(self._message(raw.data, id_, owner, place, folder), place)
                         yield Mark(place_cursor(name, number))
         except (json_stream.BrokenJsonError, OSError, EOFError) as error:
             yield SetAside(reason=f"the file is damaged: {error}", place=f"{name}, after {number}")

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 import apsw
 
 from nexus import clock, ids
+from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers import sql
 from nexus.ledgers.events import Direction, Participant
 from nexus.ledgers.text import storable
@@ -163,6 +164,38 @@ def _import(values: tuple[Any, ...]) -> Import:
     row: dict[str, Any] = dict(zip(Import.__slots__, values, strict=True))
     row["set_aside"] = SetAsides.load(row["set_aside"])
     return Import(**row)
+
+
+class Unrecorded:
+    """The files that an import has stored for messages that are not recorded yet.
+
+    They are noted before they are stored, so that undoing an import that was killed finds them.
+    """
+
+    def __init__(self, home: Home, import_id: str) -> None:
+        self._home = home
+        self._file = home.run / "imports" / import_id
+
+    def note(self, path: str) -> None:
+        """Note a file, by its path below the home."""
+        self._file.parent.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+        with self._file.open("a", encoding="utf-8") as notes:
+            notes.write(f"{path}\n")
+
+    def settle(self) -> None:
+        """Forget the notes: the messages are recorded."""
+        self._file.unlink(missing_ok=True)
+
+    def paths(self) -> list[str]:
+        """What is noted."""
+        return self._file.read_text(encoding="utf-8").split() if self._file.is_file() else []
+
+
+def unreferenced(connection: apsw.Connection, paths: Sequence[str]) -> list[str]:
+    """Those of these files that no attachment has."""
+    query = sql.queries("events")["attachment_paths"]
+    known = {row[0] for row in connection.execute(query, (json.dumps(list(paths)),))}
+    return [path for path in paths if path not in known]
 
 
 def recorded(connection: apsw.Connection, *, channel: str, external_ids: Sequence[str]) -> set[str]:

@@ -234,6 +234,9 @@ SELECT filename, media_type, size_bytes, sha256 FROM attachments
 WHERE event_id = ? AND path IS NOT NULL AND sha256 IS NOT NULL
 ORDER BY rowid
 
+-- name: attachment_paths
+SELECT DISTINCT path FROM attachments WHERE path IN (SELECT value FROM json_each(?))
+
 -- name: imported_after
 -- The next events of an import, or of all, after a seq: their ids, and whether the owner said them.
 SELECT events.seq, events.id, events.sender = 'owner' FROM import_ranges

@@ -17,6 +17,7 @@ from nexus import ids
 from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import Home
 from nexus.ledgers.database import Work
+from nexus.ledgers.events import imports
 from nexus.ledgers.forgetting import planning, record, removal
 from nexus.ledgers.forgetting.planning import Plan
 from nexus.ledgers.forgetting.record import Beside, Counts, Entry, Nothing
@@ -148,6 +149,12 @@ async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Besid
         pass
     files = await ledgers.runtime.read(entry.files)
     await asyncio.to_thread(_delete_files, ledgers.home, files)
+    if entry.target.kind == "import":
+        unrecorded = imports.Unrecorded(ledgers.home, entry.target.value)
+        paths = await asyncio.to_thread(unrecorded.paths)
+        left = await ledgers.events.read(partial(imports.unreferenced, paths=paths))
+        await asyncio.to_thread(_delete_files, ledgers.home, left)
+        await asyncio.to_thread(unrecorded.settle)
 
 
 async def _scrub(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Beside) -> None:
