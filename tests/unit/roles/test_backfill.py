@@ -22,7 +22,7 @@ from nexus.ledgers.memory.backfills import Limits
 from nexus.memory import succession
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.roles.backfill import backfill as backfilling
-from nexus.testing import HttpError, ModelRequest, ModelServer, Turn
+from nexus.testing import Hold, HttpError, ModelRequest, ModelServer, Turn
 from unit.history.exports import bring
 from unit.memory.recall.homes import WordHashes
 
@@ -273,6 +273,31 @@ async def test_a_model_that_does_not_answer_is_waited_for(
         await _ended(app)
         found = await _facts(app)
     assert len(found) == len({each[2] for each in found}) == 6
+
+
+async def test_a_run_that_was_stopped_is_asked_for_again(
+    home: Home, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfilling, "_HICCUP", timedelta(milliseconds=50))
+    server.when(is_extractor).script(Turn("{}", faults=[Hold(gate="held")]))
+    async with extracting(home, server) as app:
+        await bring(app.ledgers, _days(tmp_path, 3))
+        await app.backfill.start()
+
+        async def is_asked() -> bool:
+            return bool(await rows(app, "runtime", "SELECT 1 FROM executions WHERE status = 'running'"))
+
+        await _until(is_asked)
+        running = await rows(app, "runtime", "SELECT id FROM executions WHERE status = 'running'")
+        for (id_,) in running:
+            await app.broker.run(id_).cancel()
+        server.gate("held").open()
+        await _ended(app, "done", "paused")
+        found = await app.backfill.latest()
+        facts = await _facts(app)
+    assert found is not None
+    assert (found.status, found.progress.waiting) == ("done", 0)
+    assert len(facts) == len({each[2] for each in facts}) == 3
 
 
 async def test_without_a_writer_nothing_is_started(home: Home, server: ModelServer, tmp_path: Path) -> None:

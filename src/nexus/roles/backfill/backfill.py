@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock, ids
 from nexus.broker.agent.roles import models_of
+from nexus.broker.handle import OUTAGE
 from nexus.engine import Context
-from nexus.errors import ConfigError, NexusError, UsageError
+from nexus.errors import LEDGER_PASSES, ConfigError, NexusError, UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.events import imports
 from nexus.ledgers.memory import backfills
@@ -37,7 +38,12 @@ _EPISODES_A_ROUND: Final = 200
 # A pause that is shorter is waited for here; a longer one by the engine.
 _SHORT: Final = timedelta(seconds=10)
 _OUTAGE: Final = timedelta(minutes=5)
+# After a run that was stopped or took too long, and while a database is busy.
+_HICCUP: Final = timedelta(seconds=15)
+_PASSES: Final = (*LEDGER_PASSES, *OUTAGE)
 _MOST_ATTEMPTS: Final = 12
+# A run that took too long on a busy machine is asked for again; one that never ends is not.
+_MOST_STOPPED: Final = 4
 # So many refused in a row are not the episodes' fault.
 _MOST_REFUSED: Final = 8
 _LOG: Final = logging.getLogger(__name__)
@@ -191,6 +197,9 @@ class Backfilling:
             return {"episodes": 0}
         try:
             read, wait = await _Round(self._parts, id_, self._now)()
+        except _PASSES as error:
+            _LOG.warning("a backfill waits: %s", error.message)
+            read, wait = 0, _HICCUP
         except NexusError as error:
             await self._pause(id_, error.message)
             return {"episodes": 0}
@@ -328,6 +337,8 @@ class _Round:
         tried = [await self._memory.read(backfills.attempts, episode_id=id_) for id_ in episode_ids]
         if error.failed.kind == "unreachable" and max(tried) < _MOST_ATTEMPTS:
             return _OUTAGE
+        if error.failed.kind == "stopped" and max(tried) < _MOST_STOPPED:
+            return _HICCUP
         if error.failed.error == "ConfigError":
             raise ConfigError(error.message)
         raise NexusError(error.message)

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
-from nexus.errors import UsageError
+from nexus.errors import NexusError, UsageError
 from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.ledgers.events import imports
@@ -32,7 +32,10 @@ async def progress(request: Request, app: App) -> Response:
 async def estimate(request: Request, app: App) -> Response:
     """What a backfill would take."""
     given = await form(request)
-    found = await app.backfill.estimate(_import_id(given), _limits(given))
+    try:
+        found = await app.backfill.estimate(_import_id(given), _limits(given))
+    except NexusError as error:
+        return await _refused(request, error)
     return await page(
         request, "part_estimate.html", active=_ACTIVE, estimate=found, cost=_cost(found.cost_microusd)
     )
@@ -40,7 +43,11 @@ async def estimate(request: Request, app: App) -> Response:
 
 async def sample(request: Request, app: App) -> Response:
     """What the model would store of some episodes."""
-    found = await app.backfill.sample(_import_id(await form(request)))
+    given = await form(request)
+    try:
+        found = await app.backfill.sample(_import_id(given))
+    except NexusError as error:
+        return await _refused(request, error)
     return await page(request, "part_sample.html", active=_ACTIVE, sample=found)
 
 
@@ -67,6 +74,13 @@ async def change(request: Request, app: App) -> Response:
         case to:
             raise UsageError(f"Unknown action for a backfill: `{to:.40}`")
     return await progress(request, app) if is_part(request) else back("/backfill")
+
+
+async def _refused(request: Request, error: NexusError) -> Response:
+    """The reason, in the place of what was asked for."""
+    if not is_part(request):
+        raise error
+    return await page(request, "part_error.html", error=error)
 
 
 async def _page(request: Request, app: App, template: str, **values: Any) -> Response:
