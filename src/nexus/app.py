@@ -312,7 +312,7 @@ class App:
         """Undo an import: what it recorded, and what was learned from it. This can't be undone."""
         if self.imports.importing:
             raise UsageError("An import is under way", hint="Undo it when that is done.")
-        target = await forgetting.find(self.ledgers, partial(forgetting.import_, wanted=import_id))
+        target = await forgetting.find(self.ledgers, forgetting.import_, wanted=import_id)
         beside = Forgetting(Settings.of_home(self.home, self.config.engine))
         return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
 

@@ -15,6 +15,7 @@ from nexus import history
 from nexus.cli.place import counted, opened_home, size, with_ledgers
 from nexus.cli.progress import steps_shown
 from nexus.cli.terminal import printable
+from nexus.config import Config
 from nexus.errors import UsageError
 from nexus.history import markdown
 from nexus.history.files import total_bytes

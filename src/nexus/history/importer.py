@@ -195,11 +195,9 @@ class Importer:
         if not with_files:
             return {}
         known = await self._ledgers.events.read(
-            partial(
-                imports.recorded,
-                channel=self._source.channel,
-                external_ids=[each.external_id for each in with_files],
-            )
+            imports.recorded,
+            channel=self._source.channel,
+            external_ids=[each.external_id for each in with_files],
         )
         found: dict[str, tuple[Attached, ...]] = {}
         for message in with_files:

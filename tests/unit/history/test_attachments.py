@@ -33,7 +33,7 @@ def _kept(opened: Ledgers) -> dict[str, bytes]:
 
 
 async def _undo(opened: Ledgers, import_id: str) -> None:
-    target = await forgetting.find(opened, lambda connection: forgetting.import_(connection, import_id))
+    target = await forgetting.find(opened, forgetting.import_, import_id)
     await forgetting.forget(opened, target, actor="test")
 
 

@@ -152,7 +152,7 @@ async def _follow_plan(ledgers: Ledgers, entry: Entry, tell: Tell, beside: Besid
     if entry.target.kind == "import":
         unrecorded = imports.Unrecorded(ledgers.home, entry.target.value)
         paths = await asyncio.to_thread(unrecorded.paths)
-        left = await ledgers.events.read(partial(imports.unreferenced, paths=paths))
+        left = await ledgers.events.read(imports.unreferenced, paths=paths)
         await asyncio.to_thread(_delete_files, ledgers.home, left)
         await asyncio.to_thread(unrecorded.settle)
 
