@@ -83,8 +83,10 @@ class Backfilling:
         reader = await Reader.of(self._parts)
         chosen = plan.sampled(await plan.unread(self._ledgers, import_id), count)
         width, found = plan.parallel(reader), list[Sampled | BaseException | None]()
-        for first in range(0, len(chosen), width):
-            asked = (self._asked(reader, each) for each in chosen[first : first + width])
+        # The first alone: what it leaves in the provider's cache, the others find there.
+        groups = [chosen[:1], *(chosen[first : first + width] for first in range(1, len(chosen), width))]
+        for group in groups:
+            asked = (self._asked(reader, each) for each in group)
             found += await asyncio.gather(*asked, return_exceptions=True)
             for each in found:
                 if isinstance(each, BaseException):

@@ -126,12 +126,15 @@ async def estimated(
     asked = [each for each in prepared if each.calls]
     spent = await reader.used([each.episode_id for each in asked])
     measured = [each for each in asked if each.episode_id in spent and spent[each.episode_id].calls]
-    used = sum((spent[each.episode_id] for each in measured), Totals())
+    # Most calls find the beginning of their prompt cached. The first ones, which don't, are no measure then.
+    warm = [each for each in measured if spent[each.episode_id].cache_read_tokens]
+    typical = warm if 2 * len(warm) > len(measured) else measured
+    used = sum((spent[each.episode_id] for each in typical), Totals())
     model = parts.config.models.writer[0] if parts.config.models.writer else ""
     scale = len(chosen) / max(1, len(prepared))
     cost: float | None
     if len(measured) >= min(SAMPLE, len(asked)) // 2 and used.calls:
-        beside = _Call.sum(measured)
+        beside = _Call.sum(typical)
         # What they really took, for each token that was expected of them.
         share = total.prompt_tokens / max(1, beside.prompt_tokens)
         prompt = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
