@@ -58,15 +58,19 @@ class Webhook:
         self._body = _template(name, body or _BODY)
         self._now_s = now_s
         self._inbox: Inbox | None = None
+        self._client: httpx.AsyncClient | None = None
 
     async def run(self, inbox: Inbox) -> None:
-        """Be there for requests."""
-        self._inbox = inbox
-        try:
-            await inbox.connected()
-            await asyncio.Event().wait()
-        finally:
-            self._inbox = None
+        """Take in requests, and send through one client until canceled."""
+        # Loading the certificates takes as long as several messages: not for each, and not on the loop.
+        certificates = await asyncio.to_thread(httpx.create_ssl_context)
+        async with httpx.AsyncClient(timeout=_TIMEOUT_S, verify=certificates) as client:
+            self._inbox, self._client = inbox, client
+            try:
+                await inbox.connected()
+                await asyncio.Event().wait()
+            finally:
+                self._inbox = self._client = None
 
     async def heard(self, headers: Mapping[str, str], body: bytes) -> Message | None:
         """Take in a request. None where the channel doesn't run."""
@@ -81,6 +85,8 @@ class Webhook:
         """Send a message to the URL."""
         if not self._url:
             raise DeliveryError(f"[channels.{self._name}] has no `url` to send to", final=True)
+        if self._client is None:
+            raise DeliveryError("the channel is stopped")
         body = json.dumps(_filled(self._body, delivery), ensure_ascii=False).encode()
         headers = {
             "content-type": "application/json",
@@ -88,8 +94,7 @@ class Webhook:
             "idempotency-key": delivery.key,
         }
         try:
-            async with httpx.AsyncClient(timeout=_TIMEOUT_S) as client:
-                answer = await client.post(self._url, content=body, headers=headers)
+            answer = await self._client.post(self._url, content=body, headers=headers)
         except httpx.HTTPError as error:
             raise DeliveryError(f"{type(error).__name__}: {error}") from error
         if answer.is_success:

@@ -128,13 +128,17 @@ class Recall:
         }
         tasks = {asyncio.create_task(self._run(name, arm, search)): name for name, arm in wanted.items()}
         done: set[asyncio.Task[list[Sighting]]] = set()
-        if tasks:
-            done, _ = await asyncio.wait(tasks, timeout=search.deadline.left_s)
+        try:
+            if tasks:
+                done, _ = await asyncio.wait(tasks, timeout=search.deadline.left_s)
+        finally:
+            # Also when whoever asked has given up and this is canceled.
+            for task in tasks:
+                task.cancel()
+                task.add_done_callback(_heard)
         seen: list[Sighting] = []
         late: list[str] = []
         for task, name in tasks.items():
-            task.cancel()
-            task.add_done_callback(_heard)
             try:
                 seen += task.result() if task in done else []
             except LateError:

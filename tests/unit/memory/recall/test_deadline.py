@@ -58,6 +58,32 @@ async def test_an_arm_that_fails_after_it_was_dropped_says_nothing(opened: Ledge
     assert told == []
 
 
+async def test_a_recall_that_is_given_up_stops_its_arms(opened: Ledgers) -> None:
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    async def slow(search: Search) -> list[Sighting]:
+        begun.set()
+        try:
+            return await asleep(search)
+        except asyncio.CancelledError:
+            stopped.set()
+            raise LateError from None
+
+    recall = Recall(opened, None, now=lambda: NOW, arms={"slow": slow})
+    query = Query(text="Where is the cello?", budget="high", deadline_ms=60_000)
+    asking = asyncio.create_task(recall.find(query))
+    await begun.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await stopped.wait()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert told == []
+
+
 async def test_a_query_may_have_a_deadline_of_its_own(opened: Ledgers) -> None:
     left_ms: list[float] = []
 
