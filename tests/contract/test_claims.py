@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.engine import Lane, Settings, tables
+from nexus.engine import Lane, Settings, interior
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
 from nexus.engine.prepare import prepared
@@ -28,7 +28,7 @@ def _add(database: Database, *items: tuple[str, str], version: str = "1") -> Non
         for key, id_ in items
     ]
     with database.write() as connection:
-        tables.insert(database, connection, new)
+        interior.insert(database, connection, new)
 
 
 def _end(database: Database, *ids: str) -> None:

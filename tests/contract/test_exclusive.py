@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from nexus.engine import Lane, Settings, exclusive, tables
+from nexus.engine import Lane, Settings, exclusive, interior
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
 from nexus.engine.errors import EngineUnsafeError
@@ -29,7 +29,7 @@ def rig(database: str) -> Iterator[Database]:
 def _add(database: Database, execution_id: str) -> None:
     new = NewExecution(id=execution_id, work="w", lane="chat", key="k", inputs="{}", version="1")
     with database.write() as connection:
-        tables.insert(database, connection, [new])
+        interior.insert(database, connection, [new])
 
 
 def _begin(database: Database, execution_id: str) -> str:

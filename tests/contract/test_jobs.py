@@ -17,10 +17,10 @@ from nexus.engine import (
     Schedule,
     Schedules,
     Settings,
+    interior,
     records,
     retention,
     tables,
-    versions,
 )
 from nexus.engine import letters as dead_letters
 from nexus.engine.errors import EngineStateError, WorkFailedError
@@ -152,7 +152,7 @@ async def test_a_job_that_takes_its_process_down_too_often_is_put_aside(engine: 
     )
     new = tables.new_execution("embed", "x", key="k", lane="background", version="1")
     with engine.database.write() as connection:
-        tables.insert(engine.database, connection, [new])
+        interior.insert(engine.database, connection, [new])
         connection.execute(given_up, {"id": new.id})
         connection.execute(
             engine.database.sql(
@@ -258,8 +258,8 @@ async def test_work_of_a_version_that_nobody_serves_is_adopted(engine: Engine) -
     engine.register("turn", Counted().work)
     old = tables.new_execution("turn", "x", key="s", lane="chat", version="old")
     with engine.database.write() as connection:
-        tables.insert(engine.database, connection, [old])
-    await asyncio.to_thread(versions.adopt, engine.database, "1")
+        interior.insert(engine.database, connection, [old])
+    await asyncio.to_thread(interior.adopt, engine.database, "1")
     engine.announce()
     assert await engine.handle(old.id).result() == "x"
 
@@ -274,8 +274,8 @@ async def test_work_of_a_version_that_is_served_is_left_to_it(engine: Engine) ->
             )
         )
         old = tables.new_execution("turn", "x", key="s", lane="chat", version="old")
-        tables.insert(engine.database, connection, [old])
-    assert await asyncio.to_thread(versions.adopt, engine.database, "1") == 0
+        interior.insert(engine.database, connection, [old])
+    assert await asyncio.to_thread(interior.adopt, engine.database, "1") == 0
 
 
 async def test_old_ended_work_is_forgotten_and_dead_letters_are_kept(engine: Engine) -> None:

@@ -19,7 +19,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nexus.engine import Context, Engine, Lane, Settings, enqueue, exclusive, ids, interior, leases, tables
+from nexus.engine import Context, Engine, Lane, Settings, enqueue, exclusive, ids, interior, leases
 from nexus.engine.database import Database
 
 _SIDE_BY_SIDE = 4
@@ -191,7 +191,7 @@ def _without_index() -> None:
 def _without_order_of_recording() -> None:
     """All that waits was recorded in the same moment, and ids are by chance."""
     ids.new = lambda: f"exe_{uuid.uuid4()}"
-    real = tables.insert
+    real = interior.insert
 
     def insert(database: Database, connection: Any, executions: Any) -> None:
         real(database, connection, executions)
@@ -199,7 +199,7 @@ def _without_order_of_recording() -> None:
             database.sql("UPDATE {t}workflow_status SET created_at = 1 WHERE status = 'ENQUEUED'")
         )
 
-    tables.insert = insert
+    interior.insert = insert
 
 
 def _without_takeover() -> None:

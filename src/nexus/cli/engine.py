@@ -13,7 +13,7 @@ import click
 from nexus.broker.handle import settle
 from nexus.broker.queue import WORK, SessionQueue
 from nexus.cli.place import opened_home
-from nexus.engine import Engine, Settings, State, leases, letters, records, schedules, tables
+from nexus.engine import Engine, Settings, State, interior, leases, letters, records, schedules, tables
 from nexus.engine.cancels import Cancels
 from nexus.engine.database import Database
 from nexus.engine.errors import UnknownExecutionError
@@ -212,7 +212,7 @@ def _found(database: Database, execution_id: str) -> Execution:
 
 
 def _cancel(database: Database, execution_id: str) -> str:
-    if tables.cancel_waiting(database, execution_id):
+    if interior.cancel_waiting(database, execution_id):
         return "canceled before it started"
     if _found(database, execution_id).state in FINAL:
         return "already finished"

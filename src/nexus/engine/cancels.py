@@ -1,5 +1,6 @@
 """Asking another process to stop an execution that it runs."""
 
+from nexus.engine import interior
 from nexus.engine.database import Database
 from nexus.engine.enqueue import CHANNEL
 
@@ -25,15 +26,9 @@ class Cancels:
 
     def asked(self) -> list[str]:
         statement = self._database.sql("SELECT execution_id FROM {t}nexus_cancels LIMIT 1000")
-        with self._database.read() as connection:
-            return [row[0] for row in connection.execute(statement)]
+        return [row[0] for row in self._database.fetch(statement)]
 
     def forget_met(self) -> None:
         """Drop requests for executions that have ended."""
-        statement = self._database.sql(
-            """DELETE FROM {t}nexus_cancels WHERE execution_id NOT IN
-              (SELECT workflow_uuid FROM {t}workflow_status
-               WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING'))"""
-        )
-        with self._database.write() as connection:
-            connection.execute(statement)
+        statement = f"DELETE FROM {{t}}nexus_cancels WHERE execution_id NOT IN {interior.UNFINISHED}"  # noqa: S608 - names are constants of the program, values are bound
+        self._database.change(self._database.sql(statement))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nexus.engine import interior
 from nexus.engine.running import Entry
 
 if TYPE_CHECKING:
@@ -39,9 +40,6 @@ class Context:
         An executor that has lost its lease starts no further step, and one that was already running
         when the lease was lost cannot record its result.
         """
-
-        # Imported here, because DBOS takes longer to import than a command that runs no work may take.
-        from nexus.engine import interior
 
         async def guarded() -> T:
             # Looking for a record takes time, in which the lease may be lost: a frozen process wakes up here.

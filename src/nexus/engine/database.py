@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,7 @@ class Database:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.is_postgres = settings.is_postgres
+        self._statements: dict[str, sa.TextClause] = {}
         self.path = None if self.is_postgres else Path(settings.database)
         self.url = _postgres_url(str(settings.database)) if self.is_postgres else f"sqlite:///{self.path}"
         self.engine = self._open(_POSTGRES_CONNECTIONS if self.is_postgres else _SQLITE_CONNECTIONS)
@@ -57,9 +58,28 @@ class Database:
                     _begin_soon(connection)
             yield connection
 
-    def sql(self, statement: str) -> sa.TextClause:
-        """The statement with `{t}` as the schema's prefix and `{now}` as the database's clock in ms."""
-        return sa.text(statement.format(t=self.prefix, now=self.now))
+    def fetch(self, statement: sa.TextClause, values: dict[str, Any] | None = None) -> Sequence[Any]:
+        """All rows of one statement."""
+        with self.engine.connect() as connection:
+            return connection.execute(statement, values).all()
+
+    def change(self, statement: sa.TextClause, values: dict[str, Any] | None = None) -> int:
+        """Run one statement in its own transaction; returns how many rows it changed."""
+        with self.write() as connection:
+            return connection.execute(statement, values).rowcount
+
+    def sql(self, statement: str, *lists: str) -> sa.TextClause:
+        """The statement with `{t}` as the schema's prefix and `{now}` as the database's clock in ms.
+
+        `lists` names the parameters that are lists, as in `IN :ids`.
+        """
+        made = self._statements.get(statement)
+        if made is None:
+            made = sa.text(statement.format(t=self.prefix, now=self.now))
+            for name in lists:
+                made = made.bindparams(sa.bindparam(name, expanding=True))
+            self._statements[statement] = made
+        return made
 
     @property
     def prefix(self) -> str:

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from nexus.engine import letters, records, serializer, tables
+from nexus.engine import interior, letters, records, serializer, tables
 from nexus.engine.cancels import Cancels
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
@@ -25,6 +25,7 @@ from nexus.engine.enqueue import Enqueuer
 from nexus.engine.errors import EngineError, EngineStateError, UnknownExecutionError, UnknownWorkError
 from nexus.engine.failures import translated
 from nexus.engine.handle import Handle
+from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
 from nexus.engine.prepare import prepared
 from nexus.engine.records import Execution
@@ -36,9 +37,6 @@ from nexus.engine.sweep import Sweeper
 from nexus.engine.tables import NewExecution
 from nexus.engine.upkeep import Upkeep
 from nexus.engine.wake import Wake
-
-if TYPE_CHECKING:
-    from nexus.engine.interior import Interior
 
 _FIRST_LOOK_S = 0.02
 _LONGEST_LOOK_S = 0.5
@@ -56,7 +54,7 @@ class _Parts:
     """What exists only while the engine serves."""
 
     leases: Leases
-    interior: "Interior"
+    dbos: Interior
     wake: Wake
     sweeper: Sweeper
     upkeep: Upkeep
@@ -196,7 +194,7 @@ class Engine:
 
     async def cancel(self, execution_id: str) -> bool:
         """Cancel a queued execution, or ask a running one to stop. False: already finished."""
-        if await asyncio.to_thread(tables.cancel_waiting, self.database, execution_id):
+        if await asyncio.to_thread(interior.cancel_waiting, self.database, execution_id):
             self._ended(execution_id)
             return True
         entry = self._running.get(execution_id)
@@ -247,19 +245,17 @@ class Engine:
             found=wake.set_from_thread,
         )
         await asyncio.to_thread(leases.start)
-        from nexus.engine.interior import Interior  # imported by `prepared`, in a thread
-
-        interior = Interior(database, self.settings, leases.executor_id, self._execute)
-        await asyncio.to_thread(interior.launch)
-        interior.adopt_loop()
-        sweeper = Sweeper(database, interior, leases, wake, self.settings)
+        dbos = Interior(database, self.settings, leases.executor_id, self._execute)
+        await asyncio.to_thread(dbos.launch)
+        dbos.adopt_loop()
+        sweeper = Sweeper(database, dbos, leases, wake, self.settings)
         sweeper.also = lambda: self._heed_cancels(loop)
         wake.start()
         wake.set()
         sweeper.start()
         upkeep = Upkeep(database, self.settings, wake)
         upkeep.start()
-        return _Parts(leases=leases, interior=interior, wake=wake, sweeper=sweeper, upkeep=upkeep)
+        return _Parts(leases=leases, dbos=dbos, wake=wake, sweeper=sweeper, upkeep=upkeep)
 
     async def _stop_serving(self, parts: _Parts) -> None:
         await parts.upkeep.stop()
@@ -271,7 +267,7 @@ class Engine:
         await parts.sweeper.settled(self.settings.stop_grace_ms / 1000)
         await parts.wake.stop()
         await asyncio.to_thread(parts.leases.stop)
-        await parts.interior.stop()
+        await parts.dbos.stop()
 
     async def _execute(self, execution_id: str, work: str, payload: Any, options: dict[str, Any]) -> Any:
         """The body that the durable engine runs for every execution."""
@@ -312,7 +308,7 @@ class Engine:
         while context.is_ours:
             await asyncio.sleep(_PAUSE_S)
             try:
-                await asyncio.to_thread(tables.put_back, self.database, context.id, context.executor_id)
+                await asyncio.to_thread(interior.put_back, self.database, context.id, context.executor_id)
                 return
             except SQLAlchemyError as error:
                 # The disk may be full here, too. Once the lease is lost, others give it back.

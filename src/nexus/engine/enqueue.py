@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import DBAPIError
 
-from nexus.engine import tables
+from nexus.engine import interior
 from nexus.engine.database import Database
 from nexus.engine.tables import NewExecution
 
@@ -66,7 +66,7 @@ class Enqueuer:
         for attempt in range(_ATTEMPTS):
             try:
                 with self._database.write() as connection:
-                    tables.insert(self._database, connection, executions)
+                    interior.insert(self._database, connection, executions)
                     if self._database.is_postgres:
                         connection.execute(self._database.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
                 return

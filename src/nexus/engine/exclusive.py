@@ -7,6 +7,7 @@ worker may have taken an earlier item. With the index the later of them is refus
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from nexus.engine import interior
 from nexus.engine.database import SCHEMA, Database
 from nexus.engine.errors import EngineUnsafeError
 
@@ -20,11 +21,7 @@ def ensure(database: Database) -> None:
             if database.is_postgres:
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(811402)"))
             connection.execute(
-                database.sql(
-                    f"""CREATE UNIQUE INDEX IF NOT EXISTS {INDEX}
-                    ON {{t}}workflow_status (queue_name, queue_partition_key)
-                    WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL"""
-                )
+                database.sql(interior.ONE_RUNNING_PER_KEY.format(index=INDEX)),
             )
     except IntegrityError as error:
         raise EngineUnsafeError(
@@ -41,7 +38,7 @@ def ensure(database: Database) -> None:
 def present(database: Database) -> bool:
     """Whether the index is there, unique, and on the two columns."""
     schema = SCHEMA if database.is_postgres else None
-    for index in sa.inspect(database.engine).get_indexes("workflow_status", schema=schema):
+    for index in sa.inspect(database.engine).get_indexes(interior.EXECUTIONS, schema=schema):
         if index["name"] == INDEX:
-            return bool(index["unique"]) and index["column_names"] == ["queue_name", "queue_partition_key"]
+            return bool(index["unique"]) and index["column_names"] == interior.KEY
     return False

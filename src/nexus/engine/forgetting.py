@@ -10,10 +10,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import sqlalchemy as sa
 from sqlalchemy.exc import OperationalError
 
-from nexus.engine import retention, tables
+from nexus.engine import interior, retention
 from nexus.engine.cancels import Cancels
 from nexus.engine.database import Database
 from nexus.engine.failures import translated
@@ -61,11 +60,11 @@ class Forgetting:
 
     def _remove_some(self, database: Database, execution_ids: Sequence[str]) -> None:
         for execution_id in execution_ids:
-            tables.cancel_waiting(database, execution_id)
+            interior.cancel_waiting(database, execution_id)
         deadline = time.monotonic() + self._stop_within_s
-        for execution_id in _running(database, execution_ids):
+        for execution_id in interior.running_somewhere(database, execution_ids):
             Cancels(database).ask(execution_id)
-        while running := _running(database, execution_ids):
+        while running := interior.running_somewhere(database, execution_ids):
             if time.monotonic() > deadline:
                 raise CareError(
                     f"{len(running)} runs that are to be forgotten do not stop, such as {running[0]}",
@@ -74,7 +73,7 @@ class Forgetting:
                 )
             time.sleep(_LOOK_S)
         with database.write() as connection:
-            tables.delete(database, connection, execution_ids)
+            interior.delete(database, connection, execution_ids)
 
     def _scrub(self) -> str:
         with translated(self._settings):
@@ -90,13 +89,3 @@ class Forgetting:
             finally:
                 database.close()
         return f"{Path(self._settings.database).name}-wal (another process keeps reading)" if busy else ""
-
-
-def _running(database: Database, execution_ids: Sequence[str]) -> list[str]:
-    """Those that a living process runs. What a dead one left cannot record anything any more."""
-    statement = database.sql(
-        """SELECT workflow_uuid FROM {t}workflow_status WHERE workflow_uuid IN :ids AND status = 'PENDING'
-          AND executor_id IN (SELECT executor_id FROM {t}nexus_leases WHERE expires_at > {now})"""
-    ).bindparams(sa.bindparam("ids", expanding=True))
-    with database.read() as connection:
-        return [row[0] for row in connection.execute(statement, {"ids": list(execution_ids)})]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from nexus.engine import exclusive, leases, letters, records, tables
+from nexus.engine import exclusive, interior, leases, letters, records, tables
 from nexus.engine.database import Database
 from nexus.engine.failures import translated
 from nexus.engine.settings import Settings
@@ -40,11 +40,12 @@ def examine(settings: Settings, *, thorough: bool = False) -> Health:
             damage = _damage(database, settings, thorough=thorough)
             if damage or not tables.made(database):
                 return Health(damage=damage, exclusive=True, unfinished={}, interrupted=0, dead_letters=0)
+            waiting = list(Look(database).waiting())
             return Health(
                 damage=[],
                 exclusive=exclusive.present(database),
-                unfinished=_unfinished(database),
-                interrupted=_interrupted(database),
+                unfinished={each.id: each.work for each in waiting},
+                interrupted=sum(each.state == "running" and not each.is_owned for each in waiting),
                 dead_letters=letters.count(database),
             )
         finally:
@@ -79,31 +80,11 @@ class Look:
 
     def waiting(self) -> Iterator[Waiting]:
         """Every execution that has not ended, by id."""
-        statement = self._database.sql(
-            f"""SELECT workflow_uuid, {_work(self._database)}, queue_name, status,
-              executor_id IN (SELECT executor_id FROM {{t}}nexus_leases WHERE expires_at > {{now}})
-            FROM {{t}}workflow_status
-            WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{tables.WORKFLOW}'
-              AND workflow_uuid > :after
-            ORDER BY workflow_uuid LIMIT :limit"""  # noqa: S608 - names are constants of the program, values are bound
-        )
         after = ""
-        while True:
-            with self._database.read() as connection:
-                rows = connection.execute(statement, {"after": after, "limit": _TOGETHER}).all()
-            for id_, work, queue, status, is_owned in rows:
-                lane = str(queue or "").removeprefix(tables.QUEUE_PREFIX)
-                yield Waiting(id_, str(work), lane, _STATES[status], bool(is_owned))
-                after = id_
-            if len(rows) < _TOGETHER:
-                return
-
-
-_STATES: dict[str, Literal["queued", "delayed", "running"]] = {
-    "ENQUEUED": "queued",
-    "DELAYED": "delayed",
-    "PENDING": "running",
-}
+        while rows := interior.unfinished(self._database, after, _TOGETHER):
+            for row in rows:
+                yield Waiting(row.id, str(row.work), row.lane or "", row.state, bool(row.is_owned))
+            after = rows[-1].id
 
 
 @contextmanager
@@ -126,7 +107,7 @@ def remove(settings: Settings, execution_ids: list[str]) -> None:
         database = Database(settings)
         try:
             with database.write() as connection:
-                tables.delete(database, connection, execution_ids)
+                interior.delete(database, connection, execution_ids)
         finally:
             database.close()
 
@@ -139,26 +120,3 @@ def _damage(database: Database, settings: Settings, *, thorough: bool) -> list[s
     with database.read() as connection:
         lines = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}(5)")]
     return [line for line in lines if line != "ok"]
-
-
-def _unfinished(database: Database) -> dict[str, str]:
-    statement = database.sql(
-        f"""SELECT workflow_uuid, {_work(database)} FROM {{t}}workflow_status
-        WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{tables.WORKFLOW}'"""  # noqa: S608 - names are constants of the program, values are bound
-    )
-    with database.read() as connection:
-        return {row[0]: str(row[1]) for row in connection.execute(statement)}
-
-
-def _work(database: Database) -> str:
-    """The expression for the name of an execution's work."""
-    return "attributes ->> 'work'" if database.is_postgres else "json_extract(attributes, '$.work')"
-
-
-def _interrupted(database: Database) -> int:
-    statement = database.sql(
-        """SELECT count(*) FROM {t}workflow_status WHERE status = 'PENDING'
-          AND executor_id NOT IN (SELECT executor_id FROM {t}nexus_leases WHERE expires_at > {now})"""
-    )
-    with database.read() as connection:
-        return int(connection.execute(statement).scalar_one())

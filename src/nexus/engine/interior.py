@@ -1,28 +1,33 @@
-"""The only file that uses DBOS's private interfaces (3.3.0), each for something its public ones lack.
+"""The only file that knows the inside of DBOS (3.3.0): its private functions, and the columns of its tables.
 
-- `get_workflow_statuses` and `execute_dequeued_workflow`: run what we claimed, on its record
-- `_background_event_loop.set_main_loop`: run it on the loop of the program
-- `_workflow_tasks`, `_executor`: know what runs, and leave the loop's threads as they were
-- `record_operation_result` and `update_workflow_outcome`: wait while the disk is full
+Private functions, each for something the public ones lack:
 
-`tests/contract/test_interior.py` fails when one of them changes.
+- `get_workflow_statuses` and `execute_dequeued_workflow` run what we claimed under the claim's own token.
+  `resume_workflow` has no owner condition: a stale process could take work from a live one.
+- `set_main_loop` runs it on the program's loop. `launch` adopts the loop that calls it, but also writes to
+  the database, which may take seconds and must not happen on a loop.
+- `record_operation_result` and `update_workflow_outcome` are wrapped to wait while the disk is full.
+
+The tables are used directly where a public function can't share our transaction (a job and its execution),
+costs more with every waiting key (the claim), or needs a launched DBOS (commands that only look or delete).
+
+`tests/contract/test_interior.py` fails when one of these changes, and `tests/unit/engine/test_surface.py`
+when another file names one. DBOS takes half a second to import, so it is imported when it is first used.
 """
 
 # pyright: reportPrivateUsage=false, reportPrivateImportUsage=false
-# ruff: noqa: SLF001
+# ruff: noqa: SLF001, S608 - statements are put together from constants of this file; values are bound
 
 import asyncio
+import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import wraps
-from typing import Any
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, Final
 
-from dbos import DBOS, Serializer
-from dbos import error as dbos_error
-from dbos._core import execute_dequeued_workflow
-from dbos._dbos import _get_dbos_instance
+import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from nexus.engine import serializer
@@ -30,44 +35,55 @@ from nexus.engine.database import APPLICATION, SCHEMA, Database
 from nexus.engine.errors import EngineStateError
 from nexus.engine.failures import is_full
 from nexus.engine.settings import Settings
-from nexus.engine.tables import WORKFLOW
+from nexus.engine.states import State
+from nexus.engine.tables import NewExecution
 
-NotOwnerError = dbos_error.DBOSWorkflowConflictIDError
-"""Raised by a step whose result could not be recorded, because another executor owns the execution."""
+if TYPE_CHECKING:
+    from dbos import DBOS
+
+WORKFLOW: Final = "nexus.execution"
+EXECUTIONS: Final = "workflow_status"
+"""The table of executions; `KEY` are the columns of an execution's place."""
+KEY: Final = ["queue_name", "queue_partition_key"]
+_QUEUE_PREFIX: Final = "nexus."
+Row = Any
+"""A row of SQLAlchemy, with the columns that the statement names."""
+_FULL_PAUSE_S = 1.0
+_log = logging.getLogger(__name__)
+
+# --- DBOS in this process ---------------------------------------------------------------------------------
 
 Body = Callable[[str, str, Any, dict[str, Any]], Awaitable[Any]]
 """The execution's id, the work's name, its payload and options."""
 
-_FULL_PAUSE_S = 1.0
-_log = logging.getLogger(__name__)
 _body: Body | None = None
 
 
-class _Plain(Serializer):
-    """Our format, under DBOS's interface."""
-
-    def serialize(self, data: Any) -> str:
-        return serializer.dumps(data)
-
-    def deserialize(self, serialized_data: str) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return serializer.loads(serialized_data)
-
-    def name(self) -> str:
-        return serializer.NAME
+class NotOwnerError(Exception):
+    """Raised by a step whose result could not be recorded, because another executor owns the execution."""
 
 
-# `tables.count_crashes` gives up on deadly work. DBOS's own limit counts every start.
-@DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
 async def _execution(work: str, payload: Any, options: dict[str, Any]) -> Any:
+    """The one workflow that DBOS knows."""
+    id_ = _dbos().workflow_id
     assert _body is not None  # noqa: S101 - an invariant, for the reader and the type checker
-    assert DBOS.workflow_id is not None  # noqa: S101 - an invariant, for the reader and the type checker
-    return await _body(DBOS.workflow_id, work, payload, options)
+    assert id_ is not None  # noqa: S101 - an invariant, for the reader and the type checker
+    return await _body(id_, work, payload, options)
+
+
+@cache
+def _dbos() -> "type[DBOS]":
+    from dbos import DBOS
+
+    logging.getLogger("dbos").setLevel(logging.CRITICAL)
+    # `count_crashes` gives up on deadly work. DBOS's own limit counts every start.
+    DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(_execution)
+    return DBOS
 
 
 def migrate(url: str) -> None:
-    """Make or upgrade DBOS's tables."""
-    logging.getLogger("dbos").setLevel(logging.CRITICAL)
-    DBOS.migrate(url.replace("+psycopg", ""), schema=SCHEMA)
+    """Make or upgrade DBOS's tables. Blocking: run it in a thread, because it also imports DBOS."""
+    _dbos().migrate(url.replace("+psycopg", ""), schema=SCHEMA)
 
 
 class Interior:
@@ -81,8 +97,8 @@ class Interior:
             )
         _body = body
         self._stopping = threading.Event()
-        logging.getLogger("dbos").setLevel(logging.CRITICAL)
-        DBOS(
+        dbos = _dbos()
+        dbos(
             config={
                 "name": APPLICATION,
                 "system_database_url": database.url.replace("+psycopg", ""),
@@ -90,27 +106,34 @@ class Interior:
                 "dbos_system_schema": SCHEMA,
                 "application_version": settings.version,
                 "executor_id": executor_id,
-                "serializer": _Plain(),
+                "serializer": _plain(),
                 "log_level": "CRITICAL",
                 "run_migrations": False,
             }
         )
         # Claims are made by our own sweeps; DBOS polls no queue.
-        DBOS.listen_queues([])
+        dbos.listen_queues([])
 
     def launch(self) -> None:
         """Blocking: run it in a thread."""
-        DBOS.launch()
+        from dbos._dbos import _get_dbos_instance
+
+        _dbos().launch()
         system = _get_dbos_instance()._sys_db
         for name in ("record_operation_result", "update_workflow_outcome"):
             setattr(system, name, self._patient(getattr(system, name)))
 
     def adopt_loop(self) -> None:
         """Bodies run on the loop that calls this."""
+        from dbos._dbos import _get_dbos_instance
+
         _get_dbos_instance()._background_event_loop.set_main_loop()
 
     def run(self, claimed: list[str], owner: str) -> list[str]:
         """Start the bodies of what was claimed; returns which. Blocking: run it in a thread."""
+        from dbos._core import execute_dequeued_workflow
+        from dbos._dbos import _get_dbos_instance
+
         dbos = _get_dbos_instance()
         begun: list[str] = []
         for status in dbos._sys_db.get_workflow_statuses(claimed):
@@ -130,7 +153,7 @@ class Interior:
         loop = asyncio.get_running_loop()
         fresh = ThreadPoolExecutor(thread_name_prefix="asyncio")
         loop.set_default_executor(fresh)
-        await loop.run_in_executor(fresh, DBOS.destroy)
+        await loop.run_in_executor(fresh, _dbos().destroy)
         _body = None
 
     def _patient(self, record: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,9 +183,537 @@ async def step(name: str, function: Callable[..., Awaitable[Any]], *arguments: A
     DBOS numbers steps as they are started, before anything is awaited: steps that run side by side have
     their numbers from the order of their calls.
     """
+    from dbos import error
 
     # DBOS would run what does not look like a coroutine function (a callable object) in a thread.
     async def call() -> Any:
         return await function(*arguments)
 
-    return await DBOS.run_step_async({"name": name}, call)
+    try:
+        return await _dbos().run_step_async({"name": name}, call)
+    except error.DBOSWorkflowConflictIDError:
+        raise NotOwnerError from None
+
+
+def _plain() -> Any:
+    """Our format, under DBOS's interface."""
+    from dbos import Serializer
+
+    class Plain(Serializer):
+        def serialize(self, data: Any) -> str:
+            return serializer.dumps(data)
+
+        def deserialize(self, serialized_data: str) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+            return serializer.loads(serialized_data)
+
+        def name(self) -> str:
+            return serializer.NAME
+
+    return Plain()
+
+
+# --- Indexes and statistics of ours on its tables ----------------------------------------------------------
+
+_INDEXES: Final = (
+    # What was running when its process was lost, and goes first.
+    """CREATE INDEX IF NOT EXISTS nexus_interrupted ON {t}workflow_status (queue_name)
+    WHERE status = 'ENQUEUED' AND recovery_attempts > 0""",
+    # Results of steps that were not dropped yet: few, because they go soon after their execution's end.
+    """CREATE INDEX IF NOT EXISTS nexus_step_results ON {t}operation_outputs (workflow_uuid)
+    WHERE output IS NOT NULL""",
+)
+ONE_RUNNING_PER_KEY: Final = """CREATE UNIQUE INDEX IF NOT EXISTS {index}
+ON {{t}}workflow_status (queue_name, queue_partition_key)
+WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL"""
+
+
+def make_indexes(database: Database) -> None:
+    """Make the indexes that our statements need where they are missing."""
+    with database.write() as connection:
+        if database.is_postgres:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(811402)"))
+        for statement in _INDEXES:
+            connection.execute(database.sql(statement))
+
+
+def common_lanes(connection: sa.Connection) -> set[str]:
+    """The lanes that Postgres's planner believes to be common; none unless it believes that much waits."""
+    statement = sa.text(
+        """SELECT most_common_vals::text::text[] FROM pg_stats
+        WHERE schemaname = :schema AND tablename = 'workflow_status' AND attname = :column"""
+    )
+
+    def common(column: str) -> set[str]:
+        return set(connection.execute(statement, {"schema": SCHEMA, "column": column}).scalar() or ())
+
+    return {_lane(queue) for queue in common("queue_name")} if "ENQUEUED" in common("status") else set()
+
+
+def plant(database: Database, connection: sa.Connection, lanes: Iterable[str], version: str) -> None:
+    """Have Postgres take statistics of a table where half of everything waits, and never again.
+
+    The rows are gone before the transaction ends, so nobody else ever sees them.
+    """
+    insert_rows = database.sql(
+        f"""INSERT INTO {{t}}workflow_status
+          (workflow_uuid, status, name, queue_name, queue_partition_key, priority, application_name,
+           application_version, created_at, updated_at)
+        SELECT 'planning-' || :queue || n, CASE n % 2 WHEN 0 THEN 'ENQUEUED' ELSE 'SUCCESS' END, 'planning',
+          :queue, 'planning-' || n, 0, '{APPLICATION}', :version, n, n FROM generate_series(1, 2000) AS n"""
+    )
+    for lane in lanes:
+        connection.execute(insert_rows, {"queue": _QUEUE_PREFIX + lane, "version": version})
+    connection.execute(database.sql("ANALYZE {t}workflow_status"))
+    connection.execute(database.sql("DELETE FROM {t}workflow_status WHERE name = 'planning'"))
+    never = "ALTER TABLE {t}workflow_status SET (autovacuum_analyze_threshold = 2000000000)"
+    connection.execute(database.sql(never))
+
+
+# --- Recording and deleting executions ---------------------------------------------------------------------
+
+
+def insert(database: Database, connection: sa.Connection, executions: Sequence[NewExecution]) -> None:
+    """Record executions in the given order; one whose id is known already is left as it is."""
+    # Later than all that waits before it, so that order holds within a millisecond and when the clock is
+    # set back: under the write lock of SQLite than everything, in Postgres than what its key has.
+    if database.is_postgres:
+        moment = """greatest({now}, (SELECT max(created_at) FROM {t}workflow_status WHERE queue_name = :queue
+          AND queue_partition_key = :key AND status IN ('ENQUEUED', 'PENDING')) + 1)"""
+    else:
+        moment = "max({now}, (SELECT coalesce(max(created_at), 0) + 1 FROM {t}workflow_status))"
+    attributes = "CAST(:attributes AS JSONB)" if database.is_postgres else ":attributes"
+    status = database.sql(
+        f"""INSERT INTO {{t}}workflow_status
+          (workflow_uuid, status, name, queue_name, queue_partition_key, priority, recovery_attempts,
+           application_version, application_name, serialization, attributes, delay_until_epoch_ms,
+           created_at, updated_at)
+        VALUES (:id, :status, '{WORKFLOW}', :queue, :key, 0, 0,
+           :version, '{APPLICATION}', '{serializer.NAME}', {attributes}, :delay,
+           {moment}, {{now}})
+        ON CONFLICT (workflow_uuid) DO NOTHING"""
+    )
+    inputs = database.sql(
+        """INSERT INTO {t}workflow_input (workflow_uuid, inputs) VALUES (:id, :inputs)
+        ON CONFLICT (workflow_uuid) DO NOTHING"""
+    )
+    connection.execute(status, [_row(execution) for execution in executions])
+    connection.execute(inputs, [{"id": e.id, "inputs": e.inputs} for e in executions])
+
+
+def _row(execution: NewExecution) -> dict[str, Any]:
+    return {
+        "id": execution.id,
+        "status": "ENQUEUED" if execution.delay_until_ms is None else "DELAYED",
+        "queue": _QUEUE_PREFIX + execution.lane,
+        "key": execution.key,
+        "version": execution.version,
+        "attributes": json.dumps({"work": execution.work}),
+        "delay": execution.delay_until_ms,
+    }
+
+
+def stored(
+    database: Database, connection: sa.Connection, execution_id: str
+) -> tuple[str, Any, dict[str, Any]]:
+    """The work, payload and options that an execution was recorded with."""
+    statement = database.sql("SELECT inputs FROM {t}workflow_input WHERE workflow_uuid = :id")
+    inputs = serializer.loads(connection.execute(statement, {"id": execution_id}).scalar_one())
+    work, payload, options = inputs["args"]
+    return work, payload, options
+
+
+def delete(database: Database, connection: sa.Connection, execution_ids: Sequence[str]) -> None:
+    """Remove all that is recorded about some executions, whatever their state."""
+    for table, column in (
+        ("operation_outputs", "workflow_uuid"),
+        ("workflow_input", "workflow_uuid"),
+        ("workflow_output", "workflow_uuid"),
+        ("workflow_status", "workflow_uuid"),
+        ("nexus_cancels", "execution_id"),
+        ("nexus_jobs", "execution_id"),
+        ("nexus_crashes", "execution_id"),
+    ):
+        statement = database.sql(f"DELETE FROM {{t}}{table} WHERE {column} IN :ids", "ids")
+        connection.execute(statement, {"ids": list(execution_ids)})
+
+
+def cancel_waiting(database: Database, execution_id: str) -> bool:
+    """Cancel an execution that has not begun. False: it has begun, has ended, or never was."""
+    statement = database.sql(
+        """UPDATE {t}workflow_status
+        SET status = 'CANCELLED', updated_at = {now}, completed_at = {now}
+        WHERE workflow_uuid = :id AND status IN ('ENQUEUED', 'DELAYED')"""
+    )
+    # A job whose only attempt will never run must not keep its key.
+    job = database.sql("DELETE FROM {t}nexus_jobs WHERE execution_id = :id AND state = 'waiting'")
+    with database.write() as connection:
+        cancelled = connection.execute(statement, {"id": execution_id}).rowcount > 0
+        if cancelled:
+            connection.execute(job, {"id": execution_id})
+        return cancelled
+
+
+# --- Claiming: `claims` says in which order ----------------------------------------------------------------
+
+# SQLite uses an index for certain states only where its own condition stands word for word.
+_PROOF = "AND status IN ('ENQUEUED', 'PENDING')"
+_HEADS = """
+WITH RECURSIVE visited(k, n) AS (
+  SELECT (SELECT min(queue_partition_key) FROM {t}workflow_status
+          WHERE queue_name = :queue AND status = 'ENQUEUED' {proof}
+            AND queue_partition_key > :after), 1
+  UNION ALL
+  SELECT (SELECT min(queue_partition_key) FROM {t}workflow_status
+          WHERE queue_name = :queue AND status = 'ENQUEUED' {proof}
+            AND queue_partition_key > visited.k), n + 1
+  FROM visited WHERE k IS NOT NULL AND n < :visits
+)
+SELECT visited.k,
+  CASE WHEN EXISTS (SELECT 1 FROM {t}workflow_status
+                    WHERE queue_name = :queue AND status = 'PENDING' {proof}
+                      AND queue_partition_key = visited.k)
+  THEN NULL ELSE
+    (SELECT workflow_uuid FROM {t}workflow_status
+     WHERE queue_name = :queue AND status = 'ENQUEUED' {proof} AND queue_partition_key = visited.k
+     ORDER BY priority, created_at, workflow_uuid LIMIT 1)
+  END
+FROM visited WHERE k IS NOT NULL
+"""
+_ANY_KEY = """
+SELECT queue_partition_key FROM {t}workflow_status
+WHERE queue_name = :queue AND status = 'ENQUEUED' {proof} AND queue_partition_key IS NOT NULL
+ORDER BY random() LIMIT 1
+"""
+_LANE_WAITS = """
+SELECT CAST(:{lane} AS TEXT) WHERE EXISTS (SELECT 1 FROM {{t}}workflow_status
+                                           WHERE queue_name = :{lane} AND status = 'ENQUEUED' {{proof}})
+"""
+
+
+def _proved(database: Database, statement: str) -> sa.TextClause:
+    return database.sql(statement.replace("{proof}", "" if database.is_postgres else _PROOF))
+
+
+def waiting_lanes(database: Database, lanes: Sequence[str]) -> set[str]:
+    """Which lanes have work that waits: one question for all of them, because most sweeps find nothing."""
+    queues = {f"lane{at}": _QUEUE_PREFIX + lane for at, lane in enumerate(lanes)}
+    statement = _proved(database, "UNION ALL".join(_LANE_WAITS.format(lane=lane) for lane in queues))
+    return {_lane(row[0]) for row in database.fetch(statement, queues)}
+
+
+def heads(database: Database, lane: str, after: str, visits: int) -> list[tuple[str, str | None]]:
+    """Up to `visits` waiting keys after a key, each with the id of its head; None: the key is busy."""
+    values = {"queue": _QUEUE_PREFIX + lane, "after": after, "visits": visits}
+    return [(row[0], row[1]) for row in database.fetch(_proved(database, _HEADS), values)]
+
+
+def any_key(database: Database, lane: str) -> str:
+    """A waiting key, by chance; nothing where none waits."""
+    rows = database.fetch(_proved(database, _ANY_KEY), {"queue": _QUEUE_PREFIX + lane})
+    return rows[0][0] if rows else ""
+
+
+def interrupted(database: Database, lane: str, version: str, room: int) -> list[str]:
+    """What was running when its process was lost. Each is the head of an idle key: nothing began since."""
+    statement = database.sql(
+        """SELECT workflow_uuid FROM {t}workflow_status
+        WHERE queue_name = :queue AND status = 'ENQUEUED' AND recovery_attempts > 0
+          AND application_version = :version LIMIT :room"""
+    )
+    values = {"queue": _QUEUE_PREFIX + lane, "version": version, "room": room}
+    return [row[0] for row in database.fetch(statement, values)]
+
+
+def begin(
+    database: Database, lane: str, version: str, execution_ids: Sequence[str], executor_id: str, owner: str
+) -> set[str]:
+    """Take those of some waiting executions that are still free, under a token; returns which."""
+    lock = " FOR UPDATE SKIP LOCKED" if database.is_postgres else ""
+    free = database.sql(
+        f"""SELECT workflow_uuid FROM {{t}}workflow_status
+        WHERE workflow_uuid IN :ids AND status = 'ENQUEUED' AND queue_name = :queue
+          AND application_version = :version{lock}""",
+        "ids",
+    )
+    take = database.sql(
+        """UPDATE {t}workflow_status
+        SET status = 'PENDING', owner_xid = :owner, executor_id = :executor,
+          recovery_attempts = recovery_attempts + 1, started_at_epoch_ms = {now}, updated_at = {now}
+        WHERE workflow_uuid IN :ids AND status = 'ENQUEUED'""",
+        "ids",
+    )
+    values = {"ids": list(execution_ids), "queue": _QUEUE_PREFIX + lane, "version": version}
+    with database.write() as connection:
+        taken = {row[0] for row in connection.execute(free, values)}
+        if taken:
+            connection.execute(take, {"ids": list(taken), "owner": owner, "executor": executor_id})
+    return taken
+
+
+# --- Giving back, giving up, adopting ----------------------------------------------------------------------
+
+_LIVE = "(SELECT executor_id FROM {t}nexus_leases WHERE expires_at > {now})"
+_GIVE_BACK = """UPDATE {t}workflow_status
+SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = {now}
+WHERE status = 'PENDING' AND """
+_RUNNING = "s.status = 'PENDING' AND s.queue_partition_key IS NOT NULL AND s.executor_id IN :executors"
+
+
+def running_executors(database: Database, connection: sa.Connection) -> set[str]:
+    """The executors that running work is recorded under."""
+    statement = database.sql(
+        """SELECT DISTINCT executor_id FROM {t}workflow_status
+        WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL AND executor_id IS NOT NULL"""
+    )
+    return {row[0] for row in connection.execute(statement)}
+
+
+def running_of(database: Database, executor_id: str) -> list[str]:
+    """The executions that are recorded as running under an executor."""
+    statement = database.sql(
+        """SELECT workflow_uuid FROM {t}workflow_status
+        WHERE status = 'PENDING' AND queue_partition_key IS NOT NULL AND executor_id = :executor"""
+    )
+    return [row[0] for row in database.fetch(statement, {"executor": executor_id})]
+
+
+def running_somewhere(database: Database, execution_ids: Sequence[str]) -> list[str]:
+    """Those that a living process runs. What a dead one left cannot record anything any more."""
+    statement = database.sql(
+        f"""SELECT workflow_uuid FROM {{t}}workflow_status WHERE workflow_uuid IN :ids AND status = 'PENDING'
+          AND executor_id IN {_LIVE}""",
+        "ids",
+    )
+    return [row[0] for row in database.fetch(statement, {"ids": list(execution_ids)})]
+
+
+def requeue(database: Database, connection: sa.Connection, executor_ids: Iterable[str]) -> int:
+    """Give the running work of these executors back to its queues, and end their right to record it."""
+    statement = database.sql(
+        _GIVE_BACK + "queue_partition_key IS NOT NULL AND executor_id IN :executors", "executors"
+    )
+    return connection.execute(statement, {"executors": list(executor_ids)}).rowcount
+
+
+def put_back(database: Database, execution_id: str, executor_id: str) -> bool:
+    """Give one running execution of an executor back to its queue. False: it is not that executor's."""
+    statement = database.sql(_GIVE_BACK + "workflow_uuid = :id AND executor_id = :executor")
+    return database.change(statement, {"id": execution_id, "executor": executor_id}) > 0
+
+
+def count_crashes(
+    database: Database, connection: sa.Connection, executor_ids: Iterable[str], most: int
+) -> int:
+    """Count a crash for what these executors ran, and give up on what crashed too often in a row.
+
+    A further recorded step is progress, and the count begins anew. Returns how many were given up.
+    """
+    count = database.sql(
+        f"""INSERT INTO {{t}}nexus_crashes (execution_id, crashes, steps)
+        SELECT s.workflow_uuid, 1, (SELECT count(*) FROM {{t}}operation_outputs AS o
+                                    WHERE o.workflow_uuid = s.workflow_uuid)
+        FROM {{t}}workflow_status AS s WHERE {_RUNNING}
+        ON CONFLICT (execution_id) DO UPDATE SET
+          crashes = CASE WHEN excluded.steps > nexus_crashes.steps THEN 1 ELSE nexus_crashes.crashes + 1 END,
+          steps = excluded.steps""",
+        "executors",
+    )
+    give_up = database.sql(
+        f"""UPDATE {{t}}workflow_status AS s
+        SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED', owner_xid = NULL, updated_at = {{now}}
+        WHERE {_RUNNING}
+          AND s.workflow_uuid IN (SELECT execution_id FROM {{t}}nexus_crashes WHERE crashes >= :most)""",
+        "executors",
+    )
+    values = {"executors": list(executor_ids)}
+    connection.execute(count, values)
+    return connection.execute(give_up, {**values, "most": most}).rowcount
+
+
+def adopt(database: Database, version: str) -> int:
+    """Take over the work of versions that nobody serves; returns how much. Blocking.
+
+    Work waits for a process of the version that it was recorded under. While such a process lives, it drains
+    its own work. Once none does, what never started simply runs with the new code; what was interrupted
+    replays its recorded steps, and if the code no longer fits them it fails visibly.
+    """
+    orphaned = """status IN ('ENQUEUED', 'DELAYED') AND queue_partition_key IS NOT NULL
+      AND application_version <> :version
+      AND application_version NOT IN (SELECT version FROM {t}nexus_leases WHERE expires_at > {now})"""
+    values = {"version": version}
+    if not database.fetch(
+        database.sql("SELECT 1 FROM {t}workflow_status WHERE " + orphaned + " LIMIT 1"), values
+    ):
+        return 0
+    take = "UPDATE {t}workflow_status SET application_version = :version WHERE " + orphaned
+    return database.change(database.sql(take), values)
+
+
+def set_back_delays(database: Database) -> int:
+    """Shorten waits that begin in the future, because the clock was set back; returns how many.
+
+    Hosts of one database don't agree on the millisecond, so a moment is not the future yet.
+    """
+    statement = """UPDATE {t}workflow_status
+    SET delay_until_epoch_ms = {now} + delay_until_epoch_ms - updated_at, updated_at = {now}
+    WHERE status = 'DELAYED' AND updated_at > {now} + 60000"""
+    return database.change(database.sql(statement))
+
+
+def close_given_up(database: Database, execution_id: str) -> bool:
+    """Record that a run that crashed its process was dealt with. False: it is none."""
+    statement = """UPDATE {t}workflow_status SET status = 'ERROR', completed_at = {now}
+    WHERE workflow_uuid = :id AND status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'"""
+    return database.change(database.sql(statement), {"id": execution_id}) > 0
+
+
+# --- What has ended ----------------------------------------------------------------------------------------
+
+_ENDED = "('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"
+
+
+def ended_with_step_results(database: Database, batch: int) -> list[str]:
+    """Executions that have ended and still hold results of their steps."""
+    statement = f"""SELECT DISTINCT o.workflow_uuid FROM {{t}}operation_outputs o
+    JOIN {{t}}workflow_status s ON s.workflow_uuid = o.workflow_uuid
+    WHERE o.output IS NOT NULL AND s.status IN {_ENDED} LIMIT :batch"""
+    return [row[0] for row in database.fetch(database.sql(statement), {"batch": batch})]
+
+
+def empty_steps(database: Database, execution_ids: Sequence[str]) -> None:
+    """Drop the results of steps. Their names and times stay, and whether one failed."""
+    statement = """UPDATE {t}operation_outputs
+    SET output = NULL, error = CASE WHEN error IS NULL THEN NULL ELSE '' END WHERE workflow_uuid IN :ids"""
+    database.change(database.sql(statement, "ids"), {"ids": list(execution_ids)})
+
+
+def ended(database: Database, batch: int, *, older_than_ms: int | None = None) -> list[str]:
+    """Executions that have ended and are no dead letters; with an age, the oldest first."""
+    if older_than_ms is None:
+        chosen, values = f"status IN {_ENDED} {{no_job}}", {"batch": batch}
+    else:
+        chosen = """completed_at IS NOT NULL AND completed_at < {now} - :age
+          AND status IN ('SUCCESS', 'ERROR', 'CANCELLED') {no_job} ORDER BY completed_at"""
+        values = {"batch": batch, "age": older_than_ms}
+    no_job = "AND workflow_uuid NOT IN (SELECT execution_id FROM {t}nexus_jobs)"
+    statement = f"SELECT workflow_uuid FROM {{t}}workflow_status WHERE {chosen} LIMIT :batch"
+    return [row[0] for row in database.fetch(database.sql(statement.replace("{no_job}", no_job)), values)]
+
+
+# --- Reading: rows with our names, and parts of statements about our own tables ----------------------------
+
+UNFINISHED: Final = """(SELECT workflow_uuid FROM {t}workflow_status
+  WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING'))"""
+RUNNING: Final = "(SELECT workflow_uuid FROM {t}workflow_status WHERE status = 'PENDING')"
+_STATUSES: Final[dict[str, State]] = {
+    "ENQUEUED": "queued",
+    "DELAYED": "delayed",
+    "PENDING": "running",
+    "SUCCESS": "done",
+    "ERROR": "failed",
+    "CANCELLED": "cancelled",
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "failed",
+}
+_STATE = "CASE status " + " ".join(f"WHEN '{a}' THEN '{b}'" for a, b in _STATUSES.items()) + " END"
+_LANE = f"substr(queue_name, {len(_QUEUE_PREFIX) + 1})"
+_CONDITION_OF: Final[dict[State, str]] = {
+    "queued": "status = 'ENQUEUED'",
+    "delayed": "status = 'DELAYED'",
+    "running": "status = 'PENDING'",
+    "done": "status = 'SUCCESS'",
+    "failed": "status = 'ERROR' AND o.error LIKE :end",
+    "timeout": "status = 'ERROR' AND o.error LIKE :end",
+    "cancelled": "(status = 'CANCELLED' OR (status = 'ERROR' AND o.error LIKE :end))",
+}
+
+
+def _work(database: Database) -> str:
+    return "attributes ->> 'work'" if database.is_postgres else "json_extract(attributes, '$.work')"
+
+
+def _lane(queue: str) -> str:
+    return queue.removeprefix(_QUEUE_PREFIX)
+
+
+def given_up(database: Database) -> str:
+    """The part of a statement that lists what crashed its process too often, with the columns of a job."""
+    return f"""(SELECT workflow_uuid AS execution_id, {_work(database)} AS work,
+      queue_partition_key AS job_key, recovery_attempts AS attempt, created_at, updated_at
+    FROM {{t}}workflow_status WHERE status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED')"""
+
+
+def get(database: Database, execution_id: str) -> Row | None:
+    """One execution, with the columns of `recent`."""
+    found = _executions(database, "s.workflow_uuid = :id", {"id": execution_id, "limit": 1})
+    return found[0] if found else None
+
+
+def recent(
+    database: Database, *, state: State | None, lane: str | None, key: str | None, limit: int
+) -> Sequence[Row]:
+    """Executions, the newest first. Of one that failed, the error says whether it was stopped instead."""
+    conditions = ["0 = 0"]
+    values: dict[str, Any] = {"limit": limit}
+    if state is not None:
+        conditions.append(_CONDITION_OF[state])
+        if ":end" in _CONDITION_OF[state]:
+            values["end"] = serializer.beginning_of_end(state) + "%"
+    if lane is not None:
+        conditions.append("queue_name = :queue")
+        values["queue"] = _QUEUE_PREFIX + lane
+    if key is not None:
+        conditions.append("queue_partition_key = :key")
+        values["key"] = key
+    return _executions(database, " AND ".join(conditions), values)
+
+
+def _executions(database: Database, condition: str, values: dict[str, Any]) -> Sequence[Row]:
+    statement = f"""SELECT s.workflow_uuid AS id, {_work(database)} AS work, {_LANE} AS lane,
+      queue_partition_key AS key, {_STATE} AS state, executor_id, application_version AS version,
+      recovery_attempts AS starts, created_at AS created_ms, started_at_epoch_ms AS started_ms,
+      completed_at AS ended_ms, status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED' AS was_given_up, o.output, o.error
+    FROM {{t}}workflow_status s LEFT JOIN {{t}}workflow_output o ON o.workflow_uuid = s.workflow_uuid
+    WHERE s.name = '{WORKFLOW}' AND {condition}
+    ORDER BY s.created_at DESC, s.workflow_uuid DESC LIMIT :limit"""
+    return database.fetch(database.sql(statement), values)
+
+
+def states(database: Database, execution_ids: Sequence[str]) -> dict[str, State]:
+    """The states of those of some executions that are recorded."""
+    statement = f"SELECT workflow_uuid, {_STATE} FROM {{t}}workflow_status WHERE workflow_uuid IN :ids"
+    rows = database.fetch(database.sql(statement, "ids"), {"ids": list(execution_ids)})
+    return {row[0]: row[1] for row in rows}
+
+
+def count_done(database: Database) -> int:
+    """How many executions have ended with a result."""
+    statement = "SELECT count(*) FROM {t}workflow_status WHERE status = 'SUCCESS'"
+    return int(database.fetch(database.sql(statement))[0][0])
+
+
+def steps(database: Database, execution_id: str) -> Sequence[Row]:
+    """The recorded steps of one execution, in order."""
+    statement = """SELECT function_id AS number, function_name AS name, error IS NOT NULL AS failed,
+      started_at_epoch_ms AS started_ms, completed_at_epoch_ms AS ended_ms
+    FROM {t}operation_outputs WHERE workflow_uuid = :id ORDER BY function_id"""
+    return database.fetch(database.sql(statement), {"id": execution_id})
+
+
+def unfinished(database: Database, after: str, limit: int) -> Sequence[Row]:
+    """Executions that have not ended, by id, after an id; `is_owned`: whether their process has a lease."""
+    statement = f"""SELECT workflow_uuid AS id, {_work(database)} AS work, {_LANE} AS lane, {_STATE} AS state,
+      executor_id IN {_LIVE} AS is_owned
+    FROM {{t}}workflow_status
+    WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{WORKFLOW}' AND workflow_uuid > :after
+    ORDER BY workflow_uuid LIMIT :limit"""
+    return database.fetch(database.sql(statement), {"after": after, "limit": limit})
+
+
+def queues(database: Database) -> Sequence[Row]:
+    """For each lane and state of what has not ended: how many, over how many keys, and the oldest."""
+    statement = f"""SELECT {_LANE} AS lane, {_STATE} AS state, count(*) AS count,
+      count(DISTINCT queue_partition_key) AS keys, min(created_at) AS oldest_ms
+    FROM {{t}}workflow_status
+    WHERE status IN ('ENQUEUED', 'PENDING', 'DELAYED') AND queue_partition_key IS NOT NULL
+    GROUP BY queue_name, status"""
+    return database.fetch(database.sql(statement))

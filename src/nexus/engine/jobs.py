@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nexus.engine import ids, serializer, tables
+from nexus.engine import ids, interior, serializer, tables
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
 from nexus.engine.engine import Engine
@@ -107,7 +107,7 @@ class Jobs:
                     )
                     for key in new
                 ]
-                tables.insert(database, connection, executions)
+                interior.insert(database, connection, executions)
             if len(new) < len(items):
                 _ask_again(database, connection, work, [key for key in items if held[key] != fresh[key]])
             _notify(database, connection)
@@ -176,7 +176,7 @@ class Jobs:
             attempt=attempt,
             delay_until_ms=time.time_ns() // 1_000_000 + pause_ms if pause_ms else None,
         )
-        tables.insert(database, connection, [new])
+        interior.insert(database, connection, [new])
         connection.execute(
             database.sql(
                 """UPDATE {t}nexus_jobs
@@ -216,20 +216,17 @@ def _revived(
 ) -> dict[str, str]:
     """The execution that each key has now."""
     statement = database.sql(
-        "SELECT job_key, execution_id FROM {t}nexus_jobs WHERE work = :work AND job_key IN :keys"
-    ).bindparams(sa.bindparam("keys", expanding=True))
+        "SELECT job_key, execution_id FROM {t}nexus_jobs WHERE work = :work AND job_key IN :keys", "keys"
+    )
     rows = connection.execute(statement, {"work": work, "keys": list(fresh)})
     return {row[0]: row[1] for row in rows}
 
 
 def _ask_again(database: Database, connection: sa.Connection, work: str, keys: list[str]) -> None:
     """One that runs may have read its subject before it changed; one that waits will read it later."""
-    statement = database.sql(
-        """UPDATE {t}nexus_jobs SET again = 1
-        WHERE work = :work AND job_key IN :keys AND execution_id IN
-          (SELECT workflow_uuid FROM {t}workflow_status WHERE status = 'PENDING')"""
-    ).bindparams(sa.bindparam("keys", expanding=True))
-    connection.execute(statement, {"work": work, "keys": keys})
+    statement = f"""UPDATE {{t}}nexus_jobs SET again = 1
+    WHERE work = :work AND job_key IN :keys AND execution_id IN {interior.RUNNING}"""  # noqa: S608 - names are constants of the program, values are bound
+    connection.execute(database.sql(statement, "keys"), {"work": work, "keys": keys})
 
 
 def _delete(database: Database, connection: sa.Connection, execution_id: str) -> None:

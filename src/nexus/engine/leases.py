@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from nexus import ids
-from nexus.engine import tables
+from nexus.engine import interior
 from nexus.engine.database import Database, moment
 from nexus.engine.settings import Settings
 
@@ -69,7 +69,7 @@ class Leases:
                 self._database.sql("DELETE FROM {t}nexus_leases WHERE executor_id = :id"),
                 {"id": self.executor_id},
             )
-            tables.requeue(connection, self._database, [self.executor_id])
+            interior.requeue(self._database, connection, [self.executor_id])
         self._engine.dispose()
 
     @property
@@ -149,9 +149,9 @@ class Leases:
             # One that lives on lost its lease, such as a laptop that slept: its work did not kill it.
             crashed = [row.executor_id for row in ended if not self._lives(row)]
             given_up = (
-                tables.count_crashes(connection, self._database, crashed, _MOST_CRASHES) if crashed else 0
+                interior.count_crashes(self._database, connection, crashed, _MOST_CRASHES) if crashed else 0
             )
-            count = tables.requeue(connection, self._database, names) if names else 0
+            count = interior.requeue(self._database, connection, names) if names else 0
         if count:
             _log.warning("took over %d executions of %s", count, ", ".join(sorted(names)))
         if given_up:
@@ -162,13 +162,13 @@ class Leases:
         """Give back what a process claimed after its lease had ended."""
         names = self._database.sql("SELECT executor_id FROM {t}nexus_leases")
         with self._engine.connect() as connection:
-            running = tables.running_executors(connection, self._database)
+            running = interior.running_executors(self._database, connection)
             # Read after the work: a lease is taken before any work is claimed under it.
             stray = running - {row[0] for row in connection.execute(names)} if running else set[str]()
         if not stray:
             return 0
         with self._database.write(self._engine) as connection:
-            return tables.requeue(connection, self._database, stray)
+            return interior.requeue(self._database, connection, stray)
 
     def _others(self) -> list[Any]:
         statement = self._database.sql(
@@ -214,7 +214,7 @@ class Leases:
                 self._database.sql("DELETE FROM {t}nexus_leases WHERE executor_id = :id"),
                 {"id": self.executor_id},
             )
-            tables.requeue(connection, self._database, [self.executor_id])
+            interior.requeue(self._database, connection, [self.executor_id])
         self.acquire()
 
 
@@ -228,6 +228,12 @@ def live(database: Database) -> list[dict[str, Any]]:
         rows = [dict(row) for row in connection.execute(statement).mappings()]
     moments = ("started_at", "renewed_at", "expires_at")
     return [{**row, **{name: moment(row[name]) for name in moments}} for row in rows]
+
+
+def forget_crashes(database: Database) -> None:
+    """Drop the counts of executions that have ended."""
+    statement = f"DELETE FROM {{t}}nexus_crashes WHERE execution_id NOT IN {interior.UNFINISHED}"  # noqa: S608 - names are constants of the program, values are bound
+    database.change(database.sql(statement))
 
 
 def _place() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nexus.engine import exclusive, owner, statistics, tables
+from nexus.engine import exclusive, interior, owner, statistics, tables
 from nexus.engine.database import Database
 from nexus.engine.settings import Settings
 
@@ -18,7 +18,7 @@ def prepared(settings: Settings) -> Database:
     if settings.is_postgres:
         database = Database(settings)
         try:
-            _migrate(database.url)
+            interior.migrate(database.url)
             _complete(database)
             owner.claim(database, settings.home)
             statistics.ensure(database, settings)
@@ -30,20 +30,14 @@ def prepared(settings: Settings) -> Database:
     with _alone(path):
         _make(path)
         database = Database(settings)
-        _migrate(database.url)
+        interior.migrate(database.url)
         _complete(database)
         return database
 
 
-def _migrate(url: str) -> None:
-    # Imported here, in a thread, because DBOS takes longer to import than anybody else may wait.
-    from nexus.engine.interior import migrate
-
-    migrate(url)
-
-
 def _complete(database: Database) -> None:
     tables.create_own(database)
+    interior.make_indexes(database)
     exclusive.ensure(database)
 
 
@@ -54,7 +48,7 @@ def _make(path: Path) -> None:
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
     os.close(os.open(new, os.O_CREAT | os.O_RDWR, _PRIVATE))
-    _migrate(f"sqlite:///{new}")
+    interior.migrate(f"sqlite:///{new}")
     new.replace(path)
 
 

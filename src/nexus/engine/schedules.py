@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from nexus import clock
-from nexus.engine import cron, serializer, tables
+from nexus.engine import cron, interior, serializer, tables
 from nexus.engine.cron import Schedule
 from nexus.engine.database import Database, moment
 from nexus.engine.enqueue import CHANNEL
@@ -81,7 +81,7 @@ class Schedules:
             if connection.execute(move, values).rowcount == 0 or not chosen:
                 return 0  # another process was quicker, or it was all missed
             begun = [self._execution(row, at_ms, now_ms) for at_ms in chosen]
-            tables.insert(self._database, connection, begun)
+            interior.insert(self._database, connection, begun)
             if self._database.is_postgres:
                 connection.execute(self._database.sql(f"SELECT pg_notify('{CHANNEL}', 'work')"))
         return len(chosen)

@@ -67,6 +67,11 @@ def dumps(value: Any) -> str:
     return stored
 
 
+def beginning_of_end(kind: str) -> str:
+    """How an end of that kind begins as it is stored."""
+    return _json({_ENDED: {"kind": kind}}).removesuffix("}}")
+
+
 def loads(text: str) -> Any:
     if text.startswith(_PICKLED):
         return _Unpickler(io.BytesIO(base64.b64decode(text[len(_PICKLED) :]))).load()

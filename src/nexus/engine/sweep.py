@@ -5,19 +5,16 @@ import logging
 import random
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
-from nexus.engine import tables
-from nexus.engine.claims import Claimed, Claims, Waiting
+from nexus.engine import interior
+from nexus.engine.claims import Claimed, Claims
 from nexus.engine.database import Database
+from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
 from nexus.engine.settings import Lane, Settings
 from nexus.engine.wake import Wake
-
-if TYPE_CHECKING:
-    from nexus.engine.interior import Interior
 
 _log = logging.getLogger(__name__)
 # How often a sweep tries again at once after another worker was quicker.
@@ -32,12 +29,11 @@ class Sweeper:
     """Sweeps when woken; knows how many executions run in each lane of this process."""
 
     def __init__(
-        self, database: Database, interior: "Interior", leases: Leases, wake: Wake, settings: Settings
+        self, database: Database, dbos: Interior, leases: Leases, wake: Wake, settings: Settings
     ) -> None:
         self._database = database
-        self._waiting = Waiting(database, settings.lanes)
         self._claims = {lane.name: Claims(database, lane, settings.version) for lane in settings.lanes}
-        self._interior = interior
+        self._dbos = dbos
         self._leases = leases
         self._wake = wake
         self._settings = settings
@@ -111,7 +107,7 @@ class Sweeper:
 
     def _look(self) -> set[str]:
         self.also()
-        return self._waiting.lanes()
+        return interior.waiting_lanes(self._database, [lane.name for lane in self._lanes])
 
     def _claim(self, lane: Lane, room: int) -> int:
         for attempt in range(_ATTEMPTS):
@@ -132,7 +128,7 @@ class Sweeper:
         self._claimants.update(dict.fromkeys(claimed.ids, executor_id))
         started: list[str] = []
         try:
-            started = self._interior.run(claimed.ids, claimed.owner)
+            started = self._dbos.run(claimed.ids, claimed.owner)
         finally:
             for id_ in set(claimed.ids) - set(started):
                 self._claimants.pop(id_, None)
@@ -144,10 +140,10 @@ class Sweeper:
         A sweep does one thing after the other, so nothing is being claimed meanwhile.
         """
         executor_id = self._leases.executor_id
-        for id_ in tables.running_of(self._database, executor_id):
+        for id_ in interior.running_of(self._database, executor_id):
             if self._claimants.get(id_) == executor_id or self._begun[executor_id, id_]:
                 continue
             # Most of them have ended since the look, and are no longer there to be put back.
-            if tables.put_back(self._database, id_, executor_id):
+            if interior.put_back(self._database, id_, executor_id):
                 _log.warning("%s was claimed and not begun: it goes back to its queue", id_)
                 self._wake.set_from_thread()

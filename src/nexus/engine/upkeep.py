@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from nexus.engine import letters, retention, tables, versions
+from nexus.engine import interior, leases, letters, retention
 from nexus.engine.cancels import Cancels
 from nexus.engine.database import Database
 from nexus.engine.schedules import Schedules
@@ -53,10 +53,10 @@ class Upkeep:
         started = self._schedules.start_due()
         if time.monotonic() - self._tidied_s >= _TIDY_EVERY_S:
             self._tidied_s = time.monotonic()
-            started += versions.adopt(self._database, self._settings.version)
+            started += interior.adopt(self._database, self._settings.version)
             self._schedules.set_back()
-            started += tables.set_back_delays(self._database)
-            tables.forget_crashes(self._database)
+            started += interior.set_back_delays(self._database)
+            leases.forget_crashes(self._database)
             Cancels(self._database).forget_met()
             letters.bury_deadly(self._database)
             retention.drop_step_results(self._database)

@@ -21,13 +21,13 @@ async def _when_thawed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next claim lose its lease and get a new one before its bodies start, as after a freeze."""
     parts = engine._parts
     assert parts is not None
-    original, once = parts.interior.run, iter([parts.leases._replace])
+    original, once = parts.dbos.run, iter([parts.leases._replace])
 
     def run(claimed: list[str], owner: str) -> list[str]:
         next(once, lambda: None)()
         return original(claimed, owner)
 
-    monkeypatch.setattr(parts.interior, "run", run)
+    monkeypatch.setattr(parts.dbos, "run", run)
 
 
 async def test_a_body_does_not_begin_under_a_lease_that_was_lost(
@@ -84,8 +84,8 @@ async def test_what_was_claimed_while_the_lease_was_lost_is_not_begun(
     engine.register("note", note)
     async with engine:
         assert engine._parts is not None
-        leases, interior = engine._parts.leases, engine._parts.interior
-        take, run, lost, begun = Claims.take, interior.run, [leases.executor_id], list[str]()
+        leases, dbos = engine._parts.leases, engine._parts.dbos
+        take, run, lost, begun = Claims.take, dbos.run, [leases.executor_id], list[str]()
 
         def late(self: Claims, executor_id: str, room: int) -> Claimed:
             claimed = take(self, executor_id, room)
@@ -98,7 +98,7 @@ async def test_what_was_claimed_while_the_lease_was_lost_is_not_begun(
             return run(claimed, owner)
 
         monkeypatch.setattr(Claims, "take", late)
-        monkeypatch.setattr(interior, "run", begin)
+        monkeypatch.setattr(dbos, "run", begin)
         handle = await engine.start("note", None, key="k", lane="chat")
         assert await handle.result() == leases.executor_id
         assert begun == [leases.executor_id] != lost

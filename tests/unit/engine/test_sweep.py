@@ -10,8 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from nexus.engine import Context, Engine, Settings, tables
-from nexus.engine.claims import Waiting
+from nexus.engine import Context, Engine, Settings, interior, tables
 from nexus.engine.prepare import prepared
 
 
@@ -36,10 +35,10 @@ def test_the_lanes_that_have_waiting_work_are_found_with_one_statement(tmp_path:
         for lane in lanes[1:3]
     ]
     with database.write() as connection:
-        tables.insert(database, connection, new)
+        interior.insert(database, connection, new)
 
     with _statements(database.engine) as statements:
-        found = Waiting(database, settings.lanes).lanes()
+        found = interior.waiting_lanes(database, [lane.name for lane in settings.lanes])
     database.close()
 
     assert len(lanes) > 3

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Schedule, Schedules, Settings, letters, schedules, tables
+from nexus.engine import Context, Engine, Schedule, Schedules, Settings, interior, letters, schedules, tables
 from nexus.engine.claims import Claims
 from nexus.engine.database import Database
 from nexus.engine.leases import Leases, _place  # pyright: ignore[reportPrivateUsage]
@@ -46,7 +46,7 @@ def gone() -> int:
 def record(database: Database, id_: str = "exe_1") -> None:
     new = tables.new_execution("work", None, key="k", lane="chat", version="1", id_=id_)
     with database.write() as connection:
-        tables.insert(database, connection, [new])
+        interior.insert(database, connection, [new])
 
 
 def claim_and_die(
@@ -215,17 +215,17 @@ def test_a_wait_that_began_before_the_clock_was_set_back_is_no_longer(database: 
         for id_, ahead in (("exe_ahead", later_ms), ("exe_right", 0))
     ]
     with database.write() as connection:
-        tables.insert(database, connection, new)
+        interior.insert(database, connection, new)
         move = "UPDATE {t}workflow_status SET updated_at = updated_at + :by WHERE workflow_uuid = 'exe_ahead'"
         connection.execute(database.sql(move), {"by": later_ms})
 
-    assert tables.set_back_delays(database) == 1
+    assert interior.set_back_delays(database) == 1
     with database.read() as connection:
         left = database.sql("SELECT delay_until_epoch_ms - updated_at FROM {t}workflow_status")
         assert [abs(row[0] - soon_ms) < 1_000 for row in connection.execute(left)] == [True, True]
         late = database.sql("SELECT count(*) FROM {t}workflow_status WHERE delay_until_epoch_ms > :later")
         assert connection.execute(late, {"later": now_ms + later_ms}).scalar_one() == 0
-    assert tables.set_back_delays(database) == 0
+    assert interior.set_back_delays(database) == 0
 
 
 def test_what_is_recorded_in_one_moment_keeps_its_order(database: Database, settings: Settings) -> None:
@@ -233,7 +233,7 @@ def test_what_is_recorded_in_one_moment_keeps_its_order(database: Database, sett
     ids = [f"exe_{9 - number}" for number in range(9)]
     new = [tables.new_execution("work", None, key="k", lane="chat", version="1", id_=id_) for id_ in ids]
     with database.write() as connection:
-        tables.insert(database, connection, new)
+        interior.insert(database, connection, new)
     claims = Claims(database, settings.lane("chat"), settings.version)
     taken: list[str] = []
     done = database.sql("UPDATE {t}workflow_status SET status = 'SUCCESS' WHERE status = 'PENDING'")
