@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from nexus.errors import CareError, UsageError
+from nexus.history import files
 from nexus.history import lines as line_reading
 from nexus.ledgers import Ledgers
 from unit.history.exports import bring, chatgpt, long_conversation, mail, rows
+from unit.history.samples import SAMPLES
 
 
 def packed(path: Path, **members: bytes) -> Path:
@@ -24,6 +26,24 @@ async def test_a_zip_bomb_is_set_aside_and_the_rest_comes(opened: Ledgers, tmp_p
     path = packed(tmp_path / "x.zip", **{"conversations.json": export, "conversations-001.json": bomb})
     done = await bring(opened, path)
     assert (done.messages, dict(done.set_aside.counts)) == (2, {"it is packed like a zip bomb": 1})
+
+
+async def test_an_archive_that_is_a_bomb_as_a_whole_is_refused(
+    opened: Ledgers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_MOST_TOGETHER_BYTES", 1_000_000)
+    # Each member is small enough to be harmless.
+    path = packed(tmp_path / "x.zip", **{f"file-{number}.bin": bytes(900_000) for number in range(20)})
+    with pytest.raises(CareError, match="packed like a zip bomb"):
+        await bring(opened, path)
+    assert not (opened.home.root / "state/attachments").exists()
+
+
+async def test_a_database_in_an_archive_is_set_aside(opened: Ledgers, tmp_path: Path) -> None:
+    path = packed(tmp_path / "x.zip", **SAMPLES["imessage"])
+    done = await bring(opened, path)
+    assert done.messages == 0
+    assert dict(done.set_aside.counts) == {"a database in an archive is not read; unpack the archive": 1}
 
 
 async def test_names_that_lead_out_are_set_aside_and_nothing_is_unpacked(
