@@ -19,6 +19,7 @@ from nexus.memory.grouping import group_events
 from nexus.memory.operations import Memory
 from nexus.memory.recall import Query, Recall
 from unit.history.exports import bring, chatgpt, long_conversation, mail, rows, said
+from unit.memory.recall.homes import LONG_MS
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ async def test_imported_messages_are_found_by_their_words_at_once(opened: Ledger
     path = tmp_path / "a.mbox"
     path.write_text(mail(1, body="The spare key hangs behind the piano.") + mail(2))
     await bring(opened, path)
-    found = await Recall(opened, None).find(Query(text="where is the spare key?"))
+    found = await Recall(opened, None).find(Query(text="where is the spare key?", deadline_ms=LONG_MS))
     assert "behind the piano" in found.results[0].item.text
     assert found.results[0].item.kind == "event"
 
