@@ -113,7 +113,7 @@ def main() -> None:
     sources = [_SOURCE, *([options.against] if options.against else [])]
     with tempfile.TemporaryDirectory(prefix="nexus-bench-") as name, ModelServer() as server:
         server.always(echo)
-        programs = [_made(source, Path(name) / str(at), server) for at, source in enumerate(sources)]
+        programs = [made(source, Path(name) / str(at), server) for at, source in enumerate(sources)]
         figures = _measured(programs, options.runs)
     text = _table(figures, compared=options.against is not None)
     print(text)
@@ -123,7 +123,8 @@ def main() -> None:
         write_section("bench/start.py", f"## Starting the program\n\n{about}\n\n{text}")
 
 
-def _made(source: Path, home: Path, server: ModelServer) -> Program:
+def made(source: Path, home: Path, server: ModelServer) -> Program:
+    """The program, on a new home whose model is the server's."""
     program = Program(source, home)
     program.took("init", "--yes")
     (home / "config.toml").write_text(

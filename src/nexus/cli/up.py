@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import click
 
+from nexus import heap
 from nexus.cli.place import opened_home
 from nexus.serving import Serving
 
@@ -28,6 +29,7 @@ def up(ctx: click.Context, host: str | None, port: int | None, as_json: bool) ->
         host=config.gateway.host if host is None else host,
         port=config.gateway.port if port is None else port,
     )
+    heap.limit_arenas()
     with Serving(home) as serving:
         # Imported here, because the libraries behind it take longer than a refusal or `--help` may.
         from nexus.cli.up_running import run
