@@ -24,10 +24,6 @@ class Cancels:
             if self._database.is_postgres:
                 connection.execute(self._database.sql(f"SELECT pg_notify('{CHANNEL}', 'cancel')"))
 
-    def asked(self) -> list[str]:
-        statement = self._database.sql("SELECT execution_id FROM {t}nexus_cancels LIMIT 1000")
-        return [row[0] for row in self._database.fetch(statement)]
-
     def forget_met(self) -> None:
         """Drop requests for executions that have ended."""
         statement = f"DELETE FROM {{t}}nexus_cancels WHERE execution_id NOT IN {interior.UNFINISHED}"  # noqa: S608 - names are constants of the program, values are bound

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -248,8 +249,8 @@ class Engine:
         dbos = Interior(database, self.settings, leases.executor_id, self._execute)
         await asyncio.to_thread(dbos.launch)
         dbos.adopt_loop()
-        sweeper = Sweeper(database, dbos, leases, wake, self.settings)
-        sweeper.also = lambda: self._heed_cancels(loop)
+        stop_running = partial(self._stop_running, loop)
+        sweeper = Sweeper(database, dbos, leases, wake, self.settings, stop_running=stop_running)
         wake.start()
         wake.set()
         sweeper.start()
@@ -347,8 +348,8 @@ class Engine:
         if not waiters:
             del self._waiters[execution_id]
 
-    def _heed_cancels(self, loop: asyncio.AbstractEventLoop) -> None:
-        for execution_id in Cancels(self.database).asked():
+    def _stop_running(self, loop: asyncio.AbstractEventLoop, execution_ids: list[str]) -> None:
+        for execution_id in execution_ids:
             entry = self._running.get(execution_id)
             if entry is not None:
                 loop.call_soon_threadsafe(entry.stop, "cancelled")

@@ -385,8 +385,13 @@ WHERE queue_name = :queue AND status = 'ENQUEUED' {proof} AND queue_partition_ke
 ORDER BY random() LIMIT 1
 """
 _LANE_WAITS = """
-SELECT CAST(:{lane} AS TEXT) WHERE EXISTS (SELECT 1 FROM {{t}}workflow_status
-                                           WHERE queue_name = :{lane} AND status = 'ENQUEUED' {{proof}})
+SELECT CAST(:{lane} AS TEXT), CAST(NULL AS TEXT)
+WHERE EXISTS (SELECT 1 FROM {{t}}workflow_status
+              WHERE queue_name = :{lane} AND status = 'ENQUEUED' {{proof}})
+UNION ALL
+"""
+_TO_STOP = """
+SELECT CAST(NULL AS TEXT), execution_id FROM (SELECT execution_id FROM {t}nexus_cancels LIMIT 1000) AS asked
 """
 
 
@@ -394,11 +399,15 @@ def _proved(database: Database, statement: str) -> sa.TextClause:
     return database.sql(statement.replace("{proof}", "" if database.is_postgres else _PROOF))
 
 
-def waiting_lanes(database: Database, lanes: Sequence[str]) -> set[str]:
-    """Which lanes have work that waits: one question for all of them, because most sweeps find nothing."""
+def waiting(database: Database, lanes: Sequence[str]) -> tuple[set[str], list[str]]:
+    """Which lanes have work that waits, and what is to be stopped.
+
+    It is one question, because most sweeps find nothing.
+    """
     queues = {f"lane{at}": _QUEUE_PREFIX + lane for at, lane in enumerate(lanes)}
-    statement = _proved(database, "UNION ALL".join(_LANE_WAITS.format(lane=lane) for lane in queues))
-    return {_lane(row[0]) for row in database.fetch(statement, queues)}
+    statement = _proved(database, "".join(_LANE_WAITS.format(lane=lane) for lane in queues) + _TO_STOP)
+    rows = database.fetch(statement, queues)
+    return {_lane(row[0]) for row in rows if row[0]}, [row[1] for row in rows if row[1]]
 
 
 def heads(database: Database, lane: str, after: str, visits: int) -> list[tuple[str, str | None]]:

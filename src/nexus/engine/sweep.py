@@ -5,6 +5,7 @@ import logging
 import random
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
@@ -29,8 +30,16 @@ class Sweeper:
     """Sweeps when woken; knows how many executions run in each lane of this process."""
 
     def __init__(
-        self, database: Database, dbos: Interior, leases: Leases, wake: Wake, settings: Settings
+        self,
+        database: Database,
+        dbos: Interior,
+        leases: Leases,
+        wake: Wake,
+        settings: Settings,
+        *,
+        stop_running: Callable[[list[str]], None],
     ) -> None:
+        """`stop_running` is told, in a thread, which executions somebody wants stopped, wherever they run."""
         self._database = database
         self._claims = {lane.name: Claims(database, lane, settings.version) for lane in settings.lanes}
         self._dbos = dbos
@@ -46,8 +55,7 @@ class Sweeper:
         self._looked_s = 0.0
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
-        self.also = lambda: None
-        """Blocking; run in a thread at the beginning of each sweep."""
+        self._stop_running = stop_running
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._go(), name="engine-sweep")
@@ -106,8 +114,10 @@ class Sweeper:
             await asyncio.to_thread(self._give_back_unbegun)
 
     def _look(self) -> set[str]:
-        self.also()
-        return interior.waiting_lanes(self._database, [lane.name for lane in self._lanes])
+        lanes, to_stop = interior.waiting(self._database, [lane.name for lane in self._lanes])
+        if to_stop:
+            self._stop_running(to_stop)
+        return lanes
 
     def _claim(self, lane: Lane, room: int) -> int:
         for attempt in range(_ATTEMPTS):

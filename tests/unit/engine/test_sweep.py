@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 
 from nexus.engine import Context, Engine, Settings, interior, tables
+from nexus.engine.cancels import Cancels
 from nexus.engine.prepare import prepared
 
 
@@ -26,7 +27,7 @@ def _statements(engine: sa.Engine) -> Generator[list[str]]:
     event.remove(engine, "before_cursor_execute", note)
 
 
-def test_the_lanes_that_have_waiting_work_are_found_with_one_statement(tmp_path: Path) -> None:
+def test_what_waits_and_what_is_to_be_stopped_is_found_with_one_statement(tmp_path: Path) -> None:
     settings = Settings(database=tmp_path / "engine.db")
     database = prepared(settings)
     lanes = [lane.name for lane in settings.lanes]
@@ -36,13 +37,15 @@ def test_the_lanes_that_have_waiting_work_are_found_with_one_statement(tmp_path:
     ]
     with database.write() as connection:
         interior.insert(database, connection, new)
+    Cancels(database).ask("exe_elsewhere")
 
     with _statements(database.engine) as statements:
-        found = interior.waiting_lanes(database, [lane.name for lane in settings.lanes])
+        found, to_stop = interior.waiting(database, [lane.name for lane in settings.lanes])
     database.close()
 
     assert len(lanes) > 3
     assert found == set(lanes[1:3])
+    assert to_stop == ["exe_elsewhere"]
     assert len(statements) == 1
 
 
