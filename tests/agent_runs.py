@@ -82,8 +82,9 @@ class MemoryJournal:
     async def message(self, offset: int) -> str | None:
         return self.messages[offset].parts_json if offset in self.messages else None
 
-    async def append(self, offset: int, message: Message) -> None:
-        self.messages.setdefault(offset, message)
+    async def append(self, offset: int, *messages: Message) -> None:
+        for place, message in enumerate(messages, start=offset):
+            self.messages.setdefault(place, message)
 
     async def begin_call(self, call: ToolCall) -> BegunCall:
         if call.call_id not in self.calls:

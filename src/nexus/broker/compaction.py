@@ -55,7 +55,11 @@ async def compact(
             fork_of=context.fork_of,
             fork_through=context.fork_through,
         )
-    through = await turn.decide("compaction", _through, turn, request, context, budget_tokens, fixed_tokens)
+    begun = await turn.ledgers.agents.read(turns.of_run, execution_id=turn.execution.id)
+    through = begun.get("summary")
+    if through is None and "exchange" not in begun:
+        # Once its own turn has begun, an earlier attempt found that the conversation fits.
+        through = await _through(turn, request, context, budget_tokens, fixed_tokens)
     if through is None:
         return
     opened = await turn.ledgers.agents.write(

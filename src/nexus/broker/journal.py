@@ -52,20 +52,22 @@ class LedgerJournal:
     async def message(self, offset: int) -> str | None:
         """The exact message at a place of this run; None where there is none yet."""
         self._last_offset = offset
-        found = await self._ledgers.agents.read(messages.of_turn, turn=self._turn)
-        return found[offset].parts_json if offset < len(found) else None
+        return await self._ledgers.agents.read(messages.parts_at, turn=self._turn, offset=offset)
 
-    async def append(self, offset: int, message: Message) -> None:
-        """Keep a message; one that is there already stays."""
-        self._last_offset = offset
-        new = NewMessage(
-            role=message.role,
-            content=message.content,
-            parts_json=message.parts_json,
-            model=message.model,
-            event_id=self._event_id if offset == 0 else None,
-        )
-        await self._ledgers.agents.write(messages.append, turn=self._turn, offset=offset, messages=[new])
+    async def append(self, offset: int, *given: Message) -> None:
+        """Keep messages from a place on, in one transaction; one that is there already stays."""
+        self._last_offset = offset + len(given) - 1
+        new = [
+            NewMessage(
+                role=message.role,
+                content=message.content,
+                parts_json=message.parts_json,
+                model=message.model,
+                event_id=self._event_id if place == 0 else None,
+            )
+            for place, message in enumerate(given, start=offset)
+        ]
+        await self._ledgers.agents.write(messages.append, turn=self._turn, offset=offset, messages=new)
 
     def key(self, call_id: str) -> str:
         """The key of a call within the run: some servers use the same ids in every answer."""

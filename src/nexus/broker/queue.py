@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
+import apsw
+
 from nexus import clock, ids
 from nexus.broker.errors import RunFailedError
 from nexus.broker.handle import OUTAGE, ExecutionHandle, Homes, settle
@@ -23,6 +25,8 @@ from nexus.errors import LEDGER_PASSES
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
+from nexus.ledgers.runtime.steps import Step
+from nexus.ledgers.runtime.steps import of as steps_of
 from nexus.request import check_label
 
 T = TypeVar("T")
@@ -56,6 +60,10 @@ class Turn:
     async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a part of the work once; after a crash its recorded result is used instead."""
         return await self.steps.run(name, function, *arguments)
+
+    async def mark(self, name: str, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """As `step`, for what keeps a record of its own, such as a message, and finds it there again."""
+        await self.steps.mark(name, function, *arguments)
 
     async def decide(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """As `step`, for what has no effect outside the home, such as looking something up: it is quicker."""
@@ -262,12 +270,13 @@ class SessionQueue:
     async def _attempt(self, context: Context, ledgers: Ledgers) -> None:
         id_ = context.id
         try:
-            execution = await ledgers.runtime.write(executions.begin, execution_id=id_)
+            execution, recorded = await ledgers.runtime.write(_begin, execution_id=id_)
             if execution is None or execution.status in FINAL:
                 return
             result = None
             if execution.taken_by is None:
-                result = await self._done(execution, context, ledgers)
+                steps = Steps(context, ledgers, recorded)
+                result = await self._done(execution, context, ledgers, steps)
             await ledgers.runtime.write(executions.end, execution_id=id_, status="done", result=result)
         except asyncio.CancelledError:
             reason = context.entry.reason
@@ -281,8 +290,7 @@ class SessionQueue:
             await ledgers.runtime.write(executions.end, execution_id=id_, status="failed", error=message)
             raise _wordless(error) from None
 
-    async def _done(self, execution: Execution, context: Context, ledgers: Ledgers) -> Any:
-        steps = await Steps.of(context, ledgers)
+    async def _done(self, execution: Execution, context: Context, ledgers: Ledgers, steps: Steps) -> Any:
         inputs = [execution.input, *await self._collected(steps, execution, ledgers)]
         turn = Turn(execution=execution, inputs=inputs, context=context, ledgers=ledgers, steps=steps)
         return await self._bodies[execution.work](turn)
@@ -299,6 +307,10 @@ class SessionQueue:
             return await ledgers.runtime.write(executions.take, taker=execution, mode="collect")
 
         return await steps.decide("collected", take)
+
+
+def _begin(connection: apsw.Connection, execution_id: str) -> tuple[Execution | None, list[Step]]:
+    return executions.begin(connection, execution_id), steps_of(connection, execution_id)
 
 
 def _wordless(error: Exception) -> RunFailedError:

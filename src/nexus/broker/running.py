@@ -280,7 +280,7 @@ class AgentRun:
         access = self._access(request)
         return loop.Job(
             execution_id=self._turn.execution.id,
-            step=self._turn.step,
+            step=self._turn.mark,
             system_prompt=with_profile(context.system_prompt, self._profile),
             prompt=prompt,
             history=[_exact(message) for message in past],

@@ -1,12 +1,15 @@
-"""The steps of a run. The engine records that a step is done; what it gave stands in the home's ledger.
+"""The steps of a run. The engine records that a step is done; what it gave stands in the home's ledgers.
+
+Each has one record to replay from: a model's answer and a tool's result are in the agents ledger, what any
+other step gave is in `steps` of the runtime ledger.
 
 So the engine's database, which many homes may share and `nexus forget` does not reach, holds no content.
 """
 
 import pickle
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from nexus.broker.errors import StepError
 from nexus.engine import Context, serializer
@@ -21,17 +24,12 @@ T = TypeVar("T")
 class Steps:
     """The steps of one run, numbered in the order in which they are begun: a repeat begins them alike."""
 
-    def __init__(self, context: Context, ledgers: Ledgers, known: dict[int, Step]) -> None:
+    def __init__(self, context: Context, ledgers: Ledgers, recorded: Iterable[Step]) -> None:
+        """`recorded`: those that an earlier attempt has recorded."""
         self._context = context
         self._ledgers = ledgers
-        self._known = known
+        self._known = {step.number: step for step in recorded}
         self._begun = 0
-
-    @classmethod
-    async def of(cls, context: Context, ledgers: Ledgers) -> Self:
-        """The steps of a run, with those that an earlier attempt has recorded."""
-        found = await ledgers.runtime.read(steps.of, execution_id=context.id)
-        return cls(context, ledgers, {step.number: step for step in found})
 
     async def run(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a part of the work once; after a crash what it gave is used instead."""
@@ -40,6 +38,34 @@ class Steps:
     async def decide(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """As `run`, for what has no effect outside the home: the engine need not know, which is quicker."""
         return await self._run(name, _alone, function, *arguments)
+
+    async def mark(self, name: str, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """As `run`, for what keeps a record of its own and finds it there: only a failure is recorded here.
+
+        The engine still knows that it is done: an executor that lost the run can't go on after it.
+        """
+        number, self._begun = self._begun, self._begun + 1
+        raised: list[Exception] = []
+
+        async def done() -> None:
+            if number in self._known:
+                return
+            try:
+                try:
+                    await function(*arguments)
+                except LEDGER_PASSES:
+                    raise
+                except Exception as error:
+                    raised.append(error)
+                    self._known[number] = await self._record(number, name, _written(error), failed=True)
+            except LEDGER_PASSES:
+                raise self._context.put_back() from None
+
+        await self._context.step(name, done)
+        if raised:
+            raise raised[0]
+        if number in self._known and self._known[number].failed:
+            raise serializer.loads(self._known[number].outcome)
 
     async def _run(
         self,
@@ -86,9 +112,10 @@ class Steps:
         except Exception as error:
             raised.append(error)
             outcome = _written(error)
-        step = Step(
-            execution_id=self._context.id, number=number, name=name, failed=bool(raised), outcome=outcome
-        )
+        return await self._record(number, name, outcome, failed=bool(raised))
+
+    async def _record(self, number: int, name: str, outcome: str, *, failed: bool) -> Step:
+        step = Step(execution_id=self._context.id, number=number, name=name, failed=failed, outcome=outcome)
         return await self._ledgers.runtime.write(steps.record, step=step)
 
 

@@ -192,3 +192,54 @@ async def test_the_engine_hears_where_a_run_failed_and_the_home_what_was_said(
     assert b"test_steps.py" in stored
     # The trace shows the line of the program that raised, and no value.
     assert b"ValueError: Quorblat" not in stored
+
+
+async def test_what_keeps_its_own_record_is_marked_as_done_and_recorded_nowhere_else(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    doing = Doing()
+
+    async def keep(name: str) -> None:
+        await doing.step(name)
+
+    async def body(turn: Turn) -> str:
+        await turn.mark("keep", keep, "a")
+        doing.waits.set()
+        await doing.gate.wait()
+        await turn.mark("keep", keep, "b")
+        return "done"
+
+    async with queue(opened, tmp_path, body) as made:
+        await start(made)
+        await asyncio.wait_for(doing.waits.wait(), 20)
+        assert await recorded(opened) == []
+    doing.gate.set()
+    async with queue(opened, tmp_path, body) as made:
+        assert await made.handle("exe_1").result() == "done"
+
+    assert doing.done == ["a", "b"]
+
+
+async def test_a_marked_step_that_failed_fails_again_after_a_restart(opened: Ledgers, tmp_path: Path) -> None:
+    doing = Doing()
+
+    async def keep() -> None:
+        await doing.step("odd")
+
+    async def body(turn: Turn) -> None:
+        try:
+            await turn.mark("keep", keep)
+        finally:
+            doing.waits.set()
+            await doing.gate.wait()
+
+    async with queue(opened, tmp_path, body) as made:
+        await start(made)
+        await asyncio.wait_for(doing.waits.wait(), 20)
+        assert b"odd gave" not in bytes_of_engine(tmp_path)
+    doing.gate.set()
+    async with queue(opened, tmp_path, body) as made:
+        with pytest.raises(WorkFailedError, match="OddError: odd gave 7"):
+            await made.handle("exe_1").result()
+
+    assert doing.done == ["odd"]

@@ -1,5 +1,8 @@
 """The model that a run's agent asks: every answer is a step of the run, and is kept in its journal."""
 
+import asyncio
+from contextlib import suppress
+
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
@@ -9,7 +12,7 @@ from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.records import Journal, Step
 from nexus.broker.streams import Stream
-from nexus.errors import AgentError
+from nexus.errors import AgentError, NexusError
 from nexus.runs import Delta
 
 
@@ -62,9 +65,15 @@ class RecordedModel(FallbackModel):
         if self._answer is not None:
             self._show_again(self._answer)
             return
-        await self._journal.append(self._offset, stored_messages.stored(self._question))
-        answer = await self._asking.answer(messages, parameters, own=self._offset + 1)
-        await self._journal.append(self._offset + 1, stored_messages.stored(answer))
+        question = stored_messages.stored(self._question)
+        try:
+            answer = await self._asking.answer(messages, parameters, own=self._offset + 1)
+        except BaseException:
+            # Nobody answered, but it was asked. If the process dies meanwhile, the run is repeated and asks.
+            with suppress(NexusError):
+                await asyncio.shield(self._journal.append(self._offset, question))
+            raise
+        await self._journal.append(self._offset, question, stored_messages.stored(answer))
         self._answer = answer
 
     async def _kept(self) -> ModelResponse | None:

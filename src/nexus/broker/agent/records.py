@@ -6,12 +6,10 @@ and a run that is resumed reads it there.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 from nexus.broker.tools import Tool
 from nexus.errors import LimitError
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +142,8 @@ class Journal(Account, Protocol):
         """The exact message at a place of this run; None where there is none yet."""
         ...
 
-    async def append(self, offset: int, message: Message) -> None:
-        """Keep a message; one that is there already stays."""
+    async def append(self, offset: int, *messages: Message) -> None:
+        """Keep messages from a place on, in one transaction; one that is there already stays."""
         ...
 
     async def begin_call(self, call: ToolCall) -> BegunCall:
@@ -158,9 +156,11 @@ class Journal(Account, Protocol):
 
 
 class Step(Protocol):
-    """Run a part of the work once; after a crash its recorded result is used instead."""
+    """Run a part of the work once. After a crash it is not run again: the journal has what came of it."""
 
-    async def __call__(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T: ...
+    async def __call__(
+        self, name: str, function: Callable[..., Awaitable[None]], *arguments: Any
+    ) -> None: ...
 
 
 CallTool = Callable[[Tool, Mapping[str, Any], str], Awaitable[str]]

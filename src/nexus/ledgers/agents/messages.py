@@ -66,6 +66,12 @@ def of_turn(connection: apsw.Connection, turn: OpenTurn) -> list[StoredMessage]:
     ]
 
 
+def parts_at(connection: apsw.Connection, turn: OpenTurn, offset: int) -> str | None:
+    """The exact message at a place of a turn; None where there is none yet."""
+    values = (turn.session_id, turn.first_position + offset, turn.id)
+    return cast("str | None", connection.execute(sql.queries("agents")["parts_at"], values).get)
+
+
 def _append(connection: apsw.Connection, turn: OpenTurn, position: int, message: NewMessage) -> str:
     queries = sql.queries("agents")
     connection.execute(

@@ -115,6 +115,9 @@ WHERE turn.session_id = :session_id
 SELECT id, session_id, position, (SELECT min(position) FROM agent_messages WHERE turn_id = turn.id)
 FROM agent_turns AS turn WHERE execution_id = ? AND kind = ?
 
+-- name: turns_of_run
+SELECT kind, summarises_through FROM agent_turns WHERE execution_id = ?
+
 -- name: open_turn
 INSERT INTO agent_turns (id, session_id, position, kind, request_id, execution_id, summarises_through)
 VALUES (:id, :session_id, :position, :kind, :request_id, :execution_id, :summarises_through)
@@ -145,6 +148,9 @@ WHERE turn_id = excluded.turn_id
 
 -- name: message_at
 SELECT id, turn_id FROM agent_messages WHERE session_id = ? AND position = ?
+
+-- name: parts_at
+SELECT parts_json FROM agent_messages WHERE session_id = ? AND position = ? AND turn_id = ?
 
 -- name: newest_summary
 WITH RECURSIVE line (session_id, until) AS (

@@ -112,6 +112,12 @@ def end(connection: apsw.Connection, turn_id: str, status: End, *, error: str | 
     return ended
 
 
+def of_run(connection: apsw.Connection, execution_id: str) -> dict[Kind, int | None]:
+    """The kinds of the turns that a run has opened, and up to which position a summary sums up."""
+    rows = connection.execute(sql.queries("agents")["turns_of_run"], (execution_id,))
+    return dict(cast("list[tuple[Kind, int | None]]", rows.fetchall()))
+
+
 def end_of_run(connection: apsw.Connection, execution_id: str, status: End, error: str | None) -> None:
     """End what a run that is over left open."""
     queries = sql.queries("agents")

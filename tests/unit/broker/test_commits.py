@@ -1,0 +1,63 @@
+"""What a model call costs in commits: each is a wait for the disk."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from apps import app_on
+from memory_writers import rows
+from nexus.broker.agent.recorded import RecordedModel
+from nexus.engine import interior
+from nexus.engine.errors import WorkFailedError
+from nexus.home import Home
+from nexus.ledgers.database import Database
+from nexus.testing import HttpError, ModelServer
+
+
+async def test_a_model_call_is_recorded_with_four_commits(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: Counter[str] = Counter()
+    calls = 0
+    write, step = Database.write, interior.step
+    call = RecordedModel._step  # pyright: ignore[reportPrivateUsage]
+
+    async def counted(self: Database, *arguments: Any, **named: Any) -> Any:
+        if calls == 1:
+            commits[self.ledger] += 1
+        return await write(self, *arguments, **named)
+
+    async def calling(self: RecordedModel, *arguments: Any) -> None:
+        nonlocal calls
+        calls += 1
+        await call(self, *arguments)
+        calls += 1
+
+    async def recorded(name: str, *arguments: Any) -> Any:
+        commits["engine"] += name == "model"
+        return await step(name, *arguments)
+
+    monkeypatch.setattr(Database, "write", counted)
+    monkeypatch.setattr(RecordedModel, "_step", calling)
+    monkeypatch.setattr(interior, "step", recorded)
+    with ModelServer() as server:
+        server.script("Yes.")
+        async with app_on(home, server) as app:
+            await (await app.send("Is it so?")).result()
+            # The trace of the request may be written meanwhile, behind the model's back.
+            assert commits["engine"] == 1
+            assert commits["agents"] == 1
+            assert commits["runtime"] <= 3
+            assert await rows(app, "runtime", "SELECT count(*) FROM steps") == [(0,)]
+
+
+async def test_a_question_that_nobody_answered_is_kept(home: Home) -> None:
+    with ModelServer() as server:
+        server.always(HttpError("invalid_request"))
+        async with app_on(home, server) as app:
+            run = await app.send("Is it so?")
+            with pytest.raises(WorkFailedError, match="No model answered"):
+                await run.result()
+            kept = await rows(app, "agents", "SELECT role, position FROM agent_messages")
+    assert kept == [("user", 0)]
