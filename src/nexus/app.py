@@ -47,6 +47,7 @@ from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import automations, executions, requests
+from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Mode
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.memory.alike import Alike
@@ -129,6 +130,7 @@ class App:
                 before_worker=self._before_worker,
                 after_run=self._after_run,
                 after_failure=self._after_failure,
+                asked=self._asked,
             ),
         )
         services = BrokerServices(self.ledgers, self.broker, self.open_recall)
@@ -238,10 +240,12 @@ class App:
         mode: Mode = "followup",
         external_id: str | None = None,
         files: Sequence[File] = (),
+        replaces: str | None = None,
     ) -> Receipt:
         """Take a message from the owner; one with the same `external_id` as before is not taken twice.
 
-        A message with images doesn't steer a run under way: it gets its own.
+        A message with images doesn't steer a run under way: it gets its own. With `replaces`, a run's id, it
+        takes the place of that run's message; that turn and those after it leave the history.
         """
         check_label(session_label)
         await self.broker.check_models("manager", model)
@@ -259,8 +263,14 @@ class App:
             model=model,
             mode=mode,
             external_id=external_id,
+            replaces=replaces,
         )
         return await self.accept(incoming)
+
+    async def regenerate(self, execution_id: str, model: str = "") -> Run:
+        """Answer the message of a finished run again; the new answer replaces the old one."""
+        await self.broker.check_models("manager", model)
+        return await self.broker.regenerate(execution_id, model)
 
     async def attach(
         self, text: str, files: Sequence[File], model: str = ""
@@ -579,6 +589,9 @@ class App:
 
     async def _after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
         await self.pipeline.after_failure(request, context, error)
+
+    async def _asked(self, request: Request, approval: Approval) -> None:
+        await self.pipeline.ask_owner(request, approval)
 
     @asynccontextmanager
     async def _opened(self, home: str) -> AsyncGenerator[Ledgers]:

@@ -250,6 +250,11 @@ class ToolsConfig:
         held=True,
     )
     network: bool = _setting(False, "Whether commands may use the network.", held=True)
+    ask: tuple[str, ...] = _setting(
+        (),
+        "Calls to ask you about first: a tool such as `bash`, or a tool with a pattern such as "
+        "`bash(git push *)`; `*` is any. Empty: none, the sandbox decides.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

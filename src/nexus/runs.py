@@ -10,7 +10,9 @@ from typing import Any, Final, Literal, Protocol, Self
 MICRO: Final = 1_000_000
 """How many of what money is counted in make a dollar."""
 
-Kind = Literal["begin", "text", "thinking", "tool_call", "done", "tool_result", "restart", "waiting", "end"]
+Kind = Literal[
+    "begin", "text", "thinking", "tool_call", "done", "approval", "tool_result", "restart", "waiting", "end"
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +21,15 @@ class Delta:
 
     `begin` and `done` enclose one answer of the model. `restart` withdraws what came since `begin`: the model
     is asked again, or, where its text gives a reason, the same answer follows in a shorter form. `waiting`
-    says why no provider answers while the run waits for one, `end` is the last of a run.
+    says why no provider answers while the run waits for one. `approval` says that a call waits for the owner,
+    with the id to decide it by. `end` is the last of a run.
     """
 
     kind: Kind
     text: str = ""
     tool: str = ""
     call_id: str = ""
+    approval_id: str = ""
     failed: bool = False
 
 
@@ -48,11 +52,9 @@ class Totals:
 
     @property
     def cost(self) -> str:
-        """The money in words: `≥` where some calls have no known price, `?` where none has."""
-        if not self.tokens:
+        """The money in words: `≥` where some calls have no known price, nothing where none has."""
+        if not self.tokens or self.unpriced_calls == self.calls:
             return ""
-        if self.unpriced_calls == self.calls:
-            return "?"
         return ("≥" if self.unpriced_calls else "") + money(self.cost_microusd)
 
     def __add__(self, other: "Totals") -> "Totals":

@@ -39,9 +39,12 @@ def left(lines: list[str], end: str) -> list[str]:
     """What a turn leaves in the history."""
     if end == "done":
         return lines
+    note = _NOTES[end]
     while lines and lines[-1].startswith("a:"):
+        # Of an answer that was stopped, the text is kept.
+        note = f"{lines[-1][2:]}\n\n{_NOTES[end]}" if end == "cancelled" else note
         lines = lines[:-1]
-    return [*lines, _NOTES[end]] if lines else []
+    return [*lines, note] if lines else []
 
 
 class Both:

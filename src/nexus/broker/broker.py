@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 from nexus import clock
 from nexus.broker.agent.models import Models
+from nexus.broker.approvals import Approvals
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.queue import SessionQueue, Turn
 from nexus.broker.results import Run
@@ -49,6 +51,7 @@ class Broker:
         self._workers = Dispatcher(ledgers, queue, config.agents, self._start)
         self._tools = {tool.name: tool for tool in tools}
         self._apart: set[str] = set()
+        self.approvals = Approvals(ledgers, config.tools.ask)
         self._parts = Parts(
             home=home,
             config=config,
@@ -58,6 +61,7 @@ class Broker:
             hooks=hooks or Hooks(),
             workers=self._workers,
             profile=OwnerProfile(ledgers),
+            approvals=self.approvals,
         )
         queue.register(WORK, self._run)
 
@@ -115,6 +119,15 @@ class Broker:
             execution_id=execution_id,
         )
         return Run(handle, self._streams)
+
+    async def regenerate(self, execution_id: str, model: str = "") -> Run:
+        """Answer the message of a finished run again. The new turn replaces the old one in the history."""
+
+        def changed(input_: dict[str, Any]) -> dict[str, Any]:
+            replaced = {"replaces": execution_id, **({"model": model} if model else {})}
+            return {**input_, "context": {**input_["context"], **replaced}}
+
+        return Run(await self._queue.retry(execution_id, changed=changed), self._streams)
 
     async def check_models(self, role: str, model: str = "") -> None:
         """An error that says what to do, where nobody could answer in this role."""

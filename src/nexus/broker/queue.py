@@ -141,8 +141,14 @@ class SessionQueue:
         async with self._homes(home) as ledgers:
             return await self._start(home, ledgers, new)
 
-    async def retry(self, execution_id: str, *, home: str = "") -> ExecutionHandle:
-        """Run a finished run again, at the end of its session's queue."""
+    async def retry(
+        self,
+        execution_id: str,
+        *,
+        home: str = "",
+        changed: Callable[[Any], Any] | None = None,
+    ) -> ExecutionHandle:
+        """Run a finished run again, at the end of its session's queue; `changed` may change its input."""
         async with self._homes(home) as ledgers:
             ended = await self.handle(execution_id, home=home).state()
             if ended.status not in FINAL:
@@ -157,7 +163,7 @@ class SessionQueue:
                 lane=ended.lane,
                 work=ended.work,
                 mode="followup",
-                input=ended.input,
+                input=ended.input if changed is None else changed(ended.input),
                 timeout_ms=ended.timeout_ms,
             )
             await ledgers.runtime.write(requests.reopen, request_id=ended.request_id)

@@ -9,11 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import apsw
+
 from nexus import attachments, secrets
 from nexus.attachments import Attachment
 from nexus.broker.agent import library
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
+from nexus.broker.approvals import Approvals, subject
 from nexus.broker.budgets import Budgets, Spender
 from nexus.broker.compaction import compact
 from nexus.broker.dispatch import Dispatcher
@@ -28,13 +31,14 @@ from nexus.context import AssembledContext, budget, history
 from nexus.context.prompt import with_profile
 from nexus.errors import LEDGER_PASSES, AgentError, NexusError, ToolError
 from nexus.home import PRIVATE_DIRECTORY, Home
-from nexus.ledgers.agents import tool_calls, turns
-from nexus.ledgers.agents.messages import StoredMessage
+from nexus.ledgers.agents import messages, tool_calls, turns
+from nexus.ledgers.agents.messages import NewMessage, StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
 from nexus.ledgers.runtime import requests, usage
+from nexus.ledgers.runtime.approvals import Approval
 from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Request
-from nexus.runs import Response, Result
+from nexus.runs import Delta, Response, Result
 
 # `library.load` imports it, when the first run begins.
 if TYPE_CHECKING:
@@ -60,6 +64,8 @@ AfterRun = Callable[[Request, AssembledContext, Result], Awaitable[None]]
 """Called when a run has its answer, before the run ends. After a crash it may be called again."""
 AfterFailure = Callable[[Request, AssembledContext, str], Awaitable[None]]
 """Called when a run has failed or was cancelled, with the reason."""
+AskOwner = Callable[[Request, Approval], Awaitable[None]]
+"""Called when a call begins to wait for the owner. After a crash it may be called again."""
 
 
 async def _nothing(*_: object) -> None:
@@ -81,6 +87,7 @@ class Hooks:
     before_worker: BeforeWorker = _nothing
     after_run: AfterRun = _nothing
     after_failure: AfterFailure = _nothing
+    asked: AskOwner = _nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +102,7 @@ class Parts:
     hooks: Hooks
     workers: Dispatcher
     profile: OwnerProfile
+    approvals: Approvals
 
     def secrets(self) -> list[str]:
         """What no tool result may show. Waits for the disk: call it on a thread."""
@@ -137,6 +145,7 @@ class AgentRun:
             if self._turn.context.entry.reason not in {"cancelled", "timeout"}:
                 stream.close()  # the run goes on elsewhere, and everything stays open
                 raise
+            await self._keep_partial(stream.partial)
             await self._ended(request, context, "cancelled", "Canceled.")
             self._parts.streams.finish(self._turn.execution.id, stream)
             raise
@@ -219,6 +228,7 @@ class AgentRun:
             thread_id=request.event.thread_id,
             fork_of=context.fork_of,
             fork_through=context.fork_through,
+            replaces=context.replaces,
         )
 
     async def _answer(
@@ -232,6 +242,7 @@ class AgentRun:
             self._job(request, context, context.user_turn(), before.messages, opened, stream),
             journal=journal,
             call=partial(self._call, request, context, journal),
+            approve=partial(self._approved, request, journal, stream),
             steered=self._steered,
             output_schema=context.output_schema,
             images=[each for each in context.attachments if each.is_image],
@@ -312,6 +323,36 @@ class AgentRun:
         said = [AssembledContext.from_json(input_["context"]) for input_ in await self._turn.steered()]
         return [context.user_turn() for context in said]
 
+    async def _approved(
+        self,
+        request: Request,
+        journal: LedgerJournal,
+        stream: Stream,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        call_id: str,
+    ) -> bool:
+        """Wait for the owner, where the settings say so. What may not be called anyway isn't asked for."""
+        waits = self._parts.approvals
+        if not waits.asks(tool.name, arguments) or not self._access(request).may_call(tool.name):
+            return False
+
+        async def asked(approval: Approval) -> None:
+            told = subject(approval.arguments)
+            stream.publish(
+                Delta(kind="approval", text=told, tool=tool.name, call_id=call_id, approval_id=approval.id)
+            )
+            await self._parts.hooks.asked(request, approval)
+
+        return await waits.wait(
+            request_id=request.request_id,
+            execution_id=self._turn.execution.id,
+            call_key=journal.key(call_id),
+            tool=tool.name,
+            arguments=arguments,
+            asked=asked,
+        )
+
     async def _call(
         self,
         request: Request,
@@ -369,6 +410,23 @@ class AgentRun:
             await self._ledgers.runtime.write(
                 requests.end, request_id=request.request_id, status=status, error=error
             )
+
+    async def _keep_partial(self, text: str) -> None:
+        """Keep what a stopped run has written of its answer, and end its turn, in one transaction."""
+        from nexus.broker.agent import messages as stored_messages
+
+        turn = self._opened
+        if turn is None:
+            return
+        answer = NewMessage(role="assistant", content=text, parts_json=stored_messages.noted(text))
+
+        def stop(connection: apsw.Connection) -> None:
+            said = messages.of_turn(connection, turn)
+            if text and said and said[-1].role != "assistant":
+                messages.append(connection, turn, len(said), [answer])
+            turns.end(connection, turn.id, "cancelled", error="Canceled.")
+
+        await self._ledgers.agents.write(stop)
 
     async def _told_calls(self) -> set[str]:
         """The keys of the calls whose results this run has got."""

@@ -43,6 +43,8 @@ class Stream:
         self._timer: asyncio.TimerHandle | None = None
         self._open_answer, self.answers = self._written(path)
         """`answers`: how many are complete, with those of a process before this one."""
+        self.partial = ""
+        """The text of the answer that is being written."""
 
     def publish(self, delta: Delta) -> None:
         """Add a piece. It is written within moments; an answer's beginning and end at once."""
@@ -51,6 +53,9 @@ class Stream:
         if delta.kind in {"begin", "restart", "done"}:
             self._open_answer = delta.kind != "done"
             self.answers += delta.kind == "done"
+            self.partial = ""
+        elif delta.kind == "text":
+            self.partial += delta.text
         last = self._waiting[-1] if self._waiting else None
         if last is not None and last.kind == delta.kind and delta.kind in {"text", "thinking"}:
             self._waiting[-1] = Delta(kind=delta.kind, text=last.text + delta.text)

@@ -98,7 +98,7 @@ def _row(branch: str, node: Node, above: Node | None, since: str, *, ids: bool) 
         Text("" if start is None else f"{start / 1000:+.2f} s", style="dim"),
         Text(_took(node)),
         *(Text(f"{count:,}" if total.tokens else "", style=style) for count in tokens),
-        Text(total.cost + (" ∑" if whole and total.tokens else "  "), style=style),
+        Text(total.cost + (" ∑" if whole and total.cost else "  "), style=style),
     ]
 
 
@@ -167,7 +167,7 @@ def _sum(node: Node) -> Text:
 def _bill(total: Totals) -> list[str | tuple[str, str]]:
     unpriced = counted(total.unpriced_calls, "call")
     if total.calls and total.unpriced_calls == total.calls:
-        return [("?", "bold"), f" for {unpriced} without a known price"]
+        return [f"{unpriced} without a known price"]
     whole = (money(total.cost_microusd), "bold")
     return [whole, f", and {unpriced} without a known price" if total.unpriced_calls else ""]
 

@@ -29,6 +29,8 @@ class AssembledContext:
     """The label of the session whose history this one begins with, where it is a fork."""
     fork_through: str | None = None
     """The run whose turn is the last one that a fork shares; None: the last one that has ended."""
+    replaces: str | None = None
+    """The run whose turn this one replaces, with all turns after it: they are left out of the history."""
     attachments: tuple[Attachment, ...] = ()
     """Files that came with the message. Images are shown to a model that reads them."""
     model: str = ""

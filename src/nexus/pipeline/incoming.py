@@ -38,6 +38,8 @@ class Incoming:
     """Whether somebody is to answer; otherwise it is recorded, and that's all."""
     model: str = ""
     mode: Mode = "followup"
+    replaces: str | None = None
+    """The run whose turn this message replaces, with all turns after it."""
     attachments: tuple[Attachment, ...] = ()
     """Files that came along, kept already."""
     unread_files: tuple[str, ...] = ()

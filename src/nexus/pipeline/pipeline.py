@@ -22,6 +22,7 @@ from nexus.context import AssembledContext
 from nexus.errors import AccessError, NexusError
 from nexus.ledgers.agents import sessions
 from nexus.ledgers.runtime import requests, spans
+from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.spans import Span
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.pipeline.stages import Stages
@@ -113,6 +114,12 @@ class Pipeline:
             await self._stage(journey, "finalize", self._stages.finalize(journey))
             await self._record(journey)
             _tell_end(request, "failed")
+
+    async def ask_owner(self, request: Request, approval: Approval) -> None:
+        """Ask the owner about a call that waits, in the conversation that it works for."""
+        root = await requests.restore(self._stages.ledgers, request.root_request_id)
+        if root is not None and root.access.level == "owner":
+            await self._stages.ask_owner(root, approval)
 
     async def _decide(self, journey: Journey) -> None:
         """Automations may deny what was allowed, never allow what was denied."""

@@ -10,6 +10,7 @@ from nexus.attachments import Attachment
 from nexus.automations.occasion import Occasion
 from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
+from nexus.broker.approvals import question
 from nexus.broker.broker import Broker
 from nexus.broker.tools import send_file
 from nexus.config import Config
@@ -21,6 +22,7 @@ from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime.approvals import Approval
 from nexus.pipeline import access
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.request import Agent, Event, Request
@@ -151,8 +153,19 @@ class Stages:
             text = "Sorry, I could not answer this."
             await self.deliver_response(request, text, ids.derived("evt", request.request_id, "failure"))
 
+    async def ask_owner(self, request: Request, approval: Approval) -> None:
+        """Ask on the channel where the message came from; on screens the owner is asked by the run itself."""
+        if self.config.channels.get(request.event.channel or "") is not None:
+            await self.deliver_response(request, question(approval), ids.derived("evt", approval.id, "asked"))
+
     async def run_automations(self, journey: Journey) -> None:
-        """Let automations answer by themselves, or say who answers."""
+        """Let automations answer by themselves, or say who answers. An approval needs no agent either."""
+        request = journey.request
+        if request.access.level == "owner":
+            decided = await self.broker.approvals.reply(request.agent.session_label, request.event.content)
+            if decided is not None:
+                journey.handled, journey.response = True, decided
+                return
         returned = await self.fire("runAutomations", journey)
         journey.handled = returned.handled
         if returned.handled:
@@ -168,6 +181,7 @@ class Stages:
             request, session_label=label, task=request.event.content
         )
         journey.assembled.model = journey.incoming.model
+        journey.assembled.replaces = journey.incoming.replaces
         for text in contexts(request):
             journey.assembled.prepend(text)
         journey.assembled.attachments = journey.incoming.attachments

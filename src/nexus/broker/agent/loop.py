@@ -27,7 +27,7 @@ from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.images import Images, Load, no_bytes
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.recorded import RecordedModel
-from nexus.broker.agent.records import CallTool, Journal, Limits, Outcome, Step
+from nexus.broker.agent.records import Approve, CallTool, Journal, Limits, Outcome, Step, unasked
 from nexus.broker.agent.structured import Form
 from nexus.broker.agent.toolset import RecordedTools
 from nexus.broker.streams import Stream
@@ -59,6 +59,7 @@ class Job:
     stream: Stream
     call: CallTool
     steered: Steered
+    approve: Approve = unasked
     images: Sequence[Attachment] = ()
     """What the prompt shows, where the model reads images."""
     load: Load = no_bytes
@@ -110,6 +111,8 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         journal=job.journal,
         stream=job.stream,
         call=job.call,
+        approve=job.approve,
+        waiting=partial(_stopped, limit),
         max_retries=job.limits.max_turns,
         native=job.native,
     )

@@ -11,6 +11,14 @@ from typing import Any, Literal, Protocol
 from nexus.broker.tools import Tool
 from nexus.errors import LimitError
 
+Approve = Callable[[Tool, Mapping[str, Any], str], Awaitable[bool]]
+"""Waits for the owner, where a call needs that. True: it was allowed, and was certainly not made before."""
+
+
+async def unasked(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> bool:
+    """Nobody is asked."""
+    return False
+
 
 @dataclass(frozen=True, kw_only=True)
 class Message:

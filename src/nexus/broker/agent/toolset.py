@@ -1,7 +1,8 @@
 """The tools of a run, as the agent library sees them: every call is a step, and is kept in the journal."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pydantic_ai import RunContext
@@ -11,7 +12,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 from pydantic_core import SchemaValidator, core_schema
 
-from nexus.broker.agent.records import BegunCall, CallTool, Journal, Step, ToolCall
+from nexus.broker.agent.records import Approve, BegunCall, CallTool, Journal, Step, ToolCall, unasked
 from nexus.broker.agent.requests import CALLS_IN_TEXT
 from nexus.broker.streams import Stream
 from nexus.broker.tools import Tool
@@ -41,6 +42,8 @@ class RecordedTools(AbstractToolset[Any]):
         journal: Journal,
         stream: Stream,
         call: CallTool,
+        approve: Approve = unasked,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext[None],
         max_retries: int,
         native: Collection[str] = (),
     ) -> None:
@@ -49,6 +52,8 @@ class RecordedTools(AbstractToolset[Any]):
         self._journal = journal
         self._stream = stream
         self._call = call
+        self._approve = approve
+        self._waiting = waiting
         self._max_retries = max_retries
         self._native = native
         self._ended: dict[str, BegunCall] = {}
@@ -119,9 +124,11 @@ class RecordedTools(AbstractToolset[Any]):
 
     async def _made(self, call: ToolCall, arguments: dict[str, Any], *, interrupted: bool) -> BegunCall:
         tool = self._tools[call.tool]
-        if interrupted and not tool.repeatable:
-            return BegunCall(state="ended", error=_INTERRUPTED)
         try:
+            with self._waiting():
+                unmade = await self._approve(tool, arguments, call.call_id)
+            if interrupted and not unmade and not tool.repeatable:
+                return BegunCall(state="ended", error=_INTERRUPTED)
             return BegunCall(state="ended", result=await self._call(tool, arguments, call.call_id))
         except ToolError as error:
             return BegunCall(state="ended", error=str(error))

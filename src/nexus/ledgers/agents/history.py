@@ -57,7 +57,7 @@ def before(connection: apsw.Connection, turn: OpenTurn, made_by: Sequence[str] |
 
     Only summaries that were made for the requests `made_by` stand in for older turns; None: any.
     """
-    return _load(connection, turn.session_id, turn.first_position, made_by)
+    return _load(connection, turn.session_id, turn.first_position, made_by, own=turn.id)
 
 
 def load(connection: apsw.Connection, session_label: str, made_by: Sequence[str] | None = None) -> History:
@@ -75,9 +75,17 @@ def summarisers(connection: apsw.Connection, session_label: str) -> list[str]:
     return [cast("str", row[0]) for row in rows]
 
 
-def _load(connection: apsw.Connection, session_id: str, until: int, made_by: Sequence[str] | None) -> History:
+def _load(
+    connection: apsw.Connection,
+    session_id: str,
+    until: int,
+    made_by: Sequence[str] | None,
+    own: str | None = None,
+) -> History:
     queries = sql.queries("agents")
     bounds: dict[str, Any] = {"session_id": session_id, "before": until}
+    replaced = connection.execute(queries["replaced_turns"], {**bounds, "own": own}).fetchall()
+    bounds["replaced"] = json.dumps(replaced)
     summary, after = (), -1
     makers = None if made_by is None else json.dumps(list(made_by))
     newest = connection.execute(queries["newest_summary"], {**bounds, "made_by": makers}).fetchone()
@@ -102,7 +110,7 @@ def _load(connection: apsw.Connection, session_id: str, until: int, made_by: Seq
 def _turn(rows: Sequence[_Row]) -> Turn:
     first, messages = rows[0], [row.message for row in rows]
     if first.status != "done":
-        messages = _mended(messages, _note(first.status, first.error))
+        messages = _mended(messages, first.status, _note(first.status, first.error))
     return Turn(
         position=first.turn_position,
         status=first.status,
@@ -112,14 +120,15 @@ def _turn(rows: Sequence[_Row]) -> Turn:
     )
 
 
-def _mended(messages: list[StoredMessage], note: str) -> list[StoredMessage]:
+def _mended(messages: list[StoredMessage], status: str, note: str) -> list[StoredMessage]:
     """What an unfinished turn leaves: up to the last message to the model, and a note in the model's place.
 
     An answer at the end may call tools that never gave a result, and a provider refuses a history with
-    such a call in it.
+    such a call in it. Of one that was stopped, the text is kept.
     """
+    said = ""
     while messages and messages[-1].role == "assistant":
-        messages.pop()
+        said = messages.pop().content
     if not messages:
         return []
     last = messages[-1]
@@ -128,7 +137,7 @@ def _mended(messages: list[StoredMessage], note: str) -> list[StoredMessage]:
         turn_id=last.turn_id,
         position=last.position + 1,
         role="assistant",
-        content=note,
+        content=f"{said}\n\n{note}" if said and status == "cancelled" else note,
         parts_json=None,
         model=None,
         event_id=None,

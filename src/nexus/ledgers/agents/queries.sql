@@ -18,9 +18,14 @@ SELECT session.id, session.label, session.role, session.model, parent.label, ses
         ORDER BY position DESC LIMIT 1),
        (SELECT event_id FROM agent_messages
         WHERE session_id = session.id AND role IN ('user', 'assistant') AND content <> ''
-        ORDER BY position DESC LIMIT 1)
+        ORDER BY position DESC LIMIT 1),
+       (SELECT substr(content, 1, 200) FROM agent_messages
+        WHERE session_id = session.id AND role = 'user' ORDER BY position LIMIT 1),
+       (SELECT event_id FROM agent_messages
+        WHERE session_id = session.id AND role = 'user' ORDER BY position LIMIT 1)
 FROM agent_sessions AS session LEFT JOIN agent_sessions AS parent ON parent.id = session.parent_session_id
 WHERE (session.updated_at, session.id) < (:at, :id) AND (:role IS NULL OR session.role = :role)
+  AND (:runs OR session.label NOT LIKE 'run:%')
 ORDER BY session.updated_at DESC, session.id DESC LIMIT :limit
 
 -- name: session_roles
@@ -119,8 +124,11 @@ FROM agent_turns AS turn WHERE execution_id = ? AND kind = ?
 SELECT kind, summarises_through FROM agent_turns WHERE execution_id = ?
 
 -- name: open_turn
-INSERT INTO agent_turns (id, session_id, position, kind, request_id, execution_id, summarises_through)
-VALUES (:id, :session_id, :position, :kind, :request_id, :execution_id, :summarises_through)
+INSERT INTO agent_turns
+  (id, session_id, position, kind, request_id, execution_id, summarises_through, replaces_from)
+VALUES (:id, :session_id, :position, :kind, :request_id, :execution_id, :summarises_through, (
+  SELECT position FROM agent_turns
+  WHERE execution_id = :replaces AND kind = 'exchange' AND session_id = :session_id))
 
 -- name: end_turn
 UPDATE agent_turns
@@ -152,6 +160,20 @@ SELECT id, turn_id FROM agent_messages WHERE session_id = ? AND position = ?
 -- name: parts_at
 SELECT parts_json FROM agent_messages WHERE session_id = ? AND position = ? AND turn_id = ?
 
+-- name: replaced_turns
+-- Ranges of positions: from the first on, and before the second. A turn counts once its messages do.
+WITH RECURSIVE line (session_id, until) AS (
+  SELECT :session_id, :before
+  UNION ALL
+  SELECT fork.parent_session_id, fork.forked_at_position
+  FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
+  WHERE fork.forked_at_position IS NOT NULL
+)
+SELECT turn.replaces_from, turn.position
+FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
+WHERE turn.replaces_from IS NOT NULL AND (
+  turn.id = :own OR EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until))
+
 -- name: newest_summary
 WITH RECURSIVE line (session_id, until) AS (
   SELECT :session_id, :before
@@ -165,6 +187,8 @@ FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
 WHERE turn.kind = 'summary' AND turn.status = 'done' AND turn.summarises_through IS NOT NULL
   AND (:made_by IS NULL OR turn.request_id IN (SELECT value FROM json_each(:made_by)))
   AND EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until)
+  AND NOT EXISTS (SELECT 1 FROM json_each(:replaced) AS range
+                  WHERE turn.position >= range.value ->> 0 AND turn.position < range.value ->> 1)
 ORDER BY turn.position DESC LIMIT 1
 
 -- name: summarisers
@@ -194,16 +218,30 @@ FROM agent_messages WHERE turn_id = ? ORDER BY position
 -- name: transcript
 SELECT message.id, message.turn_id, message.position, message.role, substr(message.content, 1, :most),
        length(message.content), message.model, message.event_id, message.created_at, turn.kind, turn.status,
-       turn.error, turn.request_id, turn.execution_id
+       turn.error, turn.request_id, turn.execution_id,
+       EXISTS (SELECT 1 FROM agent_turns AS later
+               WHERE later.session_id = turn.session_id AND later.position > turn.position
+                 AND later.replaces_from <= turn.position) AS replaced
 FROM agent_messages AS message JOIN agent_turns AS turn ON turn.id = message.turn_id
-WHERE message.session_id = :session_id AND message.position < :before
+WHERE message.session_id = :session_id AND message.position < :before AND (:replaced OR NOT replaced)
 ORDER BY message.position DESC LIMIT :limit
 
 -- name: whole_message
 SELECT message.id, message.turn_id, message.position, message.role, message.content, length(message.content),
        message.model, message.event_id, message.created_at, turn.kind, turn.status, turn.error,
-       turn.request_id, turn.execution_id
+       turn.request_id, turn.execution_id,
+       EXISTS (SELECT 1 FROM agent_turns AS later
+               WHERE later.session_id = turn.session_id AND later.position > turn.position
+                 AND later.replaces_from <= turn.position)
 FROM agent_messages AS message JOIN agent_turns AS turn ON turn.id = message.turn_id WHERE message.id = ?
+
+-- name: messages_of_run
+SELECT message.id, message.turn_id, message.position, message.role, substr(message.content, 1, :most),
+       length(message.content), message.model, message.event_id, message.created_at, turn.kind, turn.status,
+       turn.error, turn.request_id, turn.execution_id, 0
+FROM agent_turns AS turn JOIN agent_messages AS message ON message.turn_id = turn.id
+WHERE turn.execution_id = :execution_id AND turn.kind = 'exchange'
+ORDER BY message.position
 
 -- name: history
 WITH RECURSIVE line (session_id, until) AS (
@@ -220,6 +258,8 @@ FROM line
 CROSS JOIN agent_turns AS turn
   ON turn.session_id = line.session_id AND turn.position > :after AND turn.kind = 'exchange'
 CROSS JOIN agent_messages AS message ON message.turn_id = turn.id AND message.position < line.until
+WHERE NOT EXISTS (SELECT 1 FROM json_each(:replaced) AS range
+                  WHERE turn.position >= range.value ->> 0 AND turn.position < range.value ->> 1)
 ORDER BY message.position
 
 -- name: begin_call
@@ -245,8 +285,14 @@ SELECT position, call_id FROM agent_tool_calls WHERE turn_id = ? AND status = 'd
 
 -- name: calls_of_turns
 SELECT id, turn_id, position, tool_name, substr(arguments_json, 1, :most), substr(result, 1, :most), status,
-       error
-FROM agent_tool_calls WHERE turn_id IN (SELECT value FROM json_each(:turns)) ORDER BY id
+       error,
+       (position - (SELECT min(position) FROM agent_messages WHERE turn_id = call.turn_id)) || ':' || call_id
+FROM agent_tool_calls AS call WHERE turn_id IN (SELECT value FROM json_each(:turns)) ORDER BY id
+
+-- name: last_call_of_run
+SELECT count(*), max(call.id), call.tool_name
+FROM agent_turns AS turn JOIN agent_tool_calls AS call ON call.turn_id = turn.id
+WHERE turn.execution_id = ? AND turn.kind = 'exchange'
 
 -- name: results_in_session
 SELECT result FROM agent_tool_calls

@@ -39,6 +39,7 @@ CREATE TABLE agent_turns (
   started_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   ended_at      TEXT,
   summarises_through INTEGER,                        -- the last position a summary covers
+  replaces_from INTEGER,                             -- turns from this position up to this one are replaced by it
   UNIQUE (session_id, position)
 ) STRICT;
 CREATE INDEX agent_turns_request ON agent_turns (request_id) WHERE request_id IS NOT NULL;

@@ -38,10 +38,12 @@ def begin(
     thread_id: str | None = None,
     fork_of: str | None = None,
     fork_through: str | None = None,
+    replaces: str | None = None,
 ) -> OpenTurn:
     """Open the turn of a run, in its session, which is made if it is new (see `sessions.ensure`).
 
-    A run that is repeated after a crash finds the turn that it opened.
+    A run that is repeated after a crash finds the turn that it opened. With `replaces`, the turn of that run
+    and those after it are no part of the history any more; they stay in the ledger.
     """
     session = sessions.ensure(
         connection,
@@ -52,7 +54,7 @@ def begin(
         fork_of=fork_of,
         fork_through=fork_through,
     )
-    return _begin(connection, session.id, execution_id, request_id, "exchange", None)
+    return _begin(connection, session.id, execution_id, request_id, "exchange", replaces=replaces)
 
 
 def begin_summary(
@@ -70,7 +72,9 @@ def begin_summary(
     `summarises_through`; the turns after that follow it. Nothing is removed.
     """
     session = sessions.ensure(connection, session_label, role=role)
-    return _begin(connection, session.id, execution_id, request_id, "summary", summarises_through)
+    return _begin(
+        connection, session.id, execution_id, request_id, "summary", summarises_through=summarises_through
+    )
 
 
 def failed_summaries(connection: apsw.Connection, turn: OpenTurn) -> int:
@@ -131,7 +135,9 @@ def _begin(
     execution_id: str,
     request_id: str,
     kind: Kind,
-    summarises_through: int | None,
+    *,
+    summarises_through: int | None = None,
+    replaces: str | None = None,
 ) -> OpenTurn:
     queries = sql.queries("agents")
     known = connection.execute(queries["turn_of_execution"], (execution_id, kind)).fetchone()
@@ -146,6 +152,7 @@ def _begin(
                 "request_id": request_id,
                 "execution_id": execution_id,
                 "summarises_through": summarises_through,
+                "replaces": replaces,
             },
         )
         connection.execute(queries["touch_session"], (session_id,))

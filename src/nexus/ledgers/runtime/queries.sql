@@ -134,7 +134,7 @@ WHERE id = :id AND status = 'running' AND NOT EXISTS (SELECT 1 FROM executions W
 
 -- name: reopen_request
 UPDATE requests SET status = 'running', error = NULL, ended_at = NULL
-WHERE id = ? AND status IN ('failed', 'cancelled')
+WHERE id = ? AND status IN ('done', 'failed', 'cancelled')
 
 -- name: withdraw_execution
 DELETE FROM executions WHERE id = ? AND status = 'queued' AND taken_by IS NULL
@@ -291,6 +291,11 @@ SELECT coalesce(sum(calls), 0), coalesce(sum(input_tokens), 0), coalesce(sum(cac
        coalesce(sum(cache_write_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_microusd), 0),
        coalesce(sum(unpriced_calls), 0)
 FROM usage_roots WHERE root_request_id = ?
+
+-- name: usage_of_executions
+SELECT execution_id, count(*), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+       sum(output_tokens), coalesce(sum(cost_microusd), 0), count(*) - count(cost_microusd)
+FROM usage WHERE execution_id IN (SELECT value FROM json_each(?)) GROUP BY execution_id
 
 -- name: usage_of_roots
 SELECT root_request_id, calls, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens,
@@ -889,3 +894,41 @@ SELECT
   (SELECT count(*) FROM deliveries WHERE channel = :name AND status = 'waiting'),
   (SELECT count(*) FROM deliveries WHERE channel = :name AND status = 'failed'),
   (SELECT count(*) FROM set_aside WHERE channel = :name)
+
+-- name: ask_approval
+INSERT INTO approvals (id, request_id, root_request_id, execution_id, call_key, session_label, tool, arguments_json)
+SELECT :id, :request_id, request.root_request_id, :execution_id, :call_key,
+       coalesce(root.session_label, request.session_label, ''), :tool, :arguments
+FROM requests AS request LEFT JOIN requests AS root ON root.id = request.root_request_id
+WHERE request.id = :request_id
+ON CONFLICT DO NOTHING
+
+-- name: approval_of_call
+SELECT approvals.id, approvals.request_id, approvals.execution_id, call_key, approvals.session_label, tool, arguments_json,
+       approvals.status, scope, pattern, approvals.started_at, approvals.created_at
+FROM approvals WHERE approvals.execution_id = ? AND call_key = ?
+
+-- name: approval
+SELECT approvals.id, approvals.request_id, approvals.execution_id, call_key, approvals.session_label, tool, arguments_json,
+       approvals.status, scope, pattern, approvals.started_at, approvals.created_at
+FROM approvals WHERE approvals.id = ?
+
+-- name: waiting_approvals
+-- A run that was stopped waits no more.
+SELECT approvals.id, approvals.request_id, approvals.execution_id, call_key, approvals.session_label, tool, arguments_json,
+       approvals.status, scope, pattern, approvals.started_at, approvals.created_at
+FROM approvals JOIN executions ON executions.id = approvals.execution_id AND executions.status IN ('queued', 'running')
+WHERE approvals.status = 'waiting' AND (:session_label IS NULL OR approvals.session_label = :session_label)
+ORDER BY approvals.created_at, approvals.id
+
+-- name: approval_rules
+SELECT DISTINCT pattern FROM approvals
+WHERE pattern IS NOT NULL AND status = 'allowed' AND (scope = 'always' OR (scope = 'session' AND session_label = ?))
+
+-- name: decide_approval
+UPDATE approvals
+SET status = :status, scope = :scope, pattern = :pattern, decided_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = :id AND status = 'waiting'
+
+-- name: start_approved
+UPDATE approvals SET started_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE id = ? AND started_at IS NULL

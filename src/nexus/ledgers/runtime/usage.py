@@ -78,6 +78,17 @@ def of_execution(connection: apsw.Connection, execution_id: str) -> Totals:
     return _totals(connection, "usage_of_execution", execution_id)
 
 
+def of_executions(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[str, Totals]:
+    """What some runs cost so far, each by its id."""
+    rows = connection.execute(
+        sql.queries("runtime")["usage_of_executions"], (json.dumps(list(execution_ids)),)
+    )
+    return {
+        run: Totals(**dict(zip(Totals.__slots__, sums, strict=True)))
+        for run, *sums in cast("Iterable[tuple[str, int]]", rows)
+    }
+
+
 def of_request(connection: apsw.Connection, request_id: str) -> Totals:
     """What one request cost so far, without those below it."""
     return _totals(connection, "usage_of_request", request_id)

@@ -25,7 +25,9 @@ class Conversation:
         self.connection.execute(sql.text("agents", "schema.sql"))
         self._runs = 0
 
-    def begin(self, label: str = "main", *, run: str = "", fork_of: str | None = None) -> OpenTurn:
+    def begin(
+        self, label: str = "main", *, run: str = "", fork_of: str | None = None, replaces: str | None = None
+    ) -> OpenTurn:
         self._runs += 1
         return turns.begin(
             self.connection,
@@ -34,6 +36,7 @@ class Conversation:
             request_id="req_1",
             role="manager",
             fork_of=fork_of,
+            replaces=replaces,
         )
 
     def append(self, turn: OpenTurn, offset: int, *lines: str) -> list[str]:

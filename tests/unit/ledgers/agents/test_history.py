@@ -1,6 +1,6 @@
 """What a model sees of what was said before."""
 
-from nexus.ledgers.agents import history
+from nexus.ledgers.agents import history, turns
 from unit.ledgers.agents.conversation import Conversation
 
 
@@ -35,7 +35,7 @@ def test_a_cancelled_turn_keeps_what_can_be_kept_and_says_so(talk: Conversation)
 
     assert talk.history() == [
         *("u:go", "a:call", "t:result"),
-        "(This turn was cancelled before it was finished.)",
+        "dangling call\n\n(This turn was cancelled before it was finished.)",
     ]
 
 
@@ -155,3 +155,39 @@ def test_what_a_parent_says_after_forgetting_does_not_slip_into_its_fork(talk: C
 
     assert talk.history("fork") == ["u:one", "a:1", "u:aside", "a:noted"]
     assert talk.history() == ["u:one", "a:1", "u:later", "a:3"]
+
+
+def test_a_replaced_turn_and_those_after_it_are_no_history_any_more(talk: Conversation) -> None:
+    talk.turn("u:one", "a:1")
+    talk.turn("u:two", "a:2")
+    talk.turn("u:three", "a:3")
+    now = talk.begin(run="exe_new", replaces="exe_2")
+
+    assert talk.before(now) == ["u:one", "a:1"]
+    # Killed and run again, it finds the same turn with the same history.
+    assert talk.begin(run="exe_new", replaces="exe_2") == now
+    talk.append(now, 0, "u:zwei", "a:new")
+    turns.end(talk.connection, now.id, "done")
+    talk.turn("u:four", "a:4")
+    assert talk.history() == ["u:one", "a:1", "u:zwei", "a:new", "u:four", "a:4"]
+    # Nothing was removed.
+    assert talk.connection.execute("SELECT count(*) FROM agent_messages").get == 10
+
+
+def test_a_summary_of_turns_that_were_replaced_counts_no_more(talk: Conversation) -> None:
+    talk.turn("u:one", "a:1")
+    talk.turn("u:two", "a:2")
+    talk.summary("a:so far", 1)
+    now = talk.begin(run="exe_new", replaces="exe_2")
+
+    assert talk.before(now) == ["u:one", "a:1"]
+
+
+def test_a_fork_from_before_a_replacement_keeps_what_it_was_forked_with(talk: Conversation) -> None:
+    talk.turn("u:one", "a:1")
+    talk.turn("u:two", "a:2")
+    talk.turn("u:aside", "a:x", label="fork", fork_of="main")
+    now = talk.begin(run="exe_new", replaces="exe_2")
+    talk.append(now, 0, "u:zwei", "a:new")
+
+    assert talk.history("fork") == ["u:one", "a:1", "u:two", "a:2", "u:aside", "a:x"]

@@ -8,9 +8,10 @@ from nexus.ledgers import sql
 from unit.ledgers.agents.conversation import Conversation
 
 _GIVEN: dict[str, dict[str, Any]] = {
-    "history": {"session_id": "", "before": 1, "after": 0},
-    "newest_summary": {"session_id": "", "before": 1, "made_by": None},
+    "history": {"session_id": "", "before": 1, "after": 0, "replaced": "[]"},
+    "newest_summary": {"session_id": "", "before": 1, "made_by": None, "replaced": "[]"},
     "summarisers": {"session_id": ""},
+    "replaced_turns": {"session_id": "", "before": 1, "own": None},
 }
 
 

@@ -123,6 +123,21 @@ TABLES = (
     Table("runtime", "usage_roots", kept="sums of usage, which stays"),
     Table("runtime", "budget_hits", kept="which budget was used up, and by how much: no content"),
     Table("runtime", "reservations", kept="what requests under way may cost: no content, and gone with them"),
+    Table(
+        "runtime",
+        "approvals",
+        refs=(
+            Ref("request_id", "requests"),
+            Ref("root_request_id", "requests"),
+            Ref("execution_id", "executions"),
+        ),
+        texts=(
+            Text("session_label"),
+            Text("tool"),
+            Text("arguments_json", Then.CLEAR, blank="{}"),
+            Text("pattern", Then.CLEAR),
+        ),
+    ),
     Table("runtime", "models", kept="what models can do: no content"),
     Table(
         "runtime",
