@@ -55,9 +55,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) 
     asyncio.run(_fill(home, folder))
     with ModelServer() as model:
         command = [str(NEXUS), "--home", str(home.root), "up", "--json", "--port", "0"]
-        process = subprocess.Popen(
-            command, env=environment(model, **variables), stdout=subprocess.PIPE, text=True
-        )
+        env = environment(model, NEXUS_MODELS_REFLECTION="test/small", **variables)
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
             told = json.loads(process.stdout.readline())

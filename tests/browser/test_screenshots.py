@@ -13,6 +13,9 @@ _WITHOUT_PICTURE = {
     "/chat-answers/{id}",
     "/import/{upload}/progress",
     "/backfill/progress",
+    "/chat-workers/{id}",
+    "/messages/{id}/text",
+    "/events/{id}/files/{place}",
     "/automations/{name}/changes/{commit}",
 }
 

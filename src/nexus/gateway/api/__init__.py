@@ -7,6 +7,7 @@ from fastapi.security import HTTPBearer
 
 from nexus.app import App
 from nexus.gateway.api import (
+    approvals,
     automations,
     backfill,
     channels,
@@ -27,7 +28,7 @@ _ROUTERS = tuple(
     room.router
     for room in (
         *(messages, executions, sessions, requests, memory, recall),
-        *(automations, channels, reminders, imports, backfill, home, login),
+        *(approvals, automations, channels, reminders, imports, backfill, home, login),
     )
 )
 # It only tells the document how to get in: the guard has let nobody through without.

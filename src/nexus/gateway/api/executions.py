@@ -13,6 +13,7 @@ from nexus.broker.results import Run
 from nexus.engine.errors import EndedError
 from nexus.gateway.dependencies import Home
 from nexus.gateway.errors import JSON_PROBLEMS
+from nexus.gateway.views import sessions as views
 from nexus.ledgers.runtime.executions import Status
 from nexus.runs import Result
 
@@ -35,9 +36,10 @@ class Execution(BaseModel):
     waiting_since: str | None = Field(description="Waiting for a provider since.")
     waiting_for: str | None = Field(description="Last provider error.")
     workers_at_work: int = Field(description="Number of unfinished workers.")
+    partial: str | None = Field(description="What a stopped run had written.")
 
 
-_STORED = Execution.model_fields.keys() - {"session", "workers_at_work"}
+_STORED = Execution.model_fields.keys() - {"session", "workers_at_work", "partial"}
 
 
 class Cancelled(BaseModel):
@@ -74,6 +76,7 @@ async def get_execution(home: Home, run: Known) -> Execution:
     return Execution(
         session=state.session_label,
         workers_at_work=await home.broker.workers_at_work(run.id),
+        partial=await views.partial(home.ledgers, run.id) if state.status == "cancelled" else None,
         **{name: getattr(state, name) for name in _STORED},
     )
 
@@ -86,6 +89,7 @@ async def get_result(run: Known) -> Result:
 
 @router.get("/{execution_id}/stream", response_class=EventSourceResponse, responses=JSON_PROBLEMS)
 async def stream_answer(
+    home: Home,
     run: Known,
     last_event_id: Annotated[int, Header(ge=0, le=2**31, description="Last event received.")] = 0,
 ) -> AsyncIterable[ServerSentEvent]:
@@ -93,7 +97,8 @@ async def stream_answer(
 
     `delta` events carry one piece each: `begin` and `done` enclose a model answer; `text`, `thinking`,
     `tool_call` and `tool_result` are in between; `restart` withdraws everything since `begin`; `waiting` says
-    why no provider answers. The last event is `result`, or `failed` with a status, message and hint.
+    why no provider answers. The last event is `result`, or `failed` with a status, message and hint,
+    and with what a stopped run had written as `partial`.
     Reconnect with `Last-Event-ID` to resume. A minute after the end, only the last event is kept.
     """
     number = 0
@@ -102,7 +107,7 @@ async def stream_answer(
         if number > last_event_id:
             said = {key: value for key, value in asdict(delta).items() if value}
             yield _event("delta", number, said)
-    async for event in _end(run, number + 1):
+    async for event in _end(home, run, number + 1):
         yield event
 
 
@@ -124,12 +129,15 @@ async def dismiss_execution(home: Home, run: Known) -> Dismissed:
     return Dismissed(dismissed=await home.engine.close_letter(run.id))
 
 
-async def _end(run: Run, number: int) -> AsyncIterator[ServerSentEvent]:
+async def _end(home: Home, run: Run, number: int) -> AsyncIterator[ServerSentEvent]:
     try:
         yield _event("result", number, (await run.result()).to_json())
     except EndedError as error:
         status = (await run.state()).status
-        yield _event("failed", number, {"status": status, "message": error.message, "hint": error.hint})
+        said = {"status": status, "message": error.message, "hint": error.hint}
+        if status == "cancelled" and (text := await views.partial(home.ledgers, run.id)):
+            said["partial"] = text
+        yield _event("failed", number, said)
 
 
 def _event(kind: str, number: int, value: dict[str, Any]) -> ServerSentEvent:

@@ -55,9 +55,10 @@ async def list_sessions(
     role: Annotated[str | None, Query(max_length=100, description="Filter by role.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
+    runs: Annotated[bool, Query(description="Whether to include those of `nexus run`.")] = True,
 ) -> Page[SessionLine]:
     """List sessions by last use."""
-    return await views.listed(home.ledgers, role=role, cursor=cursor, limit=limit)
+    return await views.listed(home.ledgers, role=role, cursor=cursor, limit=limit, runs=runs)
 
 
 @router.get("/{label:path}/transcript")

@@ -22,12 +22,12 @@ TEMPLATES: Final = Path(__file__).parent / "templates"
 # No script or style inside of a page, nothing from elsewhere, no frame around it, no form to elsewhere.
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FILTERS: Final = (
-    "age", "amount", "cited", "count", "dated", "day", "markdown", "plural", "short", "size", "ticked",
-    "tone", "took", "uncited", "unit", "when",
+    "age", "amount", "cited", "count", "dated", "day", "ended", "given", "markdown", "plural", "short",
+    "size", "ticked", "tone", "took", "uncited", "unit", "when",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
 MOST_AT_ONCE: Final = 2

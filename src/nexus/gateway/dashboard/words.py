@@ -1,8 +1,9 @@
 """How values read on a page."""
 
+import json
 import re
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, cast
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
@@ -32,6 +33,22 @@ def tone(status: str) -> str:
     if word in _BAD:
         return "bad"
     return "busy" if word in _BUSY else "quiet"
+
+
+def ended(status: str) -> str:
+    """A status in the word that people use for it."""
+    return {"cancelled": "stopped"}.get(status, status)
+
+
+def given(arguments: str) -> str:
+    """The arguments of a call in a line: their values alone, where they are short."""
+    try:
+        read = json.loads(arguments)
+    except ValueError:
+        return short(arguments, 100)
+    values = list(cast("dict[str, Any]", read).values()) if isinstance(read, dict) else [read]
+    texts = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in values]
+    return short(" · ".join(texts), 100)
 
 
 def when(timestamp: str | None) -> str:

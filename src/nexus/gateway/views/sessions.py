@@ -1,8 +1,11 @@
 """Sessions as a list, and the transcript of one."""
 
 import json
+import re
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import apsw
 
@@ -17,6 +20,8 @@ from nexus.ledgers.agents.sessions import Session
 MOST_CHARACTERS = 6_000
 _MOST_OF_A_CALL = 1_500
 _LINE_CHARACTERS = 200
+_WHOLE = 1 << 30
+_MADE_UP = re.compile(r"(?:run|chat):ses_")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +38,8 @@ class SessionLine:
     turns: int
     last_said: str | None
     """The beginning of what a person or an agent last said."""
+    title: str
+    """The label, or the first message where the label was made up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +54,8 @@ class ToolCall:
     result: str | None
     status: str
     error: str | None
+    key: str | None
+    """The call within its run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,9 +76,13 @@ class Message:
     turn_error: str | None
     request_id: str | None
     execution_id: str | None
+    replaced: bool
+    """Whether it was edited or regenerated: a later turn took its place."""
     calls: tuple[ToolCall, ...] = ()
     said: str | None = None
     """What somebody said, where the message carries that: `content` is what the model was shown of it."""
+    stopped: bool = False
+    """Whether this is the part of an answer that was written before the run was stopped."""
 
     @property
     def is_cut(self) -> bool:
@@ -80,17 +93,31 @@ _STORED = columns(Message, before="calls")
 
 
 async def listed(
-    ledgers: Ledgers, *, role: str | None = None, cursor: str | None = None, limit: int = 50
+    ledgers: Ledgers,
+    *,
+    role: str | None = None,
+    cursor: str | None = None,
+    limit: int = 50,
+    runs: bool = True,
 ) -> Page[SessionLine]:
-    """List sessions by last use."""
+    """List sessions by last use; without `runs`, those of single `nexus run` tasks are left out."""
     at, id_ = begin(cursor, 2)
-    values = {"role": role, "at": at, "id": id_, "limit": limit + 1}
+    values = {"role": role, "at": at, "id": id_, "limit": limit + 1, "runs": runs}
     query = sql.queries("agents")["listed_sessions"]
     found = await ledgers.agents.read(sql.rows, query, values)
     # A message that carries what somebody said is stored as sent to the model.
-    said = await names.messages(ledgers, [row[-1] for row in found], _LINE_CHARACTERS)
-    lines = [loaded(SessionLine, (*row[:-2], said.get(row[-1] or "", row[-2]))) for row in found]
+    wanted = [id_ for row in found for id_ in (row[-1], row[-3])]
+    said = await names.messages(ledgers, wanted, _LINE_CHARACTERS)
+    lines = [_line(row, said) for row in found]
     return page(lines, limit, lambda line: (line.updated_at, line.id))
+
+
+def _line(row: tuple[Any, ...], said: Mapping[str, str]) -> SessionLine:
+    *stored, last, last_id, first, first_id = row
+    label = cast("str", stored[1])
+    opening = " ".join((said.get(first_id or "", first) or "").split())
+    title = opening or label if _MADE_UP.match(label) else label
+    return loaded(SessionLine, (*stored, said.get(last_id or "", last), title))
 
 
 async def roles(ledgers: Ledgers) -> tuple[str, ...]:
@@ -108,16 +135,42 @@ async def get(ledgers: Ledgers, label: str) -> Session:
 
 
 async def transcript(
-    ledgers: Ledgers, session_id: str, *, cursor: str | None = None, limit: int = 30
+    ledgers: Ledgers,
+    session_id: str,
+    *,
+    cursor: str | None = None,
+    limit: int = 30,
+    most: int = MOST_CHARACTERS,
+    replaced: bool = True,
 ) -> Page[Message]:
-    """The newest messages of a session in the order in which they were said; the next page is older."""
+    """The newest messages of a session in the order in which they were said; the next page is older.
+
+    Without `replaced`, what was edited or regenerated is left out.
+    """
     before = position(*begin(cursor, 1))
     found = await ledgers.agents.read(
-        _transcript, session_id=session_id, before=before, limit=limit, most=MOST_CHARACTERS
+        _transcript, session_id=session_id, before=before, limit=limit, most=most, replaced=replaced
     )
     said = await names.messages(ledgers, [each.event_id for each in found.items], MOST_CHARACTERS)
     items = tuple(replace(each, said=said.get(each.event_id or "")) for each in found.items)
     return Page(items=items, next=found.next)
+
+
+async def of_run(ledgers: Ledgers, execution_id: str, most: int = MOST_CHARACTERS) -> tuple[Message, ...]:
+    """The messages of a run so far."""
+
+    def read(connection: apsw.Connection) -> tuple[Message, ...]:
+        values = {"execution_id": execution_id, "most": most}
+        rows = sql.rows(connection, sql.queries("agents")["messages_of_run"], values)
+        return _with_calls(connection, [Message(**named(_STORED, row)) for row in rows])
+
+    return await ledgers.agents.read(read)
+
+
+async def partial(ledgers: Ledgers, execution_id: str) -> str | None:
+    """What a stopped run had written of its answer."""
+    said = await of_run(ledgers, execution_id, _WHOLE)
+    return next((each.content for each in said if each.stopped and each.content), None)
 
 
 async def message(ledgers: Ledgers, message_id: str) -> Message:
@@ -130,17 +183,30 @@ async def message(ledgers: Ledgers, message_id: str) -> Message:
 
 
 def _transcript(
-    connection: apsw.Connection, session_id: str, before: int, limit: int, most: int
+    connection: apsw.Connection, session_id: str, before: int, limit: int, most: int, replaced: bool
 ) -> Page[Message]:
-    values = {"session_id": session_id, "before": before, "limit": limit + 1, "most": most}
+    values = {
+        "session_id": session_id, "before": before, "limit": limit + 1, "most": most, "replaced": replaced
+    }  # fmt: skip
     found = sql.rows(connection, sql.queries("agents")["transcript"], values)
     messages = [Message(**named(_STORED, row)) for row in found]
     newest_first = page(messages, limit, lambda each: (str(each.position),))
-    calls = _calls(connection, sorted({each.turn_id for each in newest_first.items}))
-    shown = (
-        replace(each, calls=tuple(calls[each.turn_id, each.position])) for each in newest_first.items[::-1]
+    return Page(items=_with_calls(connection, newest_first.items[::-1]), next=newest_first.next)
+
+
+def _with_calls(connection: apsw.Connection, messages: Sequence[Message]) -> tuple[Message, ...]:
+    calls = _calls(connection, sorted({each.turn_id for each in messages}))
+    # A turn ends with the answer, whole or, where it was stopped, in part.
+    ends = {each.turn_id: each.id for each in messages if each.role == "assistant"}
+    return tuple(
+        replace(
+            each,
+            calls=tuple(calls[each.turn_id, each.position]),
+            replaced=bool(each.replaced),
+            stopped=each.turn_status == "cancelled" and ends.get(each.turn_id) == each.id,
+        )
+        for each in messages
     )
-    return Page(items=tuple(shown), next=newest_first.next)
 
 
 def _calls(connection: apsw.Connection, turn_ids: list[str]) -> dict[tuple[str, int | None], list[ToolCall]]:

@@ -1,42 +1,40 @@
-"""The chat: say something, watch the answer being written, and see what the memory added."""
+"""The chat: send a message, watch the answer, and stop, edit or regenerate it."""
 
+import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast, get_args
 
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
-from nexus import ids
+from nexus import attachments, ids
 from nexus.app import App
+from nexus.attachments import File
+from nexus.broker.approvals import Decision, subject, suggested
+from nexus.broker.results import Run as BrokerRun
 from nexus.engine.errors import EndedError
-from nexus.errors import MissingError
+from nexus.errors import MissingError, UsageError
 from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
 from nexus.gateway.dashboard.pages import reminders
 from nexus.gateway.dashboard.render import is_part, page, segment
-from nexus.gateway.views import injections, sessions
+from nexus.gateway.views import answers, names, sessions
+from nexus.gateway.views.answers import Answer, Asked
 from nexus.gateway.views.page import Page
 from nexus.ledgers import events
-from nexus.ledgers.runtime import executions
-from nexus.runs import FinishedRun, Run, Totals
+from nexus.ledgers.events import Unasked
+from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime.executions import FINAL
+from nexus.runs import FinishedRun, Run
 
 MAIN: Final = "main"
 _CHANNEL: Final = "web"
 _SHOWN_SESSIONS: Final = 12
 _LATEST: Final = "9999"
 """Sorts behind every time."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
-    """An answer's text and its cost, or why there is none."""
-
-    run_id: str
-    request_id: str
-    content: str = ""
-    usage: Totals | None = None
-    error: EndedError | None = None
+# Whatever somebody attached is shown by the browser as a picture, or not at all.
+_FILE_HEADERS: Final = {"content-security-policy": "default-src 'none'; sandbox", "cache-control": "private"}
 
 
 async def shown(request: Request, app: App) -> Response:
@@ -47,52 +45,80 @@ async def shown(request: Request, app: App) -> Response:
     found: Page[sessions.Message] = Page(items=())
     with suppress(MissingError):
         session = await sessions.get(app.ledgers, label)
-        found = parts.fitting(await sessions.transcript(app.ledgers, session.id, cursor=cursor))
-    # What is still being written is shown as it comes, and not also as it stands in the ledger.
-    said = [each for each in found.items if each.execution_id not in under_way or each.role == "user"]
-    given = await injections.of_requests(app.ledgers, [each.request_id for each in said])
-    since = said[0].created_at if said and found.next else ""
-    until = said[-1].created_at if said and cursor else _LATEST
-    sent = (
-        []
-        if cursor and not said
-        else await app.ledgers.events.read(
+        found = parts.fitting(
+            await sessions.transcript(
+                app.ledgers, session.id, cursor=cursor, most=answers.MOST_CHARACTERS, replaced=False
+            )
+        )
+    said = await answers.lines(app.ledgers, found.items, under_way)
+    since = found.items[0].created_at if said and found.next else ""
+    until = found.items[-1].created_at if said and cursor else _LATEST
+    sent: list[Unasked] = []
+    if said or not cursor:
+        sent = await app.ledgers.events.read(
             events.unasked_between, external_id=label, since=since, until=until
         )
-    )
     lines = sorted([*said, *sent], key=_time)
     newest = max((each.seq for each in sent), default=0)
-    values: dict[str, Any] = {"label": label, "said": lines, "older": found.next, "given": given}
+    values: dict[str, Any] = {"label": label, "lines": lines, "older": found.next}
     if is_part(request) and cursor:
         return await page(request, "part_chat.html", **values)
-    others = await sessions.listed(app.ledgers, role="manager", limit=_SHOWN_SESSIONS)
-    last = await _last(app, label)
-    values |= {"under_way": under_way, "others": others.items, "last": last, "sent": newest}
+    others = await sessions.listed(app.ledgers, role="manager", limit=_SHOWN_SESSIONS, runs=False)
+    values |= {
+        "pending": [await _pending(app, run_id) for run_id in under_way],
+        "others": others.items,
+        "last": await _last(app, label),
+        "sent": newest,
+        "models": _models(app),
+        "approvals": await _approvals(app, label),
+        "oob": False,
+    }
     return await page(request, "chat.html", active="chat", **values)
 
 
 async def say(request: Request, app: App) -> Response:
-    """Say something as the owner."""
-    label, given = request.path_params["label"], await form(request)
-    text = given.raw("text").strip()
-    if not text:
+    """Send a message as the owner, or replace one that was sent before."""
+    label = request.path_params["label"]
+    given, files = await _sent(request)
+    text, replaces = given.raw("text").strip(), given.text("replaces") or None
+    if not text and not files:
         return back(f"/chat/{segment(label)}")
-    if reminders.asked(text):
+    if text and reminders.asked(text):
         return await reminders.drafted(request, app, text, label)
-    answer = await app.send(text, session_label=label, channel=_CHANNEL)
+    receipt = await app.receive(
+        text or _named(files),
+        session_label=label,
+        channel=_CHANNEL,
+        model=given.text("model"),
+        mode="interrupt" if replaces else "followup",
+        files=files,
+        replaces=replaces,
+    )
     if not is_part(request):
         return back(f"/chat/{segment(label)}")
-    told = await _told(answer) if isinstance(answer, FinishedRun) else None
-    return await page(
-        request,
-        "part_said.html",
-        text=text,
-        run_id=answer.id,
-        label=label,
-        told=told,
-        offered=(),
-        sent=_seq(given.text("sent")),
-    )
+    run = receipt.run
+    asked = await _question(app, receipt.request_id, run.id)
+    values: dict[str, Any] = {"label": label, "last": run.id, "sent": _seq(given.text("sent"))}
+    if isinstance(run, FinishedRun):
+        result = await run.result()
+        return await page(
+            request, "part_said.html", asked=asked, said=result.response.content, run_id=run.id, **values
+        )
+    answer = await answers.of_run(app.ledgers, run.id, "running", None)
+    return await page(request, "part_said.html", asked=asked, said=None, answer=answer, **values)
+
+
+async def again(request: Request, app: App) -> Response:
+    """Answer a message again, perhaps with another model."""
+    run_id, given = request.path_params["id"], await form(request)
+    state = await app.broker.run(run_id).state()
+    run = await app.regenerate(run_id, given.text("model"))
+    label = state.session_label
+    if not is_part(request):
+        return back(f"/chat/{segment(label)}")
+    answer = await answers.of_run(app.ledgers, run.id, "running", None)
+    values: dict[str, Any] = {"label": label, "last": run.id, "sent": _seq(given.text("sent"))}
+    return await page(request, "part_said.html", asked=None, said=None, answer=answer, **values)
 
 
 async def later(request: Request, app: App) -> Response:
@@ -102,20 +128,67 @@ async def later(request: Request, app: App) -> Response:
     last = runs[-1] if runs else after or await _last(app, label)
     seen = _seq(request.query_params.get("sent", ""))
     new = await app.ledgers.events.read(events.unasked, channel=_CHANNEL, external_id=label, after=seen)
+    pending = [await _pending(app, run_id) for run_id in runs]
     sent = new[-1].seq if new else seen
-    return await page(request, "part_later.html", runs=runs, new=new, label=label, last=last, sent=sent)
+    return await page(
+        request,
+        "part_later.html",
+        pending=pending,
+        new=new,
+        label=label,
+        last=last,
+        sent=sent,
+        approvals=await _approvals(app, label),
+        oob=True,
+    )
 
 
 async def answered(request: Request, app: App) -> Response:
-    """A finished answer, with what it cost and what the memory gave for it."""
-    run = app.broker.run(request.path_params["id"])
-    told = await _told(run)
-    given = await injections.of_requests(app.ledgers, [told.request_id])
-    return await page(request, "part_answer.html", told=told, offered=given.get(told.request_id, ()))
+    """An answer as it stands: finished, or so far as it is recorded."""
+    answer = await _current(app, app.broker.run(request.path_params["id"]))
+    return await page(request, "part_answer.html", answer=answer)
+
+
+async def decide(request: Request, app: App) -> Response:
+    """Allow or deny a call that waits."""
+    given, id_ = await form(request), request.path_params["id"]
+    decision = given.text("decision")
+    if decision not in get_args(Decision):
+        raise UsageError(f"Unknown decision `{decision:.40}`")
+    label = (await app.broker.approvals.get(id_)).session_label
+    with suppress(UsageError):  # somebody else was quicker
+        await app.broker.approvals.decide(id_, cast("Decision", decision))
+    if not is_part(request):
+        return back(f"/chat/{segment(label)}")
+    found = await _approvals(app, label)
+    return await page(request, "part_approvals.html", approvals=found, oob=False)
+
+
+async def worker(request: Request, app: App) -> Response:
+    """A worker as it stands, in the place where it was dispatched."""
+    found = await answers.worker(app.ledgers, request.path_params["id"])
+    return await page(request, "part_worker.html", worker=found)
+
+
+async def text(request: Request, app: App) -> Response:
+    """The text of a message as it was written, to copy it."""
+    return PlainTextResponse(
+        (await sessions.message(app.ledgers, request.path_params["id"])).content, headers=_FILE_HEADERS
+    )
+
+
+async def file(request: Request, app: App) -> Response:
+    """A file that came with a message."""
+    place = _seq(request.path_params["place"])
+    found = await answers.files(app.ledgers, request.path_params["id"])
+    data = await asyncio.to_thread(attachments.read, app.home, found[place]) if place < len(found) else None
+    if data is None:
+        raise MissingError("No such file", hint="It may have been deleted.")
+    return Response(data, media_type=found[place].media_type, headers=_FILE_HEADERS)
 
 
 async def begin(request: Request, app: App) -> Response:
-    """Go over to another session; automations may still do something about the one that is left."""
+    """Open another session, and fire `command:new` for the one that is left."""
     given = await form(request)
     label = given.text("label") or MAIN
     if (left := given.text("left")) and left != label:
@@ -123,21 +196,83 @@ async def begin(request: Request, app: App) -> Response:
     return back(f"/chat/{segment(label)}")
 
 
-async def _told(answer: Run) -> Told:
+async def _sent(request: Request) -> tuple[Form, list[File]]:
+    """The fields of a form and the files that came with it."""
+    if not request.headers.get("content-type", "").startswith("multipart/"):
+        return await form(request), []
+    async with request.form() as given:
+        fields = [(name, value) for name, value in given.multi_items() if isinstance(value, str)]
+        uploads = [value for value in given.getlist("files") if isinstance(value, UploadFile)]
+        files = [File(name=each.filename or "file", data=await each.read()) for each in uploads]
+    return Form(fields), [each for each in files if each.data]
+
+
+def _named(files: list[File]) -> str:
+    """The message of somebody who only attached files."""
+    return ", ".join(each.name for each in files)
+
+
+async def _pending(app: App, run_id: str) -> tuple[Asked | None, Answer]:
+    """A run under way: what was asked, where no turn shows that yet, and what is answered so far."""
+    state = await app.broker.run(run_id).state()
+    answer = await answers.of_run(app.ledgers, run_id, "running", None)
+    if answer.request_id is not None:
+        return None, answer
+    asked = await _question(app, state.request_id, run_id)
+    # A run that takes up a worker's result has the request of the message that dispatched it.
+    given = cast("dict[str, Any]", state.input)["context"]["current_message"]
+    return (asked if asked.text in given else None), answer
+
+
+async def _question(app: App, request_id: str, run_id: str) -> Asked:
+    """What a request asked for."""
+    found = await app.ledgers.runtime.read(requests.get, request_id=request_id)
+    event_id = found and found.event_id
+    said = await names.messages(app.ledgers, [event_id], sessions.MOST_CHARACTERS)
+    files = await answers.files(app.ledgers, event_id) if event_id else ()
+    text = answers.said(said.get(event_id or "", ""), files)
+    return Asked(run_id=run_id, text=text, at="", event_id=event_id, files=files)
+
+
+async def _current(app: App, run: BrokerRun) -> Answer:
+    state = await run.state()
+    if state.taken_by is not None:
+        return await _current(app, app.broker.run(state.taken_by))
+    if state.status not in FINAL:
+        return await answers.of_run(app.ledgers, run.id, "running", None)
+    status = "failed" if state.status == "timeout" else state.status
+    return await answers.of_run(app.ledgers, run.id, status, await _error(run))
+
+
+async def _error(run: Run) -> str | None:
     try:
-        result = await answer.result()
+        await run.result()
     except EndedError as error:
-        return Told(run_id=answer.id, request_id=answer.id, error=error)
-    return Told(
-        run_id=answer.id,
-        request_id=result.request_id,
-        content=result.response.content,
-        usage=result.usage,
-    )
+        return f"{error.message}\n{error.hint}".strip()
+    return None
 
 
-def _time(line: sessions.Message | events.Unasked) -> str:
-    return line.occurred_at if isinstance(line, events.Unasked) else line.created_at
+async def _approvals(app: App, label: str) -> list[dict[str, str]]:
+    """The calls of a session that wait, with what will run."""
+    return [
+        {
+            "id": each.id,
+            "tool": each.tool,
+            "subject": subject(each.arguments),
+            "always": suggested(each.tool, each.arguments),
+        }
+        for each in await app.broker.approvals.waiting(label)
+    ]
+
+
+def _models(app: App) -> list[str]:
+    """The models that the settings name, the manager's first."""
+    found = app.config.models
+    return list(dict.fromkeys([*found.manager, *found.worker, *found.fast, *found.writer, *found.reflection]))
+
+
+def _time(line: Asked | Answer | Unasked) -> str:
+    return line.occurred_at if isinstance(line, Unasked) else line.at
 
 
 def _seq(text: str) -> int:
@@ -158,4 +293,9 @@ ROUTES = (
     post("/chat/{label:path}", say),
     get("/chat-later/{label:path}", later),
     get("/chat-answers/{id}", answered),
+    post("/chat-answers/{id}/again", again),
+    get("/chat-workers/{id}", worker),
+    post("/approvals/{id}", decide),
+    get("/messages/{id}/text", text),
+    get("/events/{id}/files/{place}", file),
 )

@@ -13,7 +13,12 @@ from nexus.gateway.views import sessions
 async def listed(request: Request, app: App) -> Response:
     """Sessions by when they were last used."""
     query = request.query_params
-    found = await sessions.listed(app.ledgers, role=query.get("role") or None, cursor=query.get("cursor"))
+    found = await sessions.listed(
+        app.ledgers,
+        role=query.get("role") or None,
+        cursor=query.get("cursor"),
+        runs=bool(query.get("runs")),
+    )
     if is_part(request) and query.get("cursor"):
         return await page(request, "part_sessions.html", found=found)
     roles = await sessions.roles(app.ledgers)

@@ -1,0 +1,191 @@
+"""Runs as a chat shows them: what was asked, what was answered so far, and who works on it."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import apsw
+
+from nexus.attachments import Attachment
+from nexus.errors import MissingError
+from nexus.gateway.views import injections, sessions
+from nexus.gateway.views.injections import Offered
+from nexus.gateway.views.sessions import Message
+from nexus.ledgers import Ledgers, events, sql
+from nexus.ledgers.events import Unasked
+from nexus.ledgers.runtime import dispatches, usage
+from nexus.ledgers.runtime.dispatches import Dispatch
+from nexus.runs import Totals
+
+MOST_CHARACTERS = 20_000
+"""As much of an answer is shown as is rendered while it is written."""
+_DISPATCHES = "agent_send"
+_FILES = re.compile(r"\s*(?:\[Attached image: |<attachment )")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a person wrote, with the files that came along."""
+
+    run_id: str | None
+    text: str
+    at: str
+    event_id: str | None = None
+    files: tuple[Attachment, ...] = ()
+    message_id: str | None = None
+    """Where the rest of a long text is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Worker:
+    """A worker that a call dispatched, as it stands."""
+
+    id: str
+    task: str
+    status: str
+    session_label: str
+    request_id: str
+    calls: int
+    doing: str | None
+    """The tool that it called last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """The answer of one run, as far as it is recorded."""
+
+    run_id: str
+    request_id: str | None
+    status: str
+    error: str | None
+    at: str
+    messages: tuple[Message, ...]
+    workers: dict[str, Worker]
+    """By the key of the call that dispatched each."""
+    usage: Totals
+    offered: tuple[Offered, ...] = ()
+
+    @property
+    def model(self) -> str | None:
+        return next((each.model for each in reversed(self.messages) if each.model), None)
+
+    @property
+    def text_id(self) -> str | None:
+        """The message whose text is copied: the last with one."""
+        return next((each.id for each in reversed(self.messages) if each.content), None)
+
+
+Line = Asked | Answer | Unasked
+
+
+async def lines(ledgers: Ledgers, said: Sequence[Message], running: Iterable[str]) -> list[Line]:
+    """The messages of a session as questions and answers. Those of runs under way are shown as they come."""
+    given = await injections.of_requests(ledgers, [each.request_id for each in said])
+    runs = [each.execution_id for each in said if each.execution_id]
+    spent = await ledgers.runtime.read(usage.of_executions, execution_ids=sorted(set(runs)))
+    found: list[Line] = []
+    left_out = set(running)
+    for _, group in groupby(said, key=lambda each: each.turn_id):
+        turn = list(group)
+        if turn[0].turn_kind == "summary":
+            continue
+        found += [await _asked(ledgers, each) for each in turn if each.role == "user"]
+        if turn[0].execution_id not in left_out and turn[0].turn_status != "running":
+            found.append(await _answer(ledgers, turn, spent, given))
+    return found
+
+
+async def of_run(ledgers: Ledgers, execution_id: str, status: str, error: str | None) -> Answer:
+    """The answer of one run so far."""
+    said = await sessions.of_run(ledgers, execution_id, MOST_CHARACTERS)
+    spent = await ledgers.runtime.read(usage.of_executions, execution_ids=[execution_id])
+    if not said:
+        return Answer(
+            run_id=execution_id,
+            request_id=None,
+            status=status,
+            error=error,
+            at="",
+            messages=(),
+            workers={},
+            usage=spent.get(execution_id, Totals()),
+        )
+    given = await injections.of_requests(ledgers, [said[0].request_id])
+    return await _answer(ledgers, said, spent, given)
+
+
+async def worker(ledgers: Ledgers, dispatch_id: str) -> Worker:
+    """A worker as it stands now."""
+    found = await ledgers.runtime.read(dispatches.get, dispatch_id=dispatch_id)
+    if found is None:
+        raise MissingError(f"Unknown worker {dispatch_id}")
+    return (await _workers(ledgers, [found]))[found.call_id]
+
+
+async def files(ledgers: Ledgers, event_id: str) -> tuple[Attachment, ...]:
+    """The files that came with a message."""
+    return await ledgers.events.read(events.attachments_of, event_id=event_id)
+
+
+def said(text: str, files: Sequence[Attachment]) -> str:
+    """What somebody wrote, without what their files say."""
+    return _FILES.split(text, maxsplit=1)[0] if files else text
+
+
+async def _asked(ledgers: Ledgers, message: Message) -> Asked:
+    came = await files(ledgers, message.event_id) if message.event_id else ()
+    return Asked(
+        run_id=message.execution_id,
+        text=said(message.said or message.content, came),
+        at=message.created_at,
+        event_id=message.event_id,
+        files=came,
+        message_id=message.id if message.is_cut else None,
+    )
+
+
+async def _answer(
+    ledgers: Ledgers,
+    turn: Sequence[Message],
+    spent: dict[str, Totals],
+    given: dict[str, tuple[Offered, ...]],
+) -> Answer:
+    first, run_id = turn[0], turn[0].execution_id or turn[0].turn_id
+    said = tuple(each for each in turn if each.role == "assistant" and (each.content or each.calls))
+    dispatched: list[Dispatch] = []
+    if any(call.tool_name == _DISPATCHES for each in said for call in each.calls):
+        dispatched = await ledgers.runtime.read(dispatches.of_execution, execution_id=run_id)
+    return Answer(
+        run_id=run_id,
+        request_id=first.request_id,
+        status=first.turn_status,
+        error=first.turn_error,
+        at=turn[-1].created_at,
+        messages=said,
+        workers=await _workers(ledgers, dispatched),
+        usage=spent.get(run_id, Totals()),
+        offered=given.get(first.request_id or "", ()),
+    )
+
+
+async def _workers(ledgers: Ledgers, found: Sequence[Dispatch]) -> dict[str, Worker]:
+    query = sql.queries("agents")["last_call_of_run"]
+
+    def read(connection: apsw.Connection) -> list[tuple[int, str | None]]:
+        rows = [sql.rows(connection, query, (each.execution_id,))[0] for each in found]
+        return [(row[0], row[2]) for row in rows]
+
+    done = await ledgers.agents.read(read) if found else []
+    return {
+        each.call_id: Worker(
+            id=each.id,
+            task=each.task,
+            status=each.status,
+            session_label=each.worker_session_label,
+            request_id=each.worker_request_id,
+            calls=calls,
+            doing=tool,
+        )
+        for each, (calls, tool) in zip(found, done, strict=True)
+    }

@@ -1,0 +1,71 @@
+"""Every page on a desktop and a phone, in light and dark: accessible, and no wider than the screen."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from playwright.sync_api import Page
+
+from browser.conftest import Served
+from nexus.testing import ToolCall, Turn
+
+_AXE = (Path(__file__).parent / "axe" / "axe-core-4.14.0.min.js").read_text(encoding="utf-8")
+_PAGES = (
+    "/chat/accessible",
+    "/requests",
+    "/memory?q=nuts",
+    "/memory/profile",
+    "/memory/entities",
+    "/memory/entities/sarah",
+    "/memory/facts",
+    "/memory/episodes",
+    "/memory/observations",
+    "/memory/models",
+    "/memory/merges",
+    "/automations",
+    "/automations/greeter",
+    "/reminders",
+    "/channels",
+    "/sessions",
+    "/sessions/accessible",
+    "/import",
+    "/usage",
+    "/settings",
+    "/no-such-page",
+)
+_SERIOUS = """async () => {
+  const found = await axe.run(document, {resultTypes: ["violations"]});
+  return found.violations.filter((each) => ["serious", "critical"].includes(each.impact))
+    .map((each) => [each.id, each.nodes.slice(0, 5).map((node) => node.html.slice(0, 160))]);
+}"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_page_has_a_serious_violation_or_scrolls_sideways(
+    served: Served, page: Page, theme: str, width: int
+) -> None:
+    if width == 1280 and theme == "light":
+        served.model.script(
+            Turn("I'll look.", [ToolCall("bash", {"command": "echo hello"})]),
+            Turn("## Found\n\n`hello` in [a file](https://example.com).\n\n| a | b |\n|---|---|\n| 1 | 2 |"),
+        )
+        page.goto(f"{served.url}/chat/accessible")
+        page.get_by_label("Message", exact=True).fill("Look")
+        page.keyboard.press("Enter")
+        page.locator(".answer table").wait_for()
+        page.locator(".answer:not(.pending)").wait_for()
+    page.set_viewport_size({"width": width, "height": 844})
+    page.context.add_cookies([{"name": "theme", "value": theme, "url": served.url}])
+    wrong: dict[str, Any] = {}
+    for path in _PAGES:
+        page.goto(f"{served.url}{path}")
+        # Not by a script tag: the pages allow none but their own.
+        page.evaluate(_AXE)
+        if found := cast("list[Any]", page.evaluate(_SERIOUS)):
+            wrong[path] = found
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if wide > width:
+            wrong[f"{path} is too wide"] = wide
+    page.context.clear_cookies(name="theme")
+    assert wrong == {}
