@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "chat": ("nexus.cli.chat:chat", "Chat with the agent."),
         "run": ("nexus.cli.run:run", "Run one task and print the answer."),
         "remind": ("nexus.cli.remind:remind", "Set, list, pause and delete reminders."),
+        "approvals": ("nexus.cli.approvals:approvals", "Allow or deny tool calls that wait for you."),
         "channels": ("nexus.cli.channels:channels", "Connect email, Telegram and other channels."),
         "access": ("nexus.cli.access:access", "Manage who may talk to the agent."),
     },

@@ -10,6 +10,9 @@ from nexus.cli.place import answering_home
 
 _HELP = """\
 /new             start a new session
+/sessions [NAME] list sessions, or continue one
+/model [NAME]    show the models, or use one from now on
+/attach FILE     add an image, PDF or text file to your next message
 /memory [WORDS]  search the memory, by default for your last message
 /remind WORDS    set a reminder, such as: in two hours call Anna
 /reminders       list reminders

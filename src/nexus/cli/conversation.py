@@ -5,10 +5,14 @@ import signal
 import sys
 from collections.abc import Awaitable
 from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final, Literal
 
 import click
 
 from nexus import clock, config, ids
+from nexus.attachments import File
 from nexus.cli import trace
 from nexus.cli.chat import new_label
 from nexus.cli.place import counted
@@ -17,14 +21,19 @@ from nexus.cli.screen import Screen, cost_line
 from nexus.cli.talk import Talk
 from nexus.cli.talking import talking
 from nexus.cli.terminal import printable
-from nexus.cli.typed import Editor, Lines, Typed
+from nexus.cli.typed import Editor, Lines, Typed, asked
 from nexus.errors import NexusError, StoppedError
 from nexus.home import Home
 from nexus.request import check_label
-from nexus.runs import Run
+from nexus.runs import Delta, Run
 
 _LOOK_S = 0.5
 _REMEMBERED_LINES = 200
+_SHOWN_SESSIONS = 15
+_DECISIONS: Final[dict[str, Literal["once", "session", "always", "deny"]]] = {
+    "y": "once", "yes": "once", "s": "session", "session": "session", "a": "always", "always": "always",
+    "n": "deny", "no": "deny",
+}  # fmt: skip
 
 
 async def converse(
@@ -33,7 +42,7 @@ async def converse(
     """Talk until the person leaves or the pipe ends; returns whether all that was asked for was done."""
     check_label(label)
     async with talking(home, settings, model) as talk:
-        conversation = Conversation(talk, Screen(), label, model, interactive=interactive)
+        conversation = Conversation(talk, Screen(), label, model, interactive=interactive, settings=settings)
         await conversation.catch_up()
         typed: Typed
         if interactive:
@@ -63,6 +72,12 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
                 click.echo(help_text)
             case "/new":
                 await conversation.tell(conversation.begin(new_label()))
+            case "/sessions":
+                await conversation.tell(conversation.sessions(rest.strip()))
+            case "/model":
+                await conversation.tell(conversation.choose_model(rest.strip()))
+            case "/attach":
+                await conversation.tell(conversation.attach(rest.strip()))
             case "/memory":
                 await conversation.tell(conversation.memory(rest.strip()))
             case "/remind" if rest.strip():
@@ -83,7 +98,18 @@ async def _talk(conversation: "Conversation", typed: Typed, help_text: str) -> N
 class Conversation:
     """One session, on a screen. Also what the agent says unasked, because a worker has ended, is shown."""
 
-    def __init__(self, talk: Talk, screen: Screen, label: str, model: str, *, interactive: bool) -> None:
+    def __init__(
+        self,
+        talk: Talk,
+        screen: Screen,
+        label: str,
+        model: str,
+        *,
+        interactive: bool,
+        settings: config.Config | None = None,
+    ) -> None:
+        self._settings = settings or config.Config()
+        self._files: list[File] = []
         self._talk = talk
         self._screen = screen
         self._label = label
@@ -111,12 +137,53 @@ class Conversation:
             await self._show_sent()  # what came before it is not asked for once something is said
         async with self._speaking:
             try:
-                receipt = await self._talk.receive(text, session_label=self._label, model=self._model)
+                receipt = await self._talk.receive(
+                    text, session_label=self._label, model=self._model, files=self._files
+                )
             except NexusError as error:
                 self._tell(error)
                 return
+            self._files = []
             self._said, self._request_id = text, receipt.request_id
             await self._show(receipt.run)
+
+    async def sessions(self, wanted: str) -> None:
+        """List sessions, or go over to one by its name or its number in the list."""
+        found = await self._talk.sessions(_SHOWN_SESSIONS)
+        if wanted:
+            number = int(wanted) - 1 if wanted.isdecimal() and len(wanted) < 3 else -1
+            label = found[number].label if 0 <= number < len(found) else wanted
+            check_label(label)
+            await self.begin(label)
+            return
+        for number, each in enumerate(found, 1):
+            at = f"{clock.parse(each.updated_at).astimezone():%Y-%m-%d %H:%M}"
+            mark = "*" if each.label == self._label else " "
+            self._screen.line(f"{mark}{number:>3}  {at}  {each.title}")
+        self._screen.note("Continue one with /sessions NUMBER." if found else "No sessions yet.")
+
+    async def choose_model(self, name: str) -> None:
+        """Use a model from now on, or show which are set."""
+        named = asdict(self._settings.models).values()
+        known = list(dict.fromkeys(each for names in named for each in names))
+        if name:
+            self._model = next((each for each in known if name in each), name)
+            self._screen.note(f"Using {self._model}.")
+            return
+        current = self._model or next(iter(self._settings.models.manager), "")
+        for each in known:
+            self._screen.line(f"{'*' if each == current else ' '} {each}")
+        self._screen.note("Choose one with /model NAME.")
+
+    async def attach(self, path: str) -> None:
+        """Add a file to the next message, or show those that were added."""
+        if path:
+            self._files.append(await asyncio.to_thread(self._read, path))
+        names = ", ".join(each.name for each in self._files)
+        self._screen.note(f"Your next message includes {names}." if names else "Add a file: /attach bill.pdf")
+
+    def _read(self, path: str) -> File:
+        return File.read(Path(path).expanduser(), self._settings.attachments.max_bytes)
 
     async def memory(self, text: str) -> None:
         """Show what the memory holds about some words, or about what was said last."""
@@ -195,7 +262,7 @@ class Conversation:
             for message in await self._talk.scheduled_messages(self._label, self._sent):
                 async with self._speaking:
                     self._screen.note(f"{clock.parse(message.occurred_at).astimezone():%Y-%m-%d %H:%M}")
-                    self._screen.line(message.content)
+                    self._screen.markdown(message.content)
                 self._sent = message.seq
 
     async def _show_new(self) -> None:
@@ -213,7 +280,7 @@ class Conversation:
         stopping: list[asyncio.Task[bool]] = []
         loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))
         try:
-            result = await self._screen.follow(run)
+            result = await self._screen.follow(run, self._approve if self._interactive else None)
             if self._interactive:
                 self._screen.note(cost_line(result.usage))
         except StoppedError:
@@ -222,6 +289,16 @@ class Conversation:
             self._tell(error)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
+
+    async def _approve(self, waiting: Delta) -> None:
+        """Ask about a call; whatever else is typed leaves it waiting."""
+        answer = await asked("Allow it? [y]es, for this [s]ession, [a]lways, [n]o: ")
+        decision = _DECISIONS.get(answer.strip().lower())
+        if decision is None:
+            self._screen.note("Still waiting.")
+            return
+        with suppress(NexusError):  # somebody else was quicker
+            await self._talk.decide(waiting.approval_id, decision)
 
     def _from_now(self) -> str:
         """Ids sort by time: runs that are asked for later come after this one."""

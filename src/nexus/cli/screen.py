@@ -1,15 +1,22 @@
-"""An answer on a terminal: its text as it comes, tool calls as quiet lines, what it cost at the end."""
+"""An answer on a terminal: Markdown rendered as it comes, tool calls as quiet lines, a spinner meanwhile."""
 
+import asyncio
 import json
 import sys
+from collections.abc import Awaitable, Callable
 from typing import TextIO
 
 import click
 
 from nexus.cli.terminal import printable
+from nexus.cli.writing import Writing
 from nexus.runs import MICRO, Delta, Result, Run, Totals
 
 _ARGUMENTS_SHOWN = 100
+
+
+Approve = Callable[[Delta], Awaitable[None]]
+"""Asks the person at the terminal about a call that waits."""
 
 
 class Screen:
@@ -19,7 +26,7 @@ class Screen:
         self._given_out = out
         self._given_notes = notes
         self._live = self._out.isatty()
-        self._in_line = False
+        self._writing: Writing | None = None
         self._said = False
 
     # Looked up each time: a line editor puts its own in their place while somebody types.
@@ -32,61 +39,98 @@ class Screen:
     def _notes(self) -> TextIO:
         return self._given_notes or sys.stderr
 
-    async def follow(self, run: Run) -> Result:
-        """Show a run until it has ended; its result, or the error that says why it has none."""
+    async def follow(self, run: Run, approve: Approve | None = None) -> Result:
+        """Show a run until it has ended; its result, or the error that says why it has none.
+
+        Of a call that waits for the owner `approve` is told; it is cancelled once that was decided elsewhere.
+        """
+        asking: asyncio.Task[None] | None = None
         self._said = False
-        async for delta in run.deltas():
-            self._show(delta)
+        with Writing(self._out, self._notes).open() as writing:
+            self._writing = writing
+            writing.status("thinking")
+            try:
+                async for delta in run.deltas():
+                    if asking is not None:
+                        asking.cancel()
+                        asking = None
+                    self._show(delta, writing)
+                    if delta.kind == "approval" and approve is not None:
+                        asking = asyncio.ensure_future(self._asking(delta, writing, approve))
+                writing.end()
+            finally:
+                self._writing = None
+                if asking is not None:
+                    asking.cancel()
         result = await run.result()
         if not self._live:
             click.echo(result.response.content, file=self._out)
         elif not self._said:
             # What was written of it is gone already: another process answered some time ago.
-            click.echo(printable(result.response.content), file=self._out)
+            self.markdown(result.response.content)
         return result
+
+    async def _asking(self, delta: Delta, writing: Writing, approve: Approve) -> None:
+        with writing.paused():
+            await approve(delta)
 
     def line(self, text: str) -> None:
         """A line that was asked for."""
-        self._end_line()
         click.echo(printable(text), file=self._out)
+
+    def markdown(self, text: str) -> None:
+        """A text that somebody wrote, rendered at a terminal."""
+        if not self._live:
+            click.echo(printable(text), file=self._out)
+            return
+        writing = Writing(self._out, self._notes)
+        writing.add(printable(text))
+        writing.end()
 
     def note(self, text: str) -> None:
         """A line beside the answer."""
-        self._end_line()
-        click.secho(printable(text), file=self._notes, dim=True)
+        if self._writing is not None and self._writing.shares_notes:
+            self._writing.note(printable(text))
+        else:
+            click.secho(printable(text), file=self._notes, dim=True)
 
-    def _show(self, delta: Delta) -> None:
+    def _show(self, delta: Delta, writing: Writing) -> None:
         if delta.kind == "begin":
             self._said = False
+            writing.status("thinking")
         elif delta.kind == "text" and self._live:
             self._said = True
-            self._out.write(printable(delta.text))
-            self._out.flush()
-            self._in_line = not delta.text.endswith("\n")
+            writing.status("writing")
+            writing.add(printable(delta.text))
         elif delta.kind == "tool_call":
-            self.note(f"· {delta.tool} {_shortened(delta.text)}")
-        elif delta.kind == "tool_result" and delta.failed:
-            self.note(f"  failed: {delta.text.strip().partition(chr(10))[0]}")
+            writing.end()
+            called = f"{delta.tool} {_shortened(delta.text)}"
+            self.note(f"· {called}")
+            writing.status(f"using {printable(called)}")
+        elif delta.kind == "approval":
+            self.note(f"Waiting for your approval: {delta.tool}: {delta.text}")
+            self.note(f"  Allow it in the dashboard or with `nexus approvals allow {delta.approval_id}`.")
+            writing.status("waiting for your approval")
+        elif delta.kind == "tool_result":
+            if delta.failed:
+                self.note(f"  failed: {delta.text.strip().partition(chr(10))[0]}")
+            writing.status("thinking")
         elif delta.kind == "restart":
+            writing.end()
             self.note(f"({self._withdrawn(delta)})")
             self._said = False
         elif delta.kind == "waiting":
             self.note(f"Waiting for the provider ({delta.text}). Press Ctrl-C to stop waiting.")
+            writing.status("waiting for the provider")
         elif delta.kind in {"done", "end"}:
-            self._end_line()
+            writing.end()
 
     def _withdrawn(self, delta: Delta) -> str:
         """Why what was shown so far doesn't count."""
         if delta.text:
             return f"{delta.text}; the answer follows again, up to there"
-        what = "the answer broke off" if self._said or self._in_line else "no answer came"
+        what = "the answer broke off" if self._said else "no answer came"
         return f"{what}; retrying"
-
-    def _end_line(self) -> None:
-        if self._in_line:
-            self._out.write("\n")
-            self._out.flush()
-            self._in_line = False
 
 
 def cost_line(usage: Totals) -> str:

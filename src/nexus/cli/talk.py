@@ -14,6 +14,7 @@ from nexus.runs import Receipt, Run, Totals
 # Imported where they are made: few conversations set a reminder.
 if TYPE_CHECKING:
     from nexus.automations.reminders import Draft, Reminder
+    from nexus.broker.approvals import Decision
 
 CHANNEL: Final = "cli"
 MOST_RECALLED: Final = 8
@@ -29,6 +30,15 @@ class Recalled:
     text: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """A session in a list."""
+
+    label: str
+    updated_at: str
+    title: str
+
+
 class Talk(Protocol):
     """What a conversation needs of a home."""
 
@@ -40,6 +50,8 @@ class Talk(Protocol):
     ) -> Receipt: ...
 
     async def new_session(self, session_label: str) -> None: ...
+
+    async def sessions(self, limit: int) -> list[Listed]: ...
 
     async def active_runs(self, session_label: str) -> Sequence[Run]: ...
 
@@ -56,6 +68,8 @@ class Talk(Protocol):
     async def remind(self, new: "Draft", session_label: str) -> "Reminder": ...
 
     async def reminders(self) -> "list[Reminder]": ...
+
+    async def decide(self, approval_id: str, decision: "Decision") -> None: ...
 
     async def workers_at_work(self, execution_id: str) -> int: ...
 
@@ -86,6 +100,12 @@ class There:
 
     async def new_session(self, session_label: str) -> None:
         await self._client.new_session(session_label, channel=CHANNEL)
+
+    async def sessions(self, limit: int) -> list[Listed]:
+        found = (await self._client.sessions(role="manager", limit=limit, runs=False))["items"]
+        return [
+            Listed(label=each["label"], updated_at=each["updated_at"], title=each["title"]) for each in found
+        ]
 
     async def active_runs(self, session_label: str) -> Sequence[Run]:
         return await self._client.active_runs(session_label)
@@ -120,6 +140,9 @@ class There:
         from nexus.automations.reminders import Reminder
 
         return [Reminder(**each) for each in await self._client.reminders()]
+
+    async def decide(self, approval_id: str, decision: "Decision") -> None:
+        await self._client.decide(approval_id, decision)
 
     async def workers_at_work(self, execution_id: str) -> int:
         return (await self._client.execution(execution_id))["workers_at_work"]

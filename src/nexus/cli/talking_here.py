@@ -6,10 +6,12 @@ from contextlib import asynccontextmanager
 from nexus.app import App
 from nexus.attachments import File
 from nexus.automations.reminders import Draft, Reminder
-from nexus.cli.talk import CHANNEL, MOST_RECALLED, Recalled
+from nexus.broker.approvals import Decision
+from nexus.cli.talk import CHANNEL, MOST_RECALLED, Listed, Recalled
 from nexus.config import Config
 from nexus.home import Home
 from nexus.ledgers import events
+from nexus.ledgers.agents import sessions as stored
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime import invocations, usage
 from nexus.ledgers.runtime import trace as traces
@@ -45,6 +47,14 @@ class Here:
     async def new_session(self, session_label: str) -> None:
         await self._app.new_session(session_label, channel=CHANNEL)
 
+    async def sessions(self, limit: int) -> list[Listed]:
+        found = await self._app.ledgers.agents.read(stored.recent, role="manager", limit=limit)
+        return [
+            Listed(label=each.label, updated_at=each.updated_at, title=each.label)
+            for each in found
+            if not each.label.startswith("run:")
+        ]
+
     async def active_runs(self, session_label: str) -> Sequence[Run]:
         return await self._app.active_runs(session_label)
 
@@ -69,6 +79,9 @@ class Here:
 
     async def reminders(self) -> list[Reminder]:
         return await self._app.reminders.listed()
+
+    async def decide(self, approval_id: str, decision: Decision) -> None:
+        await self._app.broker.approvals.decide(approval_id, decision)
 
     async def workers_at_work(self, execution_id: str) -> int:
         return await self._app.broker.workers_at_work(execution_id)

@@ -63,6 +63,14 @@ class Lines:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
 
 
+async def asked(question: str) -> str:
+    """The answer to a question; nothing where Ctrl-C or Ctrl-D ended it."""
+    try:
+        return await PromptSession[str]().prompt_async(question)
+    except (KeyboardInterrupt, EOFError):
+        return ""
+
+
 def _keys() -> KeyBindings:
     keys = KeyBindings()
 
