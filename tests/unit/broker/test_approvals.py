@@ -11,6 +11,7 @@ from nexus.app import App
 from nexus.broker import approvals
 from nexus.broker.approvals import Decision
 from nexus.config import ToolsConfig
+from nexus.engine.errors import WorkCancelledError
 from nexus.home import Home
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.runs import Run
@@ -19,6 +20,11 @@ from nexus.testing import ModelServer, ToolCall, Turn
 
 def app_asking(home: Home, server: ModelServer, *ask: str, directories: tuple[str, ...] = ()) -> App:
     return App(home, replace(settings(server), tools=ToolsConfig(ask=ask, directories=directories)))
+
+
+def _desk(folder: Path) -> Path:
+    (folder / "desk").mkdir()
+    return folder / "desk"
 
 
 def calls(*commands: str) -> Turn:
@@ -80,26 +86,26 @@ def test_always_suggests_calls_like_this_one() -> None:
 async def test_a_call_is_made_once_the_owner_allows_it(home: Home, tmp_path: Path) -> None:
     async with (
         ModelServer() as server,
-        app_asking(home, server, "bash", directories=(f"{tmp_path}:rw",)) as app,
+        app_asking(home, server, "bash", directories=(f"{_desk(tmp_path)}:rw",)) as app,
     ):
         server.script(calls("echo made >> made.txt"), Turn("Done."))
         run = await app.send("Go")
         waiting = await _asked(app)
         assert (waiting.tool, waiting.arguments) == ("bash", {"command": "echo made >> made.txt"})
-        assert not (tmp_path / "made.txt").exists()
+        assert not (tmp_path / "desk" / "made.txt").exists()
         assert (await _decided(app, run, "once")).scope == "once"
-        assert (tmp_path / "made.txt").read_text() == "made\n"
+        assert (tmp_path / "desk" / "made.txt").read_text() == "made\n"
 
 
 async def test_a_denied_call_is_not_made_and_the_model_is_told(home: Home, tmp_path: Path) -> None:
     async with (
         ModelServer() as server,
-        app_asking(home, server, "bash", directories=(f"{tmp_path}:rw",)) as app,
+        app_asking(home, server, "bash", directories=(f"{_desk(tmp_path)}:rw",)) as app,
     ):
         server.script(calls("echo made >> made.txt"), Turn("As you wish."))
         run = await app.send("Go")
         await _decided(app, run, "deny")
-        assert not (tmp_path / "made.txt").exists()
+        assert not (tmp_path / "desk" / "made.txt").exists()
         assert "declined" in server.requests[-1].tool_results[-1]
 
 
@@ -149,4 +155,6 @@ async def test_a_stopped_run_waits_no_more(home: Home) -> None:
         run = await app.send("Go")
         await _asked(app)
         await run.cancel()
+        with pytest.raises(WorkCancelledError):
+            await run.result()
         assert await app.broker.approvals.waiting() == []
