@@ -188,6 +188,15 @@ class Backfilling:
             delay_until_ms=time.time_ns() // 1_000_000 + round(wait.total_seconds() * 1000) if wait else None,
         )
 
+    async def _hand_over(self, backfill_id: str, round_: int, wait: timedelta = timedelta()) -> None:
+        """Begin the next round, however long the engine's database is busy: nobody else would."""
+        while True:
+            try:
+                return await self._begin(backfill_id, round_, wait)
+            except OUTAGE as error:
+                _LOG.warning("a backfill waits for the engine: %s", error.message)
+                await asyncio.sleep(_SHORT.total_seconds())
+
     async def _work(self, context: Context, payload: Any) -> dict[str, Any]:
         id_, round_ = str(payload["id"]), int(payload["round"])
         listed = await self._ledgers.memory.read(backfills.listed, backfill_id=id_)
@@ -195,7 +204,7 @@ class Backfilling:
             return {"episodes": 0}  # forgotten, or another execution goes on with it
         if listed[0].round == round_ + 1:
             # It handed over, and may have been killed before the engine knew.
-            await self._begin(id_, round_ + 1)
+            await self._hand_over(id_, round_ + 1)
             return {"episodes": 0}
         try:
             read, wait = await _Round(self._parts, id_, self._now)()
@@ -212,7 +221,7 @@ class Backfilling:
         if wait is not None and await self._ledgers.memory.write(
             backfills.next_round, backfill_id=id_, round_=round_
         ):
-            await self._begin(id_, round_ + 1, wait)
+            await self._hand_over(id_, round_ + 1, wait)
         return {"episodes": read}
 
     async def _pause(self, backfill_id: str, reason: str) -> None:
