@@ -1,15 +1,31 @@
-"""The agent library, imported when the first run needs it: a home is served before that."""
+"""The agent library and its like, imported when they are first needed: a home is served before that."""
 
 import asyncio
 import importlib
+import threading
+from typing import Any, Final
 
-_LOOP = "nexus.broker.agent.loop"
+_LOOP: Final = "nexus.broker.agent.loop"
+# Where two threads import packages that import each other, Python gives one of them a half-made module.
+_ONE_AT_A_TIME: Final = threading.Lock()
+
+
 _loaded = False
 
 
 async def load() -> None:
-    """Import it, in a thread: that takes longer than the event loop may stand still."""
+    """Import the agent library."""
     global _loaded  # noqa: PLW0603 - modules are imported once for a process
     if not _loaded:
-        await asyncio.to_thread(importlib.import_module, _LOOP)
+        await imported(_LOOP)
         _loaded = True
+
+
+async def imported(module: str) -> Any:
+    """Import a module in a thread: that takes longer than the event loop may stand still."""
+    return await asyncio.to_thread(_import, module)
+
+
+def _import(module: str) -> Any:
+    with _ONE_AT_A_TIME:
+        return importlib.import_module(module)

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import importlib
 import logging
 import os
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from nexus import secrets
+from nexus.broker.agent import library
 from nexus.broker.agent.clients.client import Client, Connect, Opening
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.roles import models_of
@@ -185,7 +185,7 @@ class Models:
         # The providers' libraries take seconds to import, so only those are that the settings use.
         module = f"nexus.broker.agent.clients.{config.kind}"
         try:
-            connect: Connect = (await asyncio.to_thread(importlib.import_module, module)).connect
+            connect: Connect = (await library.imported(module)).connect
         except ImportError as error:
             raise ConfigError(
                 f"The package for providers of kind `{config.kind}` is not installed",

@@ -4,15 +4,15 @@ The SDK takes as long to import as the rest of the gateway, and most homes have 
 """
 
 import asyncio
-import importlib
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from nexus.app import App
+from nexus.broker.agent import library
 
 PATH: Final = "/mcp"
 _SERVER: Final = "nexus.gateway.mcp.server"
@@ -34,7 +34,7 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._making:
             if self._made is None:
-                module: Any = await asyncio.to_thread(importlib.import_module, _SERVER)
+                module = await library.imported(_SERVER)
                 self._made = await self._stack.enter_async_context(module.endpoint(self._app, PATH))
         assert self._made is not None  # noqa: S101 - an invariant, for the reader and the type checker
         await self._made(scope, receive, send)
