@@ -74,9 +74,16 @@ class Asked:
                 for place in self.get("/automations")
                 for each in place["automations"]
             ],
+            "upload_id": [self.upload("a.jsonl"), self.upload("b.jsonl")],
             "operation": list(OPERATIONS),
             "version": [1, 2, 3],
         }
+
+    def upload(self, name: str) -> str:
+        """An export that is there to be imported."""
+        path, line = f"{self.url}/api/uploads", b'{"id": "1", "text": "Hello"}'
+        answer = httpx.post(path, params={"name": name}, content=line, headers=self.token, timeout=PATIENCE_S)
+        return str(answer.raise_for_status().json()["id"])
 
     def places(self, path: str, label: str, entity: str, name: str) -> list[str]:
         """Where the second page of a list begins."""
