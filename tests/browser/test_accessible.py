@@ -57,7 +57,9 @@ def test_no_page_has_a_serious_violation_or_scrolls_sideways(
     page.set_viewport_size({"width": width, "height": 844})
     page.context.add_cookies([{"name": "theme", "value": theme, "url": served.url}])
     wrong: dict[str, Any] = {}
-    for path in _PAGES:
+    page.goto(f"{served.url}/requests")
+    trace = page.locator("td.main a").first.get_attribute("href") or ""
+    for path in (*_PAGES, trace):
         page.goto(f"{served.url}{path}")
         # Not by a script tag: the pages allow none but their own.
         page.evaluate(_AXE)
