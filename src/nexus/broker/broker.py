@@ -1,6 +1,7 @@
 """The broker: turns an assembled context into a finished run, durably, through the session queue."""
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ from nexus import clock
 from nexus.broker.agent.models import Models
 from nexus.broker.approvals import Approvals
 from nexus.broker.dispatch import Dispatcher
+from nexus.broker.pace import Pace
 from nexus.broker.queue import SessionQueue, Turn
 from nexus.broker.results import Run
 from nexus.broker.running import WORK, AgentRun, Hooks, Parts, budget_tokens
@@ -52,6 +54,7 @@ class Broker:
         self._tools = {tool.name: tool for tool in tools}
         self._apart: set[str] = set()
         self.approvals = Approvals(ledgers, config.tools.ask)
+        self._pace = Pace()
         self._parts = Parts(
             home=home,
             config=config,
@@ -171,7 +174,12 @@ class Broker:
         self._streams.sweep()
 
     async def _run(self, turn: Turn) -> object:
-        return await AgentRun(self._parts, turn)()
+        channel, _, _ = turn.execution.session_label.partition(":")
+        if channel in self._parts.config.channels:
+            await self._pace.turn()
+            return await AgentRun(self._parts, turn)()
+        with self._pace.ahead() if turn.execution.lane == "chat" else nullcontext():
+            return await AgentRun(self._parts, turn)()
 
     async def _start(
         self, request: Request, *, session_label: str, task: str, execution_id: str, mode: Mode
