@@ -8,7 +8,7 @@ The functions wait for the disk: in a program with an event loop they belong on 
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -57,6 +57,10 @@ class Place:
     session: str
     sender: str
     is_owner: bool
+    address: str = ""
+    """How the channel named the owner. They have the owner's rights for as long as the settings say so."""
+    is_group: bool = False
+    """Whether others read along."""
     thread_id: str | None = None
     session_id: str | None = None
 
@@ -190,15 +194,7 @@ class Reminders:
         self, new: Draft, place: Place, *, agent: str | None = None, key: str | None = None
     ) -> Automation:
         session = await self._ledgers.agents.read(sessions.get, label=place.session)
-        known = Place(
-            channel=place.channel,
-            thread=place.thread,
-            session=place.session,
-            sender=place.sender,
-            is_owner=place.is_owner,
-            thread_id=place.thread_id,
-            session_id=session and session.id,
-        )
+        known = replace(place, session_id=session and session.id)
         write = registration.writer(self._ledgers)
         return await asyncio.to_thread(save, self._ledgers.home, write, new, known, agent=agent, key=key)
 
@@ -234,6 +230,8 @@ def _save(
         "session": place.session,
         "sender": place.sender,
         "is_owner": place.is_owner,
+        "address": place.address,
+        "is_group": place.is_group,
         SANDBOX: False,  # an agent may have made it, and its code is ours
         **({} if key is None else {"key": key}),
     }

@@ -114,6 +114,9 @@ class Scheduling:
             session=own if request.depth else request.agent.session_label,
             sender=sender,
             is_owner=is_owner,
+            address=(request.event.sender_id or "") if is_owner else "",
+            # What the owner may recall there is cut down where others read along.
+            is_group=is_owner and request.access.memory != "all",
             thread_id=thread_id,
         )
 

@@ -36,6 +36,8 @@ class Incoming:
     """Whether others read along."""
     wants_answer: bool = True
     """Whether somebody is to answer; otherwise it is recorded, and that's all."""
+    is_scheduled: bool = False
+    """Whether it was written earlier and its time has come: nobody waits for the answer."""
     model: str = ""
     mode: Mode = "followup"
     replaces: str | None = None

@@ -71,6 +71,7 @@ class Stages:
                 sender=incoming.sender,
                 external_id=incoming.external_id,
                 participants=(sender,),
+                metadata={"scheduled": True} if incoming.is_scheduled else {},
             )
             (event_id,) = events.append(connection, [new])
             events.attach(connection, event_id, incoming.attachments)
