@@ -47,6 +47,7 @@ from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import automations, executions, requests
+from nexus.ledgers.runtime import channels as channel_states
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import Mode
 from nexus.ledgers.runtime.invocations import Invocation
@@ -153,7 +154,7 @@ class App:
         self.pipeline = Pipeline(self.stages)
         self.timetable = Timetable(self.stages, self.engine, now)
         self.reminders = Reminders(self.ledgers, config.automations, now)
-        self.automations.add_handler(reminders.SCRIPT, Reminding(self.accept))
+        self.automations.add_handler(reminders.SCRIPT, Reminding(self.accept, self._is_owners))
         self.conclusions = Conclusions(self._parts())
         self.missed_turns = Sweep(self._parts(), self.automations.runner)
         self.backfill = Backfilling(self._parts(), now)
@@ -366,7 +367,8 @@ class App:
 
     async def _from_channel(self, channel: str, message: Message) -> None:
         """Take in a message from a channel. Its answer leaves by the channel, when there is one."""
-        settings = self.config.channels[channel]
+        state = await self.ledgers.runtime.read(channel_states.state, name=channel)
+        settings = kinds.effective(self.config.channels[channel], state)
         answers = not message.is_automatic and (
             not message.is_group
             or settings.answer == "always"
@@ -391,6 +393,11 @@ class App:
             wants_answer=answers,
         )
         await self.accept(incoming)
+
+    def _is_owners(self, channel: str, address: str) -> bool:
+        """Whether an address is the owner's. What isn't a channel of the settings is the owner's own."""
+        settings = self.config.channels.get(channel)
+        return settings is None or kinds.is_owners(settings, address)
 
     async def _knows(self, channel: str, sender: str) -> bool:
         """Whether a sender on a channel is the owner or was let in."""
@@ -569,6 +576,8 @@ class App:
             self._from_channel,
             knows=self._knows,
             retryable=(EngineUnreachableError, EngineBusyError, EngineFullError),
+            settings=self.config.channels,
+            zone=self.config.automations.zone,
             redact=self.adapters.redact,
         )
         opening.push_async_callback(self.channels.stop)

@@ -323,10 +323,12 @@ class ChannelConfig:
     Unknown senders get a pairing code; let them in with `nexus access approve`.
     """
 
-    kind: Literal["program", "webhook", "email", "telegram", "matrix", "notify"] = _setting(
-        "program",
-        "What connects it: your own program, signed HTTP requests, a mail account, a Telegram bot, a "
-        "Matrix account, or notifications through Apprise.",
+    kind: Literal["program", "webhook", "email", "telegram", "matrix", "slack", "discord", "notify"] = (
+        _setting(
+            "program",
+            "What connects it: your own program, signed HTTP requests, a mail account, a Telegram bot, a "
+            "Matrix account, a Slack app, a Discord bot, or notifications through Apprise.",
+        )
     )
     owner: tuple[str, ...] = _setting(
         (),
@@ -338,6 +340,14 @@ class ChannelConfig:
         "Which messages in a group are answered. `addressed`: those meant for the agent. The others are only "
         "recorded.",
     )
+    quiet_hours: str = _setting(
+        "",
+        "When only answers are sent, such as `22:00-07:00`. Scheduled messages and results of workers wait "
+        "until the hours end.",
+    )
+    zone: str = _setting(
+        "", "Time zone of `quiet_hours`, such as `Europe/Berlin`. Empty: `zone` of `[automations]`."
+    )
     command: tuple[str, ...] = _setting((), "program: the command and its arguments.", held=True)
     env: Mapping[str, str] = _setting(
         {}, "program: environment variables; a value may name a secret, such as `env:TOKEN`.", held=True
@@ -345,14 +355,17 @@ class ChannelConfig:
     secret: str = _setting(
         "",
         "Where the secret is, such as `env:NAME`. webhook: the signing key. email: the password. telegram: "
-        "the bot's token. matrix: the password, or an access token if `user` is empty. "
-        "notify: addresses of services, separated by spaces.",
+        "the bot's token. matrix: the password, or an access token if `user` is empty. slack: the bot token "
+        "(`xoxb-…`). discord: the bot's token. notify: addresses of services, separated by spaces.",
         secret=True,
+    )
+    app_token: str = _setting(
+        "", "slack: where the app-level token (`xapp-…`) is, such as `env:SLACK_APP_TOKEN`.", secret=True
     )
     url: str = _setting(
         "",
-        "webhook: where answers are posted; empty: nowhere. telegram: another server of the Bot API. "
-        "matrix: the homeserver, such as `https://matrix.example.org`.",
+        "webhook: where answers are posted; empty: nowhere. telegram, slack, discord: another server of the "
+        "API. matrix: the homeserver, such as `https://matrix.example.org`.",
         held=True,
     )
     signature: Literal["timed", "body"] = _setting(

@@ -144,6 +144,28 @@ def test_what_the_owner_asks_in_a_group_is_answered_without_the_memory(
     assert any(b"Alone" in body and b"Zebra" in body for body in bodies), "alone, the owner is told"
 
 
+def test_answers_in_groups_and_quiet_hours_are_set_while_it_runs(
+    home: Home, env: dict[str, str], server: ModelServer, receiver: _Receiver
+) -> None:
+    server.always(echo_word)
+    with serving(home, env) as served:
+        done = finish(
+            home, env, "channels", "set", "desk", "--answer", "never", "--quiet-hours", "00:00-23:59"
+        )
+        assert done.returncode == 0, done.stderr
+        assert "answers in groups: never; quiet hours: 00:00-23:59" in done.stdout
+        _send(served, "1", "In a group: word1", is_group=True)
+        _send(served, "2", "Alone: word2", thread="alone")
+        until(lambda: receiver.got)
+        assert receiver.texts() == ["You said word2"], "an answer doesn't wait for the end of quiet hours"
+        assert finish(home, env, "channels", "set", "desk", "--reset").returncode == 0
+        _send(served, "3", "In a group: word3", is_group=True)
+        until(lambda: len(receiver.got) == 2)
+    assert receiver.texts()[1] == "You said word3"
+    wrong = finish(home, env, "channels", "set", "desk", "--quiet-hours", "late")
+    assert "are no quiet hours" in wrong.stderr
+
+
 def test_an_answer_waits_for_a_receiver_that_is_away(
     home: Home, env: dict[str, str], server: ModelServer, receiver: _Receiver
 ) -> None:

@@ -1,7 +1,8 @@
 """Pace: messages of channels begin to be answered only as fast as the process keeps up.
 
 What comes in is on record and waits in its session's queue. So a flood of messages makes them wait longer,
-and not whoever talks to the agent directly. While models think nothing is busy, and many answers are under way.
+and not whoever talks to the agent directly. While models think nothing is busy, so many answers are
+under way.
 """
 
 import asyncio

@@ -1,16 +1,18 @@
 """From settings to adapters. What an adapter needs is imported when a channel of its kind is set up."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import httpx
 
 from nexus import secrets
+from nexus.channels import quiet
 from nexus.channels.adapter import Adapter, Message
 from nexus.config import ChannelConfig
 from nexus.errors import ConfigError
 from nexus.home import Home
+from nexus.ledgers.runtime.channels import ChannelState
 
 if TYPE_CHECKING:
     from nexus.channels.email import Server
@@ -40,8 +42,11 @@ class Adapters:
             "email": self._email,
             "telegram": self._telegram,
             "matrix": self._matrix,
+            "slack": self._slack,
+            "discord": self._discord,
             "notify": self._notify,
         }
+        quiet.parsed(settings.quiet_hours, settings.zone)
         self.made[name] = make[settings.kind](name, settings)
 
     def redact(self, text: str) -> str:
@@ -115,6 +120,24 @@ class Adapters:
         secret = self._read(name, settings.secret, "secret")
         return Matrix(url=settings.url, secret=secret, user=settings.user)
 
+    def _slack(self, name: str, settings: ChannelConfig) -> Adapter:
+        try:
+            from nexus.channels.slack import Slack
+        except ImportError as error:
+            raise _missing(name, error, "slack") from error
+
+        token = self._read(name, settings.secret, "secret")
+        app_token = self._read(name, settings.app_token, "app_token")
+        return Slack(token=token, app_token=app_token, url=settings.url)
+
+    def _discord(self, name: str, settings: ChannelConfig) -> Adapter:
+        try:
+            from nexus.channels.discord import Discord
+        except ImportError as error:
+            raise _missing(name, error, "discord") from error
+
+        return Discord(token=self._read(name, settings.secret, "secret"), url=settings.url)
+
     def _notify(self, name: str, settings: ChannelConfig) -> Adapter:
         try:
             from nexus.channels.notify import Notify
@@ -140,6 +163,12 @@ class Adapters:
         secret = secrets.read(source)
         self.secrets.add(secret)
         return secret
+
+
+def effective(settings: ChannelConfig, state: ChannelState) -> ChannelConfig:
+    """The settings of a channel, with what was changed while it ran."""
+    changed = {"answer": state.answer, "quiet_hours": state.quiet_hours, "zone": state.zone}
+    return replace(settings, **{name: value for name, value in changed.items() if value is not None})
 
 
 def is_owner(settings: ChannelConfig, message: Message) -> bool:

@@ -16,7 +16,9 @@ import apsw
 
 from nexus import attachments, clock, ids
 from nexus.attachments import Attachment
+from nexus.channels import kinds, quiet
 from nexus.channels.adapter import MAX_ID_BYTES, Adapter, Delivery, DeliveryError, File, Message, MessageError
+from nexus.config import ChannelConfig
 from nexus.errors import AccessError, LedgerBusyError, LedgerFullError, NexusError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import channels as ledger
@@ -62,6 +64,8 @@ class Channels:
         retryable: tuple[type[NexusError], ...] = (),
         now: clock.Clock = clock.now,
         pause_s: float = _FIRST_PAUSE_S,
+        settings: Mapping[str, ChannelConfig] | None = None,
+        zone: str = "",
         redact: Callable[[str], str] = str,
     ) -> None:
         self._ledgers = ledgers
@@ -70,6 +74,8 @@ class Channels:
         self._retryable = (LedgerBusyError, LedgerFullError, *retryable)
         self._now = now
         self._pause_s = pause_s
+        self._settings = settings or {}
+        self._zone = zone
         self._redact = redact
         self._channels = {name: _Channel(name=name, adapter=each) for name, each in adapters.items()}
 
@@ -197,12 +203,13 @@ class Channels:
         while True:
             channel.has_more.clear()
             await self._queue(channel.name)
+            is_quiet = await self._is_quiet(channel.name)
             due = await self._ledgers.runtime.read(
-                ledger.due, channel=channel.name, now=self._now(), longest=_LONGEST_DELAY
+                ledger.due, channel=channel.name, now=self._now(), longest=_LONGEST_DELAY, quiet=is_quiet
             )
             await asyncio.gather(*(self._deliver(channel, each) for each in due))
             if not due:
-                await self._wait_for_more(channel)
+                await self._wait_for_more(channel, is_quiet=is_quiet)
 
     async def _queue(self, name: str) -> None:
         """Put what was recorded since the last time into the queue: it follows the events."""
@@ -214,8 +221,16 @@ class Channels:
         if outgoing or until - after > _SEEN_EVENTS:
             await self._ledgers.runtime.write(ledger.queue, name=name, outgoing=outgoing, seq=until)
 
-    async def _wait_for_more(self, channel: _Channel) -> None:
-        next_at = await self._ledgers.runtime.read(ledger.next_at, channel=channel.name)
+    async def _is_quiet(self, name: str) -> bool:
+        if name not in self._settings:
+            return False
+        state = await self._ledgers.runtime.read(ledger.state, name=name)
+        chosen = kinds.effective(self._settings[name], state)
+        hours = quiet.parsed(chosen.quiet_hours, chosen.zone or self._zone)
+        return hours is not None and hours.hold(self._now())
+
+    async def _wait_for_more(self, channel: _Channel, *, is_quiet: bool) -> None:
+        next_at = await self._ledgers.runtime.read(ledger.next_at, channel=channel.name, quiet=is_quiet)
         wait_s = _LOOK_S
         if next_at is not None:
             wait_s = min(wait_s, max(0.01, (next_at - self._now()).total_seconds()))
@@ -344,7 +359,7 @@ def _delivery(connection: apsw.Connection, event_id: str) -> tuple[Delivery | No
         thread=thread or "",
         title=title,
         text=event.content,
-        reply_to=None if asked is None else asked.external_id,
+        reply_to=None if asked is None or asked.metadata.get("scheduled") else asked.external_id,
         to=None if asked is None else asked.sender,
     )
     return delivery, events.attachments_of(connection, event_id)

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 import httpx
 
+from nexus.channels import http
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message
 from nexus.channels.splitting import pieces
 
@@ -103,7 +104,7 @@ class Telegram:
         given = cast("dict[str, Any]", said)
         try:
             message = _message(given, me, await self._downloads(client, given))
-        except (KeyError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             await inbox.set_aside(
                 {"id": f"update {update.get('update_id')}", "sender": ""},
                 f"Not a valid Bot API message: {type(error).__name__} {error}",
@@ -116,30 +117,21 @@ class Telegram:
         found: list[File] = []
         for name, media_type, file in _attached(said):
             if int(file.get("file_size") or 0) > _MAX_FILE_BYTES:
-                problem = f"larger than {_MAX_FILE_BYTES // 1_000_000} MB"
-                found.append(File(name=name, media_type=media_type, data=b"", problem=problem))
-                continue
-            place = await self._call(client, "getFile", {"file_id": file["file_id"]})
-            found.append(
-                File(name=name, media_type=media_type, data=await self._bytes(client, place["file_path"]))
-            )
+                data, problem = b"", http.too_large(_MAX_FILE_BYTES)
+            else:
+                data, problem = await self._download(client, file)
+            found.append(File(name=name, media_type=media_type, data=data, problem=problem))
         return tuple(found)
 
-    async def _bytes(self, client: httpx.AsyncClient, path: str) -> bytes:
-        parts: list[bytes] = []
-        size = 0
+    async def _download(self, client: httpx.AsyncClient, file: dict[str, Any]) -> tuple[bytes, str]:
+        """A file, or why there is none."""
         try:
-            async with client.stream("GET", f"{self._url}/file/bot{self._token}/{path}") as answer:
-                if not answer.is_success:
-                    raise ApiError(f"a file could not be fetched ({answer.status_code})", answer.status_code)
-                async for part in answer.aiter_bytes():
-                    parts.append(part)
-                    size += len(part)
-                    if size > _MAX_FILE_BYTES:
-                        break
-        except httpx.HTTPError as error:
-            raise ApiError(type(error).__name__) from None
-        return b"".join(parts)
+            place = await self._call(client, "getFile", {"file_id": file["file_id"]})
+        except ApiError as error:
+            if error.final:
+                return b"", error.message.removeprefix("Telegram: ")
+            raise
+        return await http.fetched(f"{self._url}/file/bot{self._token}/{place['file_path']}", _MAX_FILE_BYTES)
 
     def _texts(self, delivery: Delivery) -> Iterator[tuple[str, dict[str, Any], dict[str, Any] | None]]:
         for number, text in enumerate(pieces(delivery.text, _MAX_UNITS)):
@@ -197,7 +189,7 @@ class Telegram:
         raise _refusal(told, answer.status_code)
 
     def _client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(timeout=_TIMEOUT_S)
+        return http.client()
 
 
 def _message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) -> Message | None:

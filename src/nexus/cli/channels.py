@@ -1,17 +1,18 @@
 """`nexus channels`: how each channel is doing, what it has to send, and what it could not take in."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, ParamSpec, TypeVar
 
 import apsw
 import click
 
 from nexus import logs as written
+from nexus.channels import kinds, quiet
 from nexus.cli import logs as log
 from nexus.cli.channels_add import add
 from nexus.cli.place import counted, opened_home, with_ledgers
-from nexus.config import Config
+from nexus.config import ChannelConfig, Config
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Work
@@ -64,6 +65,49 @@ def resume(ctx: click.Context, name: str) -> None:
     _known(ctx, name)
     _with(ctx, ledger.pause, name=name, paused=False)
     click.echo(f"{name} connects within a few seconds if the home is running.")
+
+
+@channels.command("set")
+@click.argument("name")
+@click.option(
+    "--answer",
+    type=click.Choice(["addressed", "always", "never"]),
+    help="Which messages in a group are answered.",
+)
+@click.option(
+    "--quiet-hours",
+    metavar="HOURS",
+    help="When only answers are sent, such as 22:00-07:00; off: never.",
+)
+@click.option("--zone", help="Time zone of the quiet hours, such as Europe/Berlin.")
+@click.option("--reset", is_flag=True, help="Use config.toml again.")
+@click.pass_context
+def set_(
+    ctx: click.Context,
+    name: str,
+    answer: str | None,
+    quiet_hours: str | None,
+    zone: str | None,
+    reset: bool,
+) -> None:
+    """Change settings of the channel NAME while it runs. They override config.toml."""
+    _known(ctx, name)
+    _, config = opened_home(ctx)
+    if quiet_hours is not None:
+        quiet_hours = "" if quiet_hours == "off" else quiet_hours
+
+    def put(connection: apsw.Connection) -> ChannelConfig:
+        state = ledger.state(connection, name) if not reset else ledger.ChannelState(name=name)
+        changed = {"answer": answer, "quiet_hours": quiet_hours, "zone": zone}
+        state = replace(state, **{key: value for key, value in changed.items() if value is not None})
+        chosen = kinds.effective(config.channels[name], state)
+        quiet.parsed(chosen.quiet_hours, chosen.zone)
+        ledger.set_(connection, name, answer=state.answer, quiet_hours=state.quiet_hours, zone=state.zone)
+        return chosen
+
+    chosen = _with(ctx, put)
+    hours = f"{chosen.quiet_hours} {chosen.zone}".strip() or "none"
+    click.echo(f"{name}: answers in groups: {chosen.answer}; quiet hours: {hours}.")
 
 
 @channels.command()
@@ -121,7 +165,9 @@ def dismiss(ctx: click.Context, id_: str) -> None:
 
 def _picture(connection: apsw.Connection, name: str, config: Config) -> dict[str, Any]:
     state, counts = ledger.state(connection, name), ledger.counts(connection, name)
-    return {**asdict(state), "kind": config.channels[name].kind, **asdict(counts)}
+    chosen = kinds.effective(config.channels[name], state)
+    settings = {"answer": chosen.answer, "quiet_hours": chosen.quiet_hours, "zone": chosen.zone}
+    return {**asdict(state), **settings, "kind": chosen.kind, **asdict(counts)}
 
 
 def _details(picture: dict[str, Any]) -> str:
@@ -129,6 +175,7 @@ def _details(picture: dict[str, Any]) -> str:
     waits = [f"{picture['waiting']} to send"] if picture["waiting"] else []
     waits += [f"{picture['failed']} not sent"] if picture["failed"] else []
     waits += [f"{picture['set_aside']} set aside"] if picture["set_aside"] else []
+    waits += [f"quiet {picture['quiet_hours']}"] if picture["quiet_hours"] else []
     return "".join(parts) + (f" ({', '.join(waits)})" if waits else "")
 
 

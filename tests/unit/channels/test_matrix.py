@@ -144,7 +144,7 @@ async def test_files_come_along(server: Synapse, agent: Person, hana: Person) ->
     assert image == File(name="a.png", media_type="image/png", data=png())
     assert text == File(name="a.txt", media_type="text/plain", data=b"Zebra")
     assert (film.data, film.problem) == (b"", "larger than 25 MB")
-    assert (missing.data, missing.problem) == (b"", "the homeserver answered 404")
+    assert (missing.data, missing.problem) == (b"", "the server answered 404")
     assert inbox.texts() == ["", "See this", "", ""]
 
 

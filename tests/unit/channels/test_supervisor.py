@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from nexus import ledgers as all_ledgers
 from nexus.channels import Channels, Delivery, DeliveryError, Inbox, Message
 from nexus.channels.adapter import Capability
-from nexus.config import LedgersConfig
+from nexus.config import ChannelConfig, LedgersConfig
 from nexus.errors import AccessError, LedgerFullError
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
@@ -82,7 +83,14 @@ async def _status(ledgers: Ledgers) -> ledger.ChannelState:
     return await ledgers.runtime.read(ledger.state, name=_NAME)
 
 
-async def _say(ledgers: Ledgers, text: str, thread: str = "t", *, request_id: str | None = "req_1") -> None:
+async def _say(
+    ledgers: Ledgers,
+    text: str,
+    thread: str = "t",
+    *,
+    request_id: str | None = "req_1",
+    reply_to: str | None = None,
+) -> None:
     def record(connection: Any) -> None:
         thread_id = events.ensure_thread(connection, channel=_NAME, external_id=thread)
         events.append(
@@ -94,6 +102,7 @@ async def _say(ledgers: Ledgers, text: str, thread: str = "t", *, request_id: st
                     direction="outbound",
                     thread_id=thread_id,
                     request_id=request_id,
+                    reply_to_event_id=reply_to,
                 )
             ],
         )
@@ -264,3 +273,72 @@ async def test_a_paused_channel_rests(ledgers: Ledgers) -> None:
         assert adapter.starts == 0
         await ledgers.runtime.write(ledger.pause, name=_NAME, paused=False)
         await _connected(ledgers)
+
+
+async def test_in_quiet_hours_only_answers_are_sent_and_the_rest_when_they_end(ledgers: Ledgers) -> None:
+    adapter = _Adapter()
+    at = [datetime(2026, 11, 16, 22, 30, tzinfo=UTC)]
+    settings = {_NAME: ChannelConfig(quiet_hours="22:00-07:00", zone="Europe/London")}
+
+    async def nothing(name: str, message: Message) -> None: ...
+
+    def channels() -> Channels:
+        return Channels(
+            ledgers, {_NAME: adapter}, nothing, pause_s=0.01, settings=settings, now=lambda: at[0]
+        )
+
+    running = channels()
+    await running.start()
+    await _connected(ledgers)
+    asked = await _ask(ledgers, "What is the time?")
+    await _say(ledgers, "A reminder")
+    await _say(ledgers, "It is late", reply_to=asked)
+    await _say(ledgers, "A worker found this", reply_to=asked)
+    running.wake(_NAME)
+    await _until(lambda: adapter.sent)
+    await running.stop()
+    assert [each.text for each in adapter.sent] == ["It is late"], "an answer doesn't wait behind a reminder"
+    # Restarted, with the clock set back by three days: it is quiet hours still, and no longer than these.
+    at[0] = datetime(2026, 11, 14, 6, 59, tzinfo=UTC)
+    running = channels()
+    await running.start()
+    await _connected(ledgers)
+    await _say(ledgers, "Another answer", "other", reply_to=await _ask(ledgers, "And now?", "other"))
+    running.wake(_NAME)
+    await _until(lambda: len(adapter.sent) == 2)
+    at[0] = datetime(2026, 11, 14, 7, 0, tzinfo=UTC)
+    running.wake(_NAME)
+    await _until(lambda: len(adapter.sent) == 4)
+    await running.stop()
+    texts = [each.text for each in adapter.sent]
+    assert texts == ["It is late", "Another answer", "A reminder", "A worker found this"]
+
+
+async def test_quiet_hours_that_are_turned_off_release_what_waits(ledgers: Ledgers) -> None:
+    adapter = _Adapter()
+    settings = {_NAME: ChannelConfig(quiet_hours="00:00-23:59", zone="UTC")}
+
+    async def nothing(name: str, message: Message) -> None: ...
+
+    noon = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
+    running = Channels(ledgers, {_NAME: adapter}, nothing, pause_s=0.01, settings=settings, now=lambda: noon)
+    await running.start()
+    await _connected(ledgers)
+    await _say(ledgers, "A reminder")
+    await _say(ledgers, "Hello", "other", reply_to=await _ask(ledgers, "Hi", "other"))
+    running.wake(_NAME)
+    await _until(lambda: adapter.sent)
+    assert [each.text for each in adapter.sent] == ["Hello"]
+    await ledgers.runtime.write(ledger.set_, name=_NAME, answer=None, quiet_hours="", zone=None)
+    running.wake(_NAME)
+    await _until(lambda: len(adapter.sent) == 2)
+    await running.stop()
+
+
+async def _ask(ledgers: Ledgers, text: str, thread: str = "t") -> str:
+    def record(connection: Any) -> str:
+        thread_id = events.ensure_thread(connection, channel=_NAME, external_id=thread)
+        (id_,) = events.append(connection, [NewEvent(channel=_NAME, content=text, thread_id=thread_id)])
+        return id_
+
+    return await ledgers.events.write(record)

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+import apsw
 import pytest
 
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
+from nexus.ledgers.identity import senders
+from nexus.ledgers.identity.senders import Seen
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Vectors, find, load
 from nexus.memory.embedding.sources import Source
@@ -110,3 +113,22 @@ async def test_what_is_merged_already_is_no_candidate(memory: Memory) -> None:
     answer = await memory.run("alias", {"entity": other["id"], "alias": "Sarah Chen:name"})
 
     assert answer["candidates"] == []
+
+
+async def test_one_person_on_two_channels_is_asked_about(opened: Ledgers, memory: Memory) -> None:
+    def seen(connection: apsw.Connection) -> list[str]:
+        return [
+            senders.resolve(
+                connection, seen=Seen(channel=channel, identifier=identifier, display_name="Samira Okafor")
+            ).entity_id
+            for channel, identifier in (("telegram", "7"), ("mail", "sam@example.org"), ("telegram", "7"))
+        ]
+
+    on_telegram, by_mail, again = await opened.identity.write(seen)
+    assert on_telegram == again
+    assert on_telegram != by_mail, "a name that anybody can choose joins nobody"
+    assert await review(opened) == 1, "the owner is asked"
+    await memory.run(
+        "merge", {"source": by_mail, "target": on_telegram}, Provenance(actor="me", kind="owner")
+    )
+    assert set(await opened.identity.write(seen)) == {on_telegram}

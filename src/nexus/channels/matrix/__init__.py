@@ -13,10 +13,9 @@ from typing import Any, Final, cast
 from urllib.parse import quote
 
 import aiohttp
-import httpx
 import nio  # pyright: ignore[reportMissingTypeStubs] - it ships none
 
-from nexus.channels import rendering
+from nexus.channels import http, rendering
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, Message, MessageError
 from nexus.channels.matrix import parsing
 from nexus.channels.matrix.parsing import Room
@@ -232,27 +231,11 @@ class Matrix:
         return (File(name=name, media_type=media_type, data=data, problem=problem),)
 
     async def _downloaded(self, place: str) -> tuple[bytes, str]:
-        """A file, or why there is none. Its size, as its sender says it, can't be trusted."""
+        """A file, or why there is none."""
         server, _, media_id = place.partition("/")
         path = f"{self._url}/_matrix/client/v1/media/download/{quote(server, '')}/{quote(media_id, '')}"
         headers = {"authorization": f"Bearer {self._client.access_token if self._client else ''}"}
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with (
-                httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=True) as http,
-                http.stream("GET", path, headers=headers) as answer,
-            ):
-                if not answer.is_success:
-                    return b"", f"the homeserver answered {answer.status_code}"
-                async for part in answer.aiter_bytes():
-                    parts.append(part)
-                    size += len(part)
-                    if size > _MAX_FILE_BYTES:
-                        return b"", f"larger than {_MAX_FILE_BYTES // 1_000_000} MB"
-        except httpx.HTTPError as error:
-            raise ConnectionError(f"{self._url}: {error or type(error).__name__}") from error
-        return b"".join(parts), ""
+        return await http.fetched(path, _MAX_FILE_BYTES, headers, follow_redirects=True)
 
     async def _uploaded(self, client: nio.AsyncClient, file: File) -> dict[str, Any]:
         told, _ = await client.upload(

@@ -176,15 +176,19 @@ def last_seq(connection: apsw.Connection) -> int:
     return cast("int", connection.execute(sql.queries("events")["last_seq"]).get)
 
 
-def outgoing(connection: apsw.Connection, *, channel: str, after: int) -> tuple[list[tuple[str, str]], int]:
-    """What a home has to say on a channel, recorded after an event: ids with their threads, and up to where.
+def outgoing(
+    connection: apsw.Connection, *, channel: str, after: int
+) -> tuple[list[tuple[str, str, bool]], int]:
+    """What a home has to say on a channel, recorded after an event, and up to where.
 
-    What was imported isn't among it: it was said elsewhere.
+    Each is an id with its thread and whether nobody asked for it. What was imported isn't among it: it was
+    said elsewhere.
     """
     until = last_seq(connection)
     values: dict[str, Any] = {"channel": channel, "after": after, "until": until}
     rows = connection.execute(sql.queries("events")["outgoing_after"], values)
-    return cast("list[tuple[str, str]]", rows.fetchall()), until
+    found = cast("list[tuple[str, str, int]]", rows.fetchall())
+    return [(event_id, thread_id, bool(unasked)) for event_id, thread_id, unasked in found], until
 
 
 def said(connection: apsw.Connection, *, channel: str, external_id: str, limit: int) -> list[str]:

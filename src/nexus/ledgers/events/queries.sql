@@ -31,10 +31,18 @@ SELECT external_id, title FROM threads WHERE id = ?
 SELECT coalesce(max(seq), 0) FROM events
 
 -- name: outgoing_after
-SELECT id, thread_id FROM events
-WHERE seq > :after AND seq <= :until AND channel = :channel AND direction = 'outbound'
-  AND request_id IS NOT NULL AND thread_id IS NOT NULL
-ORDER BY seq
+-- Nobody waits for what answers nothing or something scheduled, or for a second answer: a worker's result.
+SELECT e.id, e.thread_id, e.reply_to_event_id IS NULL OR EXISTS (
+    SELECT 1 FROM events AS asked
+    WHERE asked.id = e.reply_to_event_id AND json_extract(asked.metadata_json, '$.scheduled')) OR EXISTS (
+    SELECT 1 FROM events AS earlier
+    WHERE earlier.thread_id = e.thread_id AND earlier.direction = 'outbound' AND earlier.seq < e.seq
+      AND earlier.seq > (SELECT seq FROM events WHERE id = e.reply_to_event_id)
+      AND earlier.reply_to_event_id = e.reply_to_event_id)
+FROM events AS e
+WHERE e.seq > :after AND e.seq <= :until AND e.channel = :channel AND e.direction = 'outbound'
+  AND e.request_id IS NOT NULL AND e.thread_id IS NOT NULL
+ORDER BY e.seq
 
 -- name: said_in_thread
 SELECT e.content FROM events AS e JOIN threads AS t ON t.id = e.thread_id

@@ -31,6 +31,10 @@ class ChannelState:
     restarts: int = 0
     last_message_at: str | None = None
     updated_at: str | None = None
+    answer: Literal["addressed", "always", "never"] | None = None
+    quiet_hours: str | None = None
+    zone: str | None = None
+    """What was set while it ran, if anything: it wins over config.toml."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +96,14 @@ def pause(connection: apsw.Connection, name: str, *, paused: bool) -> None:
     connection.execute(_query("pause_channel"), {"name": name, "paused": int(paused)})
 
 
+def set_(
+    connection: apsw.Connection, name: str, *, answer: str | None, quiet_hours: str | None, zone: str | None
+) -> None:
+    """Change settings of a channel while it runs. None: as in config.toml."""
+    values = {"name": name, "answer": answer, "quiet_hours": quiet_hours, "zone": zone}
+    connection.execute(_query("set_channel"), values)
+
+
 def note_message(connection: apsw.Connection, name: str) -> None:
     """Something came in just now."""
     connection.execute(_query("channel_heard"), {"name": name})
@@ -113,21 +125,30 @@ def queued_seq(connection: apsw.Connection, name: str) -> int | None:
     return cast("int | None", connection.execute(_query("queued_seq"), {"name": name}).get)
 
 
-def queue(connection: apsw.Connection, name: str, outgoing: Iterable[tuple[str, str]], *, seq: int) -> None:
-    """Let recorded messages, given by event and thread, be sent, and remember up to where they were found.
+def queue(
+    connection: apsw.Connection, name: str, outgoing: Iterable[tuple[str, str, bool]], *, seq: int
+) -> None:
+    """Let recorded messages be sent, and remember up to where they were found.
 
-    A message is sent once, however often it is queued.
+    They are given by event, thread and whether nobody asked for them. A message is sent once, however often
+    it is queued.
     """
-    for event_id, thread_id in outgoing:
-        values = {"event_id": event_id, "channel": name, "thread_id": thread_id}
+    for event_id, thread_id, unasked in outgoing:
+        values = {"event_id": event_id, "channel": name, "thread_id": thread_id, "unasked": int(unasked)}
         connection.execute(_query("queue_delivery"), values)
     connection.execute(_query("keep_queued_seq"), {"name": name, "seq": seq})
 
 
 def due(
-    connection: apsw.Connection, channel: str, now: datetime, longest: timedelta, limit: int = 32
+    connection: apsw.Connection,
+    channel: str,
+    now: datetime,
+    longest: timedelta,
+    limit: int = 32,
+    *,
+    quiet: bool = False,
 ) -> list[Delivery]:
-    """What a channel can send now: of each thread the first that waits.
+    """What a channel can send now: of each thread the first that waits. In quiet hours, answers alone.
 
     One that would wait longer than the longest pause was recorded before the clock was set back.
     """
@@ -135,14 +156,16 @@ def due(
         "channel": channel,
         "now": clock.timestamp(now),
         "at_most": clock.timestamp(now + longest),
+        "quiet": int(quiet),
         "limit": limit,
     }
     return [_delivery(row) for row in connection.execute(_query("due_deliveries"), values)]
 
 
-def next_at(connection: apsw.Connection, channel: str) -> datetime | None:
-    """When something is due next."""
-    found = cast("str | None", connection.execute(_query("next_delivery_at"), {"channel": channel}).get)
+def next_at(connection: apsw.Connection, channel: str, *, quiet: bool = False) -> datetime | None:
+    """When something is due next. In quiet hours, of the answers."""
+    values = {"channel": channel, "quiet": int(quiet)}
+    found = cast("str | None", connection.execute(_query("next_delivery_at"), values).get)
     return None if found is None else clock.parse(found)
 
 

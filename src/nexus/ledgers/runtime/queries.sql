@@ -800,10 +800,12 @@ WHERE i.root_request_id = :root_request_id AND a.name = :automation
   AND i.status IN ('queued', 'running') AND i.retry_at IS NULL
 
 -- name: channel
-SELECT name, paused, status, reason, restarts, last_message_at, updated_at FROM channels WHERE name = :name
+SELECT name, paused, status, reason, restarts, last_message_at, updated_at, answer, quiet_hours, zone
+FROM channels WHERE name = :name
 
 -- name: channels
-SELECT name, paused, status, reason, restarts, last_message_at, updated_at FROM channels ORDER BY name
+SELECT name, paused, status, reason, restarts, last_message_at, updated_at, answer, quiet_hours, zone
+FROM channels ORDER BY name
 
 -- name: channel_cursor
 SELECT cursor_json FROM channels WHERE name = :name
@@ -823,6 +825,11 @@ INSERT INTO channels (name, paused, status) VALUES (:name, :paused, CASE :paused
 ON CONFLICT (name) DO UPDATE
 SET paused = excluded.paused, updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 
+-- name: set_channel
+INSERT INTO channels (name, answer, quiet_hours, zone) VALUES (:name, :answer, :quiet_hours, :zone)
+ON CONFLICT (name) DO UPDATE
+SET answer = excluded.answer, quiet_hours = excluded.quiet_hours, zone = excluded.zone
+
 -- name: channel_heard
 INSERT INTO channels (name, last_message_at) VALUES (:name, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ON CONFLICT (name) DO UPDATE SET last_message_at = excluded.last_message_at
@@ -835,17 +842,18 @@ INSERT INTO channels (name, queued_seq) VALUES (:name, :seq)
 ON CONFLICT (name) DO UPDATE SET queued_seq = excluded.queued_seq
 
 -- name: queue_delivery
-INSERT INTO deliveries (event_id, channel, thread_id) VALUES (:event_id, :channel, :thread_id)
+INSERT INTO deliveries (event_id, channel, thread_id, unasked) VALUES (:event_id, :channel, :thread_id, :unasked)
 ON CONFLICT (event_id) DO NOTHING
 
 -- name: due_deliveries
 SELECT d.event_id, d.channel, d.thread_id, d.status, d.attempts, d.next_at, d.external_id, d.error, d.created_at
 FROM deliveries AS d
 WHERE d.channel = :channel AND d.status = 'waiting' AND (d.next_at <= :now OR d.next_at > :at_most)
+  AND NOT (:quiet AND d.unasked)
   AND NOT EXISTS (
     SELECT 1 FROM deliveries AS earlier
     WHERE earlier.channel = d.channel AND earlier.thread_id = d.thread_id AND earlier.status = 'waiting'
-      AND earlier.rowid < d.rowid
+      AND earlier.rowid < d.rowid AND NOT (:quiet AND earlier.unasked)
   )
 ORDER BY d.rowid LIMIT :limit
 
@@ -854,7 +862,7 @@ SELECT event_id, channel, thread_id, status, attempts, next_at, external_id, err
 FROM deliveries WHERE (:channel IS NULL OR channel = :channel) AND status = :status ORDER BY rowid DESC LIMIT :limit
 
 -- name: next_delivery_at
-SELECT min(next_at) FROM deliveries WHERE channel = :channel AND status = 'waiting'
+SELECT min(next_at) FROM deliveries WHERE channel = :channel AND status = 'waiting' AND NOT (:quiet AND unasked)
 
 -- name: delivery_sent
 UPDATE deliveries

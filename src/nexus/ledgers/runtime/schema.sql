@@ -340,7 +340,7 @@ CREATE TABLE models (
 ) STRICT;
 
 CREATE TABLE channels (
-  -- State of each channel. Its settings are in config.toml.
+  -- State of each channel. Its settings are in config.toml; some can be changed while it runs.
   name             TEXT PRIMARY KEY,
   paused           INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
   status           TEXT NOT NULL DEFAULT 'stopped'
@@ -350,7 +350,10 @@ CREATE TABLE channels (
   cursor_json      TEXT,               -- read position, defined by the adapter
   queued_seq       INTEGER,            -- events up to this seq are in deliveries
   last_message_at  TEXT,               -- time of the last inbound message
-  updated_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+  updated_at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  answer           TEXT CHECK (answer IN ('addressed', 'always', 'never')),   -- overrides config.toml
+  quiet_hours      TEXT,               -- overrides config.toml; empty: none
+  zone             TEXT                -- of the quiet hours; overrides config.toml
 ) STRICT;
 
 CREATE TABLE deliveries (
@@ -364,7 +367,8 @@ CREATE TABLE deliveries (
   external_id  TEXT,                   -- the channel's id
   error        TEXT,                   -- error of the last attempt
   created_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  updated_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+  updated_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  unasked      INTEGER NOT NULL DEFAULT 0 CHECK (unasked IN (0, 1))   -- not an answer: waits in quiet hours
 ) STRICT;
 CREATE INDEX deliveries_waiting ON deliveries (channel, thread_id, created_at) WHERE status = 'waiting';
 CREATE INDEX deliveries_failed ON deliveries (channel) WHERE status = 'failed';

@@ -2,12 +2,16 @@
 
 from collections.abc import AsyncIterator
 
+import apsw
 import httpx
 import pytest
 
 from nexus.app import App
 from nexus.config import ChannelConfig, Config
 from nexus.home import Home
+from nexus.ledgers.identity import access, senders
+from nexus.ledgers.identity.access import Granted
+from nexus.ledgers.identity.senders import Seen
 from nexus.ledgers.runtime import channels as ledger
 
 
@@ -50,3 +54,55 @@ async def test_a_message_that_was_set_aside_can_be_removed(client: httpx.AsyncCl
     assert await app.ledgers.runtime.read(ledger.those_set_aside) == []
     for to in ("dismiss", "retry"):
         assert (await client.post(f"/set-aside/{kept.id}/{to}")).status_code == 404
+
+
+async def test_quiet_hours_and_answers_in_groups_are_set_and_reset(
+    client: httpx.AsyncClient, app: App
+) -> None:
+    given = {"answer": "always", "quiet_hours": "22:00-07:00", "zone": "Europe/Berlin"}
+    assert (await client.post("/channels/desk/settings", data=given)).status_code == 303
+    state = await app.ledgers.runtime.read(ledger.state, name="desk")
+    assert (state.answer, state.quiet_hours, state.zone) == ("always", "22:00-07:00", "Europe/Berlin")
+    shown = (await client.get("/channels/desk")).text
+    assert 'value="22:00-07:00"' in shown
+    assert '<option value="always" selected>' in shown
+    assert "quiet 22:00-07:00" in (await client.get("/channels")).text
+    for wrong in ({"quiet_hours": "late"}, {"zone": "Mars"}, {"answer": "loudly"}):
+        assert (await client.post("/channels/desk/settings", data={**given, **wrong})).status_code == 400
+    assert (await client.post("/channels/desk/reset")).status_code == 303
+    state = await app.ledgers.runtime.read(ledger.state, name="desk")
+    assert (state.answer, state.quiet_hours, state.zone) == (None, None, None)
+    assert (await client.get("/channels/other")).status_code == 404
+
+
+async def test_people_are_let_in_changed_and_revoked(client: httpx.AsyncClient, app: App) -> None:
+    def stranger(connection: apsw.Connection) -> tuple[str, str]:
+        seen = Seen(channel="desk", identifier="<sam>", display_name="<Sam>", event_id=None)
+        sender = senders.resolve(connection, seen=seen)
+        return sender.entity_id, access.ask(connection, sender.contact_id)
+
+    entity_id, code = await app.ledgers.identity.write(stranger)
+    shown = (await client.get("/people")).text
+    assert "&lt;Sam&gt;" in shown
+    assert code in shown
+    assert "1 asking" in (await client.get("/channels")).text
+    granted = {
+        "memory": "own",
+        "tools": "web_fetch, send_file",
+        "directories": "~/notes:rw",
+        "network": "yes",
+    }
+    assert (await client.post(f"/people/codes/{code}/approve", data=granted)).status_code == 303
+    found = await app.ledgers.identity.read(access.of, entity_id=entity_id)
+    assert found == Granted(tools=("web_fetch", "send_file"), directories=("~/notes:rw",), network=True)
+    assert (await client.post(f"/people/codes/{code}/approve", data=granted)).status_code == 404
+    assert (await client.post(f"/people/{entity_id}/grant", data={"memory": "none"})).status_code == 303
+    found = await app.ledgers.identity.read(access.of, entity_id=entity_id)
+    assert found == Granted(memory="none")
+    assert (await client.post(f"/people/{entity_id}/grant", data={"memory": "every"})).status_code == 400
+    assert (await client.post(f"/people/{entity_id}/explode")).status_code == 400
+    assert (await client.post(f"/people/{entity_id}/revoke")).status_code == 303
+    assert await app.ledgers.identity.read(access.of, entity_id=entity_id) is None
+    for to in ("grant", "revoke"):
+        assert (await client.post(f"/people/{entity_id}/{to}", data={})).status_code == 404
+    assert (await client.post("/people/codes/NOTHING/refuse")).status_code == 404

@@ -28,6 +28,7 @@ PAGES = (
     "/sessions",
     "/usage",
     "/channels",
+    "/people",
     "/settings",
 )
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"

@@ -1,17 +1,21 @@
 """Channels: their state, what they couldn't process or send, and what can be done about it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
+from nexus.automations import when
+from nexus.channels import kinds, quiet
 from nexus.config import Config
 from nexus.errors import MissingError, UsageError
-from nexus.gateway.dashboard.endpoint import back, get, post
+from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.render import page
+from nexus.ledgers.identity import access
 from nexus.ledgers.runtime import channels as ledger
 
 
@@ -19,14 +23,34 @@ async def listed(request: Request, app: App) -> Response:
     """Every channel of the settings, and the messages that were set aside."""
     found = await app.ledgers.runtime.read(_states, config=app.config)
     aside = await app.ledgers.runtime.read(ledger.those_set_aside)
-    return await page(request, "channels.html", active="settings", channels=found, aside=aside)
+    asking = len(await app.ledgers.identity.read(access.asking))
+    return await page(request, "channels.html", active="settings", channels=found, aside=aside, asking=asking)
+
+
+async def one(request: Request, app: App) -> Response:
+    """A channel, its settings, and what it couldn't send."""
+    name = _known(request, app)
+    state = await app.ledgers.runtime.read(ledger.state, name=name)
+    failed = await app.ledgers.runtime.read(ledger.deliveries, channel=name, status="failed")
+    states = await app.ledgers.runtime.read(_states, config=app.config)
+    return await page(
+        request,
+        "channel.html",
+        active="settings",
+        it=next(each for each in states if each["name"] == name),
+        chosen=kinds.effective(app.config.channels[name], state),
+        overrides=(state.answer, state.quiet_hours, state.zone) != (None, None, None),
+        zone=app.config.automations.zone or when.local_zone(),
+        failed=failed,
+    )
 
 
 async def change(request: Request, app: App) -> Response:
-    """Pause or resume a channel, or send again what failed."""
-    name, to = request.path_params["name"], request.path_params["to"]
-    if name not in app.config.channels:
-        raise MissingError(f"Unknown channel {name}", hint="The page Channels lists them.")
+    """Change a channel's settings, pause or resume it, or send again what failed."""
+    name, to = _known(request, app), request.path_params["to"]
+    if to in {"settings", "reset"}:
+        await _set(request, app, name, reset=to == "reset")
+        return back(f"/channels/{quote(name, safe='')}")
     if to == "retry":
         await app.ledgers.runtime.write(ledger.retry, channel=name)
         app.channels.wake(name)
@@ -51,19 +75,40 @@ async def settle(request: Request, app: App) -> Response:
     return back("/channels")
 
 
+async def _set(request: Request, app: App, name: str, *, reset: bool) -> None:
+    given, state = await form(request), ledger.ChannelState(name=name)
+    if not reset:
+        answer = given.text("answer")
+        if answer not in {"addressed", "always", "never"}:
+            raise UsageError(f"Unknown answer in groups: `{answer}`")
+        state = replace(state, answer=answer, quiet_hours=given.text("quiet_hours"), zone=given.text("zone"))
+        quiet.parsed(given.text("quiet_hours"), given.text("zone"))
+    await app.ledgers.runtime.write(
+        ledger.set_, name=name, answer=state.answer, quiet_hours=state.quiet_hours, zone=state.zone
+    )
+    app.channels.wake(name)
+
+
+def _known(request: Request, app: App) -> str:
+    name = str(request.path_params["name"])
+    if name not in app.config.channels:
+        raise MissingError(f"Unknown channel {name}", hint="The page Channels lists them.")
+    return name
+
+
 def _states(connection: apsw.Connection, config: Config) -> list[dict[str, Any]]:
-    return [
-        {
-            "kind": settings.kind,
-            **asdict(ledger.state(connection, name)),
-            **asdict(ledger.counts(connection, name)),
-        }
-        for name, settings in config.channels.items()
-    ]
+    found: list[dict[str, Any]] = []
+    for name, settings in config.channels.items():
+        state = ledger.state(connection, name)
+        chosen = kinds.effective(settings, state)
+        picture = {"kind": settings.kind, **asdict(state), "quiet_hours": chosen.quiet_hours}
+        found.append({**picture, **asdict(ledger.counts(connection, name))})
+    return found
 
 
 ROUTES = (
     get("/channels", listed),
+    get("/channels/{name}", one),
     post("/channels/{name}/{to}", change),
     post("/set-aside/{id}/{to}", settle),
 )

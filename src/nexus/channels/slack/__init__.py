@@ -1,0 +1,321 @@
+"""The channel for Slack: an app in socket mode, so that nothing has to be reachable from outside.
+
+An event is acknowledged after its message is on record. Slack sends one that wasn't acknowledged again, but
+only for some minutes, so how far each conversation was read is remembered too, and whenever the socket is
+connected anew, what was said since is fetched. Going out, Slack has no idempotency keys: if the connection or
+the program ends just as Slack accepts a message, it is sent again.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncGenerator, Awaitable
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.http_retry.builtin_async_handlers import AsyncRateLimitErrorRetryHandler
+from slack_sdk.web.async_client import AsyncWebClient
+
+from nexus.channels import http
+from nexus.channels.adapter import Capability, Delivery, DeliveryError, File, Inbox, MessageError
+from nexus.channels.slack import parsing
+from nexus.channels.slack.parsing import Bot
+from nexus.channels.splitting import pieces
+
+_URL: Final = "https://slack.com/api/"
+_HOSTS: Final = (".slack.com", ".slack-edge.com")
+"""Where Slack keeps files. The token is sent nowhere else."""
+_MAX_FILE_BYTES: Final = 25_000_000
+_MAX_UNITS: Final = 12_000
+_PAGE: Final = 200
+_MOST_MISSED: Final = 10_000
+"""How many messages of one conversation are fetched after a long absence."""
+_MOST_THREADS: Final = 200
+"""How many threads are looked into for what was said meanwhile: those that were written in last."""
+_KINDS: Final = "im,mpim,private_channel,public_channel"
+_RETRIES: Final = 2
+_FINAL: Final = frozenset(
+    {
+        "channel_not_found",
+        "file_upload_size_restricted",
+        "is_archived",
+        "markdown_text_too_long",
+        "msg_too_long",
+        "no_text",
+        "not_in_channel",
+        "restricted_action",
+        "user_not_found",
+    }
+)
+
+
+class Slack:
+    """An app of Slack, with the token of its bot and its app-level token."""
+
+    capabilities: frozenset[Capability] = frozenset({"attachments", "markdown", "threads"})
+
+    def __init__(self, *, token: str, app_token: str, url: str = "") -> None:
+        self._token = token
+        self._app_token = app_token
+        self._url = url.rstrip("/") + "/" if url else _URL
+        self._sent: dict[str, list[str]] = {}
+
+    async def run(self, inbox: Inbox) -> None:
+        """Hand over what people write until this is canceled."""
+        client = self._client()
+        bot = await self.check()
+        connection = _Connection(self, client, bot, inbox)
+        app = AsyncApp(client=client, process_before_response=True, ignoring_self_events_enabled=False)
+        app.event(re.compile(".*"))(connection.take_in_event)
+        handler = _InOrder(app, self._app_token, connection)
+        try:
+            await handler.connect_async()
+            await connection.failure
+        finally:
+            await handler.close_async()
+
+    async def deliver(self, delivery: Delivery) -> str | None:
+        """Send a message, in pieces if it is long. A piece that was sent isn't sent again by a retry."""
+        channel, _, root = delivery.thread.partition(" ")
+        where: dict[str, Any] = {"channel": channel} | ({"thread_ts": root} if root else {})
+        client = self._client()
+        texts = pieces(parsing.unmentioning(delivery.text), _MAX_UNITS)
+        sent = self._sent.setdefault(delivery.key, [])
+        for text in texts[len(sent) :]:
+            made = await _delivered(client.chat_postMessage(**where, markdown_text=text, unfurl_links=False))
+            sent.append(f"{channel}/{made['ts']}")
+        for file in delivery.files[len(sent) - len(texts) :]:
+            await _delivered(client.files_upload_v2(**where, file=file.data, filename=file.name))
+            sent.append("")
+        del self._sent[delivery.key]
+        return next(filter(None, sent), None)
+
+    async def check(self) -> Bot:
+        """The agent itself, if both tokens are right."""
+        client = self._client()
+        me = await _called(client.auth_test())
+        # The library tries a wrong token again and again.
+        await _called(client.apps_connections_open(app_token=self._app_token))
+        return Bot(user_id=str(me["user_id"]), bot_id=str(me.get("bot_id") or ""), name=str(me["user"]))
+
+    async def name_of(self, user_id: str) -> str | None:
+        """What a member of the workspace is called; None if there is no such member."""
+        try:
+            told = await self._client().users_info(user=user_id)
+        except SlackApiError:
+            return None
+        user = cast("dict[str, Any]", told["user"])
+        return str(user.get("real_name") or user.get("name") or user_id)
+
+    async def files(self, event: dict[str, Any]) -> tuple[File, ...]:
+        """Fetch what is attached to a message."""
+        return tuple([await self._file(told) for told in parsing.attached(event)])
+
+    async def _file(self, told: dict[str, Any]) -> File:
+        name, media_type = told.get("name") or "file", told.get("mimetype") or "application/octet-stream"
+        url, size = told.get("url_private_download") or told.get("url_private"), told.get("size")
+        if not (isinstance(name, str) and isinstance(media_type, str)):
+            raise MessageError("A file of the event has no name")
+        data = b""
+        if isinstance(size, int) and size > _MAX_FILE_BYTES:
+            problem = http.too_large(_MAX_FILE_BYTES)
+        elif not isinstance(url, str) or not self._is_ours(url):
+            problem = "it isn't kept at Slack"
+        else:
+            headers = {"authorization": f"Bearer {self._token}"}
+            data, problem = await http.fetched(url, _MAX_FILE_BYTES, headers)
+        return File(name=name, media_type=media_type, data=data, problem=problem)
+
+    def _is_ours(self, url: str) -> bool:
+        try:
+            place, own = urlsplit(url), urlsplit(self._url)
+            if (place.scheme, place.netloc) == (own.scheme, own.netloc):
+                return True
+            return place.scheme == "https" and (place.hostname or "").endswith(_HOSTS)
+        except ValueError:
+            return False
+
+    def _client(self) -> AsyncWebClient:
+        retries = [AsyncRateLimitErrorRetryHandler(max_retry_count=_RETRIES)]
+        return AsyncWebClient(self._token, base_url=self._url, retry_handlers=cast("Any", retries))
+
+
+class _Connection:
+    """What passes between a workspace and an inbox."""
+
+    def __init__(self, slack: Slack, client: AsyncWebClient, bot: Bot, inbox: Inbox) -> None:
+        self._slack = slack
+        self._client = client
+        self._bot = bot
+        self._inbox = inbox
+        self._names: dict[str, str | None] = {}
+        self._titles: dict[str, str | None] = {}
+        self._seen: dict[str, str] = {}
+        self._since = ""
+        self.order = asyncio.Lock()
+        """Held while a message is taken in: they come one after the other."""
+        self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Why the channel has to be started again."""
+
+    async def connected(self) -> None:
+        """Fetch what was said while no socket was open."""
+        kept = cast("dict[str, Any]", await self._inbox.cursor() or {})
+        self._seen = dict(kept.get("seen", {}))
+        # What was said before the channel first connected is not answered.
+        self._since = str(kept.get("since") or f"{time.time():.6f}")
+        if kept:
+            await self._catch_up()
+        else:
+            await self._keep()
+        await self._inbox.connected()
+
+    async def take_in_event(self, event: dict[str, Any]) -> None:
+        """Take in what the socket brings. Its order is held by who calls this."""
+        if event.get("type") not in ("message", "app_mention"):
+            return
+        try:
+            await self._take_in(event)
+        except Exception as error:
+            self.fail(error)
+            raise  # Not acknowledged: it comes again.
+
+    def fail(self, error: BaseException) -> None:
+        """End the channel: whoever keeps it starts it again."""
+        if not self.failure.done():
+            self.failure.set_exception(error)
+
+    async def _catch_up(self) -> None:
+        async for told in self._pages("users.conversations", "channels", types=_KINDS, exclude_archived=True):
+            id_ = str(told["id"])
+            self._titles[id_] = cast("str | None", told.get("name"))
+            more = {"channel": id_, "channel_type": "im" if told.get("is_im") else "channel"}
+            await self._catch_up_with("conversations.history", id_, more, channel=id_)
+        for place in [each for each in self._seen if " " in each]:
+            channel, _, root = place.partition(" ")
+            more = {"channel": channel}
+            await self._catch_up_with("conversations.replies", place, more, channel=channel, ts=root)
+
+    async def _catch_up_with(self, method: str, place: str, more: dict[str, Any], **values: Any) -> None:
+        oldest = self._seen.get(place, self._since)
+        found: list[dict[str, Any]] = []
+        try:
+            async for event in self._pages(method, "messages", oldest=oldest, **values):
+                found.append({**event, **more})
+                if len(found) >= _MOST_MISSED or parsing.joins(event, self._bot):
+                    break  # What was said before the agent was let in was not said to it.
+        except SlackApiError as error:
+            if str(error.response.get("error")) not in _FINAL | {"thread_not_found"}:
+                raise
+            self._seen.pop(place, None)
+        for event in sorted(found, key=lambda each: str(each.get("ts"))):
+            if str(event.get("ts")) > oldest:  # The first message of a thread comes along each time.
+                await self._take_in(event)
+
+    async def _pages(self, method: str, key: str, **values: Any) -> AsyncGenerator[dict[str, Any]]:
+        cursor = ""
+        while True:
+            told = await self._client.api_call(
+                method, params={**values, "limit": _PAGE, **({"cursor": cursor} if cursor else {})}
+            )
+            for each in cast("list[dict[str, Any]]", told.get(key) or []):
+                yield each
+            cursor = str(cast("dict[str, Any]", told.get("response_metadata") or {}).get("next_cursor") or "")
+            if not cursor:
+                return
+
+    async def _take_in(self, event: dict[str, Any]) -> None:
+        if not parsing.is_said(event, self._bot):
+            return
+        try:
+            place, ts = parsing.thread(event), parsing.ts(event)
+            sender = parsing.sender(event)
+            title = await self._title(event) if parsing.is_group(event) else None
+            files = await self._slack.files(event)
+            message = parsing.message(event, self._bot, files, name=await self._name(sender), title=title)
+        except MessageError as error:
+            body = {"id": f"{event.get('channel')}/{event.get('ts')}", "sender": event.get("user")}
+            await self._inbox.set_aside(body, f"Not a valid Slack message: {error}")
+            return
+        if message is not None:
+            await self._inbox.receive(message)
+        self._seen[place] = max(ts, self._seen.pop(place, ""))
+        await self._keep()
+
+    async def _keep(self) -> None:
+        threads = [place for place in self._seen if " " in place]
+        for place in threads[:-_MOST_THREADS]:
+            del self._seen[place]
+        await self._inbox.keep_cursor({"since": self._since, "seen": dict(self._seen)})
+
+    async def _name(self, sender: str) -> str | None:
+        if sender not in self._names:
+            self._names[sender] = await self._slack.name_of(sender)
+        return self._names[sender]
+
+    async def _title(self, event: dict[str, Any]) -> str | None:
+        id_ = parsing.conversation(event)
+        if id_ not in self._titles:
+            try:
+                told = await self._client.conversations_info(channel=id_)
+                found = cast("dict[str, Any]", told["channel"]).get("name")
+            except SlackApiError:
+                found = None
+            self._titles[id_] = found if isinstance(found, str) else None
+        return self._titles[id_]
+
+
+class _InOrder(AsyncSocketModeHandler):
+    """The library's handler, which would handle events at the same time."""
+
+    def __init__(self, app: AsyncApp, app_token: str, connection: _Connection) -> None:
+        super().__init__(app, app_token)
+        self._connection = connection
+        self.client.message_listeners.append(cast("Any", self._greeted))
+
+    async def handle(self, client: Any, req: Any) -> None:
+        async with self._connection.order:
+            await super().handle(client, req)
+
+    async def _greeted(self, client: Any, message: dict[str, Any], raw: str | None = None) -> None:
+        """A new socket begins with a greeting, before any event."""
+        if message.get("type") != "hello":
+            return
+        async with self._connection.order:
+            try:
+                await self._connection.connected()
+            except Exception as error:  # Whatever it is: the channel is started again.
+                self._connection.fail(_readable(error))
+
+
+async def _called(call: Awaitable[Any]) -> dict[str, Any]:
+    try:
+        told = await call
+    except (SlackClientError, aiohttp.ClientError, TimeoutError) as error:
+        raise _readable(error) from error
+    return cast("dict[str, Any]", told.data)
+
+
+async def _delivered(call: Awaitable[Any]) -> dict[str, Any]:
+    try:
+        told = await call
+    except SlackApiError as error:
+        reason = str(error.response.get("error"))
+        raise DeliveryError(f"Slack: {reason}", final=reason in _FINAL) from error
+    except (SlackClientError, aiohttp.ClientError, TimeoutError) as error:
+        raise DeliveryError(f"Slack: {type(error).__name__}") from error
+    return cast("dict[str, Any]", told.data)
+
+
+def _readable(error: BaseException) -> BaseException:
+    """What Slack answered, in few words."""
+    if isinstance(error, SlackApiError):
+        needed = error.response.get("needed")
+        scope = f" (the app needs the scope {needed})" if needed else ""
+        return ConnectionError(f"Slack: {error.response.get('error')}{scope}")
+    if isinstance(error, SlackClientError | aiohttp.ClientError | TimeoutError):
+        return ConnectionError(f"Slack: {type(error).__name__}")
+    return error
