@@ -210,6 +210,8 @@ DEMO: Final = (
     Shot(name="usage", route="/usage"),
     Shot(name="usage-year", route="/usage", start="/usage?days=365"),
     Shot(name="channels", route="/channels"),
+    Shot(name="channel", route="/channels/{name}", start="/channels", follow="td.main a[href^='/channels/']"),
+    Shot(name="people", route="/people"),
     Shot(name="settings", route="/settings"),
     Shot(name="nowhere", route="", start="/nowhere"),
     Shot(name="login-refused", route="", start="/login?code=used"),
@@ -268,6 +270,9 @@ def served(home: Path, model: ModelServer) -> Generator[tuple[str, str]]:
         "NEXUS_MODELS_MANAGER": "test/large",
         "NEXUS_PROVIDERS_TEST_KIND": "anthropic",
         "NEXUS_PROVIDERS_TEST_BASE_URL": model.url,
+        "NEXUS_CHANNELS_DESK_KIND": "webhook",
+        "NEXUS_CHANNELS_DESK_SECRET": "env:SHOWN_SECRET",
+        "SHOWN_SECRET": "shown",
     }
     command = [str(_NEXUS), "--home", str(home), "up", "--json", "--port", "0"]
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)

@@ -10,8 +10,8 @@ from typing import Any, Final
 from aiohttp import WSMsgType, web
 
 TOKEN: Final = "MTA5.test.token"
-BOT: Final = "500"
-HANA: Final = "7"
+BOT: Final = "500000000000000001"
+HANA: Final = "700000000000000001"
 DIRECT: Final = "71"
 GUILD, GROUP = "900", "901"
 _EPOCH_MS: Final = 1_420_070_400_000

@@ -19,6 +19,9 @@ def server() -> Iterator[DiscordServer]:
     made.close()
 
 
+_ME = {"id": BOT, "username": "nexus", "discriminator": "0", "avatar": None}
+
+
 def _discord(server: DiscordServer, token: str = TOKEN) -> Discord:
     return Discord(token=token, url=server.url, settle_s=0.05)
 
@@ -28,9 +31,7 @@ async def test_a_direct_message_is_handed_over_and_the_bot_types_for_who_is_know
 ) -> None:
     inbox = RecordingInbox(HANA)
     async with running(_discord(server), inbox):
-        id_ = await asyncio.to_thread(
-            server.write, f"Hello <@{BOT}>", mentions=[{"id": BOT, "username": "nexus"}]
-        )
+        id_ = await asyncio.to_thread(server.write, f"Hello <@{BOT}>", mentions=[_ME])
         await until(lambda: server.typing)
         await asyncio.to_thread(server.write, "Who are you?", user="8")
         await until(lambda: inbox.noted == 2)
@@ -75,7 +76,7 @@ async def test_in_a_group_a_mention_the_bots_role_or_a_reply_addresses_it(
     server: DiscordServer,
 ) -> None:
     inbox = RecordingInbox()
-    bot = {"id": BOT, "username": "nexus", "discriminator": "0", "avatar": None}
+    bot = _ME
     answered = server.write("I said", channel="77", quietly=True)
     own = {**server.said["77"][0], "author": bot, "id": answered, "channel_id": GROUP}
     reference = {"message_id": answered, "channel_id": GROUP, "guild_id": "900", "type": 0}

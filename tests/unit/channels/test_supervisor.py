@@ -296,6 +296,7 @@ async def test_in_quiet_hours_only_answers_are_sent_and_the_rest_when_they_end(l
     await _say(ledgers, "A worker found this", reply_to=asked)
     running.wake(_NAME)
     await _until(lambda: adapter.sent)
+    await _waiting(ledgers, 2)
     await running.stop()
     assert [each.text for each in adapter.sent] == ["It is late"], "an answer doesn't wait behind a reminder"
     # Restarted, with the clock set back by three days: it is quiet hours still, and no longer than these.
@@ -306,6 +307,7 @@ async def test_in_quiet_hours_only_answers_are_sent_and_the_rest_when_they_end(l
     await _say(ledgers, "Another answer", "other", reply_to=await _ask(ledgers, "And now?", "other"))
     running.wake(_NAME)
     await _until(lambda: len(adapter.sent) == 2)
+    await _waiting(ledgers, 2)
     at[0] = datetime(2026, 11, 14, 7, 0, tzinfo=UTC)
     running.wake(_NAME)
     await _until(lambda: len(adapter.sent) == 4)
@@ -333,6 +335,12 @@ async def test_quiet_hours_that_are_turned_off_release_what_waits(ledgers: Ledge
     running.wake(_NAME)
     await _until(lambda: len(adapter.sent) == 2)
     await running.stop()
+
+
+async def _waiting(ledgers: Ledgers, number: int) -> None:
+    async with asyncio.timeout(60):
+        while (await ledgers.runtime.read(ledger.counts, name=_NAME)).waiting != number:
+            await asyncio.sleep(0.01)
 
 
 async def _ask(ledgers: Ledgers, text: str, thread: str = "t") -> str:

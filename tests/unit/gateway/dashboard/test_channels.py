@@ -23,6 +23,11 @@ async def app(home: Home) -> AsyncIterator[App]:
         yield app
 
 
+@pytest.fixture(autouse=True)
+def zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+
+
 async def _paused(app: App) -> bool:
     return (await app.ledgers.runtime.read(ledger.state, name="desk")).paused
 

@@ -12,7 +12,7 @@ from nexus.app import App
 from nexus.automations import when
 from nexus.channels import kinds, quiet
 from nexus.config import Config
-from nexus.errors import MissingError, UsageError
+from nexus.errors import ConfigError, MissingError, UsageError
 from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.render import page
 from nexus.ledgers.identity import access
@@ -82,7 +82,10 @@ async def _set(request: Request, app: App, name: str, *, reset: bool) -> None:
         if answer not in {"addressed", "always", "never"}:
             raise UsageError(f"Unknown answer in groups: `{answer}`")
         state = replace(state, answer=answer, quiet_hours=given.text("quiet_hours"), zone=given.text("zone"))
-        quiet.parsed(given.text("quiet_hours"), given.text("zone"))
+        try:
+            quiet.parsed(given.text("quiet_hours"), given.text("zone"))
+        except ConfigError as error:
+            raise UsageError(error.message, hint=error.hint) from error
     await app.ledgers.runtime.write(
         ledger.set_, name=name, answer=state.answer, quiet_hours=state.quiet_hours, zone=state.zone
     )
