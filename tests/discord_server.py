@@ -190,7 +190,12 @@ class DiscordServer:
                     {"id": id_, "type": 0, "name": "trip", "position": number, "last_message_id": last}
                     | {"permission_overwrites": [], "nsfw": False, "parent_id": None}
                 )
-        member = {"user": _bot(), "roles": [], "joined_at": "2020-01-01T00:00:00+00:00", "deaf": False}
+        member: dict[str, Any] = {
+            "user": _bot(),
+            "roles": [],
+            "joined_at": "2020-01-01T00:00:00+00:00",
+            "deaf": False,
+        }
         role = {"id": GUILD, "name": "@everyone", "color": 0, "colors": {"primary_color": 0}, "hoist": False}
         role |= {"position": 0, "permissions": "68608", "managed": False, "mentionable": False, "flags": 0}
         own = role | {"id": "902", "name": "Agent", "managed": True, "tags": {"bot_id": BOT}}

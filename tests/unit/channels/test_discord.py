@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -81,13 +82,14 @@ async def test_in_a_group_a_mention_the_bots_role_or_a_reply_addresses_it(
     own = {**server.said["77"][0], "author": bot, "id": answered, "channel_id": GROUP}
     reference = {"message_id": answered, "channel_id": GROUP, "guild_id": "900", "type": 0}
     async with running(_discord(server), inbox):
-        for text, more in (
+        said: list[tuple[str, dict[str, Any]]] = [
             ("Nobody asked", {}),
             (f"<@{BOT}> when?", {"mentions": [bot]}),
             ("<@&902> when?", {"mention_roles": ["902"]}),
             ("And now?", {"type": 19, "message_reference": reference, "referenced_message": own}),
             ("<@8> when?", {"mentions": [{**bot, "id": "8"}]}),
-        ):
+        ]
+        for text, more in said:
             await asyncio.to_thread(server.write, text, channel=GROUP, **more)
         await until(lambda: inbox.noted == 5)
     assert [each.is_addressed for each in inbox.messages] == [False, True, True, True, False]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -87,12 +88,13 @@ async def test_what_was_said_before_the_agent_came_is_not_answered(server: Slack
 async def test_in_a_group_the_agent_is_addressed_by_a_mention_or_in_its_thread(server: SlackServer) -> None:
     inbox = RecordingInbox()
     async with running(_slack(server), inbox):
-        for text, more in (
+        said: list[tuple[str, dict[str, Any]]] = [
             ("Nobody asked", {}),
             (f"<@{BOT}> when?", {}),
             ("<@U0BOTTOM> when?", {}),
             ("And now?", {"thread_ts": "1700000000.000100", "parent_user_id": BOT}),
-        ):
+        ]
+        for text, more in said:
             await asyncio.to_thread(server.write, text, channel=GROUP, **more)
         await until(lambda: inbox.noted == 4)
     assert [each.is_addressed for each in inbox.messages] == [False, True, False, True]

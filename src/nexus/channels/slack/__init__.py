@@ -69,7 +69,7 @@ class Slack:
         client = self._client()
         bot = await self.check()
         connection = _Connection(self, client, bot, inbox)
-        app = AsyncApp(client=client, process_before_response=True, ignoring_self_events_enabled=False)
+        app: Any = AsyncApp(client=client, process_before_response=True, ignoring_self_events_enabled=False)
         app.event(re.compile(".*"))(connection.take_in_event)
         handler = _InOrder(app, self._app_token, connection)
         try:
@@ -139,7 +139,8 @@ class Slack:
         except ValueError:
             return False
 
-    def _client(self) -> AsyncWebClient:
+    def _client(self) -> Any:
+        """The library's client. Its types say little: it takes and returns whatever Slack does."""
         retries = [AsyncRateLimitErrorRetryHandler(max_retry_count=_RETRIES)]
         return AsyncWebClient(self._token, base_url=self._url, retry_handlers=cast("Any", retries))
 
@@ -147,7 +148,7 @@ class Slack:
 class _Connection:
     """What passes between a workspace and an inbox."""
 
-    def __init__(self, slack: Slack, client: AsyncWebClient, bot: Bot, inbox: Inbox) -> None:
+    def __init__(self, slack: Slack, client: Any, bot: Bot, inbox: Inbox) -> None:
         self._slack = slack
         self._client = client
         self._bot = bot
@@ -208,7 +209,7 @@ class _Connection:
                 if len(found) >= _MOST_MISSED or parsing.joins(event, self._bot):
                     break  # What was said before the agent was let in was not said to it.
         except SlackApiError as error:
-            if str(error.response.get("error")) not in _FINAL | {"thread_not_found"}:
+            if _error(error) not in _FINAL | {"thread_not_found"}:
                 raise
             self._seen.pop(place, None)
         for event in sorted(found, key=lambda each: str(each.get("ts"))):
@@ -274,7 +275,7 @@ class _InOrder(AsyncSocketModeHandler):
     def __init__(self, app: AsyncApp, app_token: str, connection: _Connection) -> None:
         super().__init__(app, app_token)
         self._connection = connection
-        self.client.message_listeners.append(cast("Any", self._greeted))
+        cast("Any", self.client).message_listeners.append(self._greeted)
 
     async def handle(self, client: Any, req: Any) -> None:
         async with self._connection.order:
@@ -303,19 +304,24 @@ async def _delivered(call: Awaitable[Any]) -> dict[str, Any]:
     try:
         told = await call
     except SlackApiError as error:
-        reason = str(error.response.get("error"))
+        reason = _error(error)
         raise DeliveryError(f"Slack: {reason}", final=reason in _FINAL) from error
     except (SlackClientError, aiohttp.ClientError, TimeoutError) as error:
         raise DeliveryError(f"Slack: {type(error).__name__}") from error
     return cast("dict[str, Any]", told.data)
 
 
+def _error(error: SlackApiError) -> str:
+    """Slack's name for what went wrong."""
+    return str(cast("Any", error).response.get("error"))
+
+
 def _readable(error: BaseException) -> BaseException:
     """What Slack answered, in few words."""
     if isinstance(error, SlackApiError):
-        needed = error.response.get("needed")
+        needed = cast("Any", error).response.get("needed")
         scope = f" (the app needs the scope {needed})" if needed else ""
-        return ConnectionError(f"Slack: {error.response.get('error')}{scope}")
+        return ConnectionError(f"Slack: {_error(error)}{scope}")
     if isinstance(error, SlackClientError | aiohttp.ClientError | TimeoutError):
         return ConnectionError(f"Slack: {type(error).__name__}")
     return error

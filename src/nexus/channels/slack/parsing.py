@@ -93,7 +93,7 @@ def message(
 
 def attached(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The files of an event, as Slack describes them."""
-    files = event.get("files") or []
+    files: Any = event.get("files") or []
     if not isinstance(files, list):
         raise MessageError("The files of the event are no list")
     for file in cast("list[Any]", files):
