@@ -13,10 +13,8 @@ from typing import Final
 _TICK_S: Final = 0.01
 _MOST_LATE_S: Final = 0.005
 """How late the event loop may be for a tick while it keeps up."""
-_AHEAD_S: Final = 2.0
-"""How long a run that goes ahead has the process for itself: until its model is asked."""
-_LONGEST_S: Final = 5.0
-"""Even on a machine that is busy with something else, the next run begins then."""
+_LONGEST_S: Final = 0.25
+"""The next run begins then at the latest: the machine may be busy with something else."""
 
 
 class Pace:
@@ -24,17 +22,16 @@ class Pace:
 
     def __init__(self) -> None:
         self._next = asyncio.Lock()
-        self._ahead: list[float] = []
+        self._ahead = 0
 
     @contextmanager
     def ahead(self) -> Generator[None]:
         """Go ahead of what waits for its turn."""
-        began = asyncio.get_running_loop().time()
-        self._ahead.append(began)
+        self._ahead += 1
         try:
             yield
         finally:
-            self._ahead.remove(began)
+            self._ahead -= 1
 
     async def turn(self) -> None:
         """Wait until the process keeps up and nobody goes ahead; one after the other."""
@@ -45,5 +42,5 @@ class Pace:
                 await asyncio.sleep(_TICK_S)
                 now = loop.time()
                 late_s, before = now - before - _TICK_S, now
-                if late_s < _MOST_LATE_S and not any(now - each < _AHEAD_S for each in self._ahead):
+                if late_s < _MOST_LATE_S and not self._ahead:
                     return

@@ -2,11 +2,17 @@
 
 import asyncio
 
+import pytest
+
 from nexus.broker import pace
 from nexus.broker.pace import Pace
 
 
-async def test_a_turn_waits_for_who_goes_ahead_and_comes_in_order() -> None:
+async def test_a_turn_waits_for_who_goes_ahead_and_comes_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pace, "_LONGEST_S", 3_600.0)
+    monkeypatch.setattr(pace, "_MOST_LATE_S", 3_600.0)
     paced = Pace()
     begun: list[int] = []
 
