@@ -5,6 +5,7 @@ import json
 import threading
 import time
 import zlib
+from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import WSMsgType, web
@@ -111,7 +112,8 @@ class DiscordServer:
         event = {"op": 0, "t": name, "d": data, "s": len(self._events) + 1}
         self._events.append(event)
         for socket in list(self._sockets):
-            await socket.send(event)
+            with suppress(ConnectionError):  # Whoever listened was killed just now.
+                await socket.send(event)
 
     async def _drop(self) -> None:
         for socket in list(self._sockets):

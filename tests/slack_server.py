@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import WSMsgType, web
@@ -101,7 +102,8 @@ class SlackServer:
 
     async def _to_all(self, told: dict[str, Any]) -> None:
         for socket in self._sockets[-1:]:  # One of the open ones gets it.
-            await socket.send_str(json.dumps(told))
+            with suppress(ConnectionError):  # Whoever listened was killed just now.
+                await socket.send_str(json.dumps(told))
 
     def _ts(self) -> str:
         self._next += 1
