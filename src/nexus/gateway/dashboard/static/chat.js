@@ -109,8 +109,10 @@ class Live {
       answer.prose = document.createElement("div");
       answer.prose.className = "prose";
       this.add(answer, answer.prose);
+      render(answer.prose, answer.written);
+      this.say("writing");
+      return;
     }
-    this.say("writing");
     if (answer.drawing) return;
     answer.drawing = true;
     requestAnimationFrame(() => {
