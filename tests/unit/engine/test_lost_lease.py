@@ -60,15 +60,15 @@ async def test_nothing_is_claimed_while_the_lease_is_not_valid(tmp_path: Path) -
         leases, sweeper = engine._parts.leases, engine._parts.sweeper
         until, leases._valid_until_s = leases._valid_until_s, 0.0
         handle = await engine.start("note", None, key="k", lane="chat")
-        sweeps, also, swept = iter(range(3)), sweeper.also, asyncio.Event()
+        sweeps, look, swept = iter(range(3)), sweeper._look, asyncio.Event()
         loop = asyncio.get_running_loop()
 
-        def counted() -> None:
-            also()
+        def counted() -> set[str]:
             if next(sweeps, None) is None:
                 loop.call_soon_threadsafe(swept.set)
+            return look()
 
-        sweeper.also = counted
+        sweeper._look = counted
         await swept.wait()
         assert (await engine.show(handle.id)).state == "queued"
         leases._valid_until_s = until
