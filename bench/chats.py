@@ -29,7 +29,7 @@ from model_server import model_server
 from report import Figure, machine, percentile, progress, table, write_section
 
 from nexus.client import Client
-from nexus.context.prompt import system_prompt
+from nexus.context.assemble import system_prompt
 from nexus.home import Home
 
 _MODEL = "claude-sonnet-4-5"

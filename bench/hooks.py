@@ -17,9 +17,8 @@ from report import Figure, machine, percentile, progress, table, write_section
 
 from nexus import ledgers
 from nexus.automations import registration
-from nexus.automations.context import Handler, NoServices
+from nexus.automations.context import Handler, NoServices, Occasion
 from nexus.automations.invoker import Invoker
-from nexus.automations.occasion import Occasion
 from nexus.automations.registry import Registry
 from nexus.automations.runner import Runner
 from nexus.automations.scripts.host import Host

@@ -26,7 +26,7 @@ from nexus.errors import ModelFileError
 from nexus.memory.embedding import MODELS, Embedder, find, load
 from nexus.memory.recall import Query, Recall
 from nexus.memory.recall.reranker import installed_reranker
-from nexus.roles.memory_injection import offer, triage
+from nexus.roles.memory_injection import candidates, triage
 
 # What is found must not depend on what else the machine does; bench/recall_latency.py measures the time.
 _DEADLINE_MS = 60_000
@@ -166,7 +166,7 @@ async def _injection(recall: Recall, filled: life_data.Filled, life: life_data.L
     """What injection would put before an agent: for tasks, and for questions put to the manager."""
 
     async def shown(text: str) -> list[frozenset[str]]:
-        verdicts = triage.judge(await offer.find(recall, text, deadline_ms=_DEADLINE_MS), task=text)
+        verdicts = triage.judge(await candidates.find(recall, text, deadline_ms=_DEADLINE_MS), task=text)
         return [filled.keys(verdict.result.item.id) for verdict in verdicts if verdict.chosen]
 
     needs = [task for task in life.tasks if task["kind"] == "needs"]

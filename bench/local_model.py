@@ -24,7 +24,7 @@ from nexus.app import App
 from nexus.broker.agent.builtin import serve
 from nexus.config import Config, EngineConfig, ModelsConfig, ProviderConfig, ToolsConfig
 from nexus.home import Home
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 
 
 @contextlib.contextmanager

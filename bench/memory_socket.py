@@ -24,7 +24,7 @@ from nexus import ledgers
 from nexus.home import Home
 from nexus.ledgers import attach
 from nexus.skills import memory
-from nexus.skills.doors import OWNER
+from nexus.skills.memory_socket import OWNER
 
 NEXUS = Path(sys.executable).with_name("nexus")
 CALL_MS = 25

@@ -33,7 +33,7 @@ from turn_profile import Profile
 
 from nexus import config, ledgers
 from nexus.app import App
-from nexus.context.prompt import system_prompt
+from nexus.context.assemble import system_prompt
 from nexus.home import Home
 from nexus.ledgers import attach
 

@@ -116,7 +116,7 @@ class Client:
         accepted = await self._http.post("/api/messages", message, key=key or ids.new("key"))
         request_id, execution_id = accepted["request_id"], accepted["execution_id"]
         if execution_id is None:
-            return Receipt(request_id=request_id, run=FinishedRun(request_id, accepted["content"] or ""))
+            return Receipt(request_id=request_id, run=FinishedRun.of(request_id, accepted["content"] or ""))
         return Receipt(request_id=request_id, run=self.run(execution_id), execution_id=execution_id)
 
     def run(self, execution_id: str) -> Run:

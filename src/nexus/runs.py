@@ -80,9 +80,10 @@ class Result:
     """A finished run."""
 
     execution_id: str
-    request_id: str
     response: Response
-    usage: Totals
+    request_id: str = ""
+    session_label: str = ""
+    usage: Totals = Totals()
     """What this run cost; what its workers did is below its request."""
 
     def to_json(self) -> dict[str, Any]:
@@ -93,7 +94,7 @@ class Result:
         fields: dict[str, Any] = {
             **value,
             "response": Response(**value["response"]),
-            "usage": Totals(**value["usage"]),
+            "usage": Totals(**value.get("usage", {})),
         }
         return cls(**fields)
 
@@ -122,18 +123,23 @@ class Receipt:
 
 
 class FinishedRun:
-    """An answer without an agent's run: an automation gave it, at no cost."""
+    """A run whose result is there already, such as an answer that an automation gave at no cost."""
 
-    def __init__(self, request_id: str, text: str) -> None:
-        self.id = request_id
-        self._text = text
+    def __init__(self, result: Result) -> None:
+        self.id = result.execution_id or result.request_id
+        self._result = result
+
+    @classmethod
+    def of(cls, request_id: str, text: str) -> Self:
+        """An answer to a request without an agent."""
+        return cls(Result(execution_id="", request_id=request_id, response=Response(content=text)))
 
     async def result(self) -> Result:
-        response = Response(content=self._text)
-        return Result(execution_id="", request_id=self.id, response=response, usage=Totals())
+        return self._result
 
     async def deltas(self) -> AsyncIterator[Delta]:
-        for delta in (Delta(kind="begin"), Delta(kind="text", text=self._text), Delta(kind="done")):
+        text = self._result.response.content
+        for delta in (Delta(kind="begin"), Delta(kind="text", text=text), Delta(kind="done")):
             yield delta
 
     async def cancel(self) -> bool:

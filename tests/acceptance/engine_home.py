@@ -54,10 +54,10 @@ async def _lived(home: Home) -> dict[str, str]:
         async with engine:
             ids = {"done": await say("x", "req_1"), "failed": await say("fail", "req_1")}
             ids["other"] = await say("y", "req_2")
-            await queue.handle(ids["done"]).result()
-            await queue.handle(ids["other"]).result()
+            await queue.run(ids["done"]).result()
+            await queue.run(ids["other"]).result()
             with pytest.raises(WorkFailedError):
-                await queue.handle(ids["failed"]).result()
+                await queue.run(ids["failed"]).result()
         await engine.open(serve=False)
         ids["waiting"] = await say("z", "req_1")
         ids["other waiting"] = await say("z", "req_2")

@@ -10,10 +10,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from nexus.automations.context import Context, NoServices
+from nexus.automations.automations import Automations
+from nexus.automations.context import Context, NoServices, Occasion
 from nexus.automations.loading import Plugin
-from nexus.automations.occasion import Occasion
-from nexus.automations.parts import Automations
 from nexus.config import Config, EngineConfig
 from nexus.engine import Engine, Settings
 from nexus.home import Home

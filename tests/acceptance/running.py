@@ -12,7 +12,7 @@ from typing import Any
 from acceptance.program import NEXUS
 from nexus.home import Home
 from nexus.skills import memory
-from nexus.skills.doors import OWNER
+from nexus.skills.memory_socket import OWNER
 
 
 class Served:
@@ -66,11 +66,11 @@ def serving(home: Home, env: dict[str, str] | None = None, *arguments: str) -> G
 class Workspace:
     """A folder with the skill, and how an agent runs its scripts."""
 
-    def __init__(self, home: Home, folder: Path, doorway: Path | None = None) -> None:
+    def __init__(self, home: Home, folder: Path, socket_folder: Path | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.home = home
         self.folder = folder
-        self.skill = memory.lay(home, folder, doorway or home.run / OWNER).folder
+        self.skill = memory.lay(home, folder, socket_folder or home.run / OWNER).folder
 
     def run(
         self, script: str, *arguments: str, stdin: str = "", path: str = ""

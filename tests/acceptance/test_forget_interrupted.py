@@ -31,7 +31,7 @@ from nexus import config, ids
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.forgetting import planning, removal
-from nexus.ledgers.forgetting.record import Counts, Entry
+from nexus.ledgers.forgetting.planning import Counts, Entry
 from nexus.ledgers.forgetting.sets import Sets, attached
 
 _ATTEMPTS = 10

@@ -15,7 +15,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers, attach, events
 from nexus.ledgers.events import NewEvent
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 
 TYLER = [
     ("2024-03-15", "Tyler works at Google", 0.8),

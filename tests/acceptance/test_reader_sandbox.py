@@ -14,11 +14,11 @@ from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
 from nexus.memory.recall import Recall
+from nexus.memory.writing import Provenance
 from nexus.skills import memory
 from nexus.skills.commands import Commands
-from nexus.skills.doors import Door
+from nexus.skills.memory_socket import MemorySocket
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is a program for Linux")
 
@@ -33,15 +33,15 @@ class Inside:
 
     def __init__(self, home: Home, folder: Path) -> None:
         folder.mkdir()
-        doorway = home.run / "memory-reader"
-        doorway.mkdir(parents=True, exist_ok=True)
-        self.doorway = doorway.resolve()
-        self.skill = memory.lay(home, folder.resolve(), self.doorway).folder
+        socket_folder = home.run / "memory-reader"
+        socket_folder.mkdir(parents=True, exist_ok=True)
+        self.socket_folder = socket_folder.resolve()
+        self.skill = memory.lay(home, folder.resolve(), self.socket_folder).folder
         self._sandbox = Sandbox(
             grants=(
                 Grant(path=folder.resolve(), writable=True),
                 Grant(path=home.data.resolve()),
-                Grant(path=self.doorway),
+                Grant(path=self.socket_folder),
             ),
             limits=Limits(timeout_ms=memory.longest_read_ms(LedgersConfig())),
         )
@@ -122,7 +122,7 @@ async def test_a_reader_s_door_answers_questions_and_takes_no_writes(home: Home,
             return Recall(opened, None)
 
         commands = Commands(writer, by_words, Provenance(actor="memory-reader"), writes=False)
-        async with Door(inside.doorway, commands.answer):
+        async with MemorySocket(inside.socket_folder, commands.answer):
             found = await inside.run("./memory-search.sh 'Which tomatoes does Ann grow?'")
             refused = await inside.run("./memory-write.sh fact --fact 'planted'")
             batch = await inside.run(f"./memory-write.sh batch <<< '{_BATCH}'")
@@ -147,7 +147,7 @@ async def test_a_writer_s_door_is_used_from_inside(home: Home, inside: Inside) -
         commands = Commands(
             writer, by_words, Provenance(actor="memory-writer", kind="writer", request_id="req_1")
         )
-        async with Door(inside.doorway, commands.answer):
+        async with MemorySocket(inside.socket_folder, commands.answer):
             written = await inside.run("./memory-write.sh fact --about ann --fact 'Ann grows tomatoes'")
         rows = await opened.memory.read(
             lambda c: c.execute("SELECT id, source_request_id FROM facts").fetchall()

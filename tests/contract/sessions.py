@@ -21,7 +21,7 @@ from typing import Any
 from contract.workload import Evidence, take_away
 from nexus.broker.queue import SessionQueue, Turn
 from nexus.config import LedgersConfig
-from nexus.engine import Context, Engine, Handle, Settings
+from nexus.engine import Context, Engine, Settings, StartedExecution
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
@@ -49,7 +49,7 @@ class MortalEngine(Engine):
 
     death: Death
 
-    async def start(self, work: str, payload: Any, **options: Any) -> Handle:
+    async def start(self, work: str, payload: Any, **options: Any) -> StartedExecution:
         self.death.at("hand over")
         return await super().start(work, payload, **options)
 
@@ -103,7 +103,7 @@ async def talk(queue: SessionQueue, evidence: Evidence) -> None:
 async def finish(queue: SessionQueue, ledgers: Ledgers) -> None:
     """Wait until everything that was asked for has ended."""
     for execution_id in await ledgers.runtime.read(executions.unfinished):
-        await queue.handle(execution_id).result()
+        await queue.run(execution_id).result()
 
 
 async def main(config: dict[str, Any]) -> None:

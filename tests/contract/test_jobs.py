@@ -123,7 +123,7 @@ async def test_a_hopeless_job_becomes_a_dead_letter_that_a_person_can_retry(engi
     assert (letter.work, letter.key, letter.attempts) == ("embed", "key", 3)
     assert letter.error == "builtins.ValueError: x did not work"
     retried = await asyncio.to_thread(dead_letters.retry, engine.database, letter.execution_id)
-    assert await engine.handle(retried).result() == "x"
+    assert await engine.execution(retried).result() == "x"
     assert dead_letters.dead(engine.database) == []
 
 
@@ -166,7 +166,7 @@ async def test_a_job_that_takes_its_process_down_too_often_is_put_aside(engine: 
     await asyncio.to_thread(dead_letters.bury_deadly, engine.database)
     (letter,) = dead_letters.dead(engine.database)
     again = await asyncio.to_thread(dead_letters.retry, engine.database, letter.execution_id)
-    assert await engine.handle(again).result() == "x"
+    assert await engine.execution(again).result() == "x"
 
 
 async def test_a_job_that_runs_past_its_limit_counts_as_failed(engine: Engine) -> None:
@@ -185,7 +185,7 @@ async def test_ended_work_is_run_again_on_request(engine: Engine) -> None:
     with pytest.raises(WorkFailedError, match="hello did not work"):
         await handle.result()
     again = await asyncio.to_thread(dead_letters.retry, engine.database, handle.id)
-    assert await engine.handle(again).result() == "hello"
+    assert await engine.execution(again).result() == "hello"
 
 
 async def test_work_that_waits_or_runs_cannot_be_retried(engine: Engine) -> None:
@@ -261,7 +261,7 @@ async def test_work_of_a_version_that_nobody_serves_is_adopted(engine: Engine) -
         interior.insert(engine.database, connection, [old])
     await asyncio.to_thread(interior.adopt, engine.database, "1")
     engine.announce()
-    assert await engine.handle(old.id).result() == "x"
+    assert await engine.execution(old.id).result() == "x"
 
 
 async def test_work_of_a_version_that_is_served_is_left_to_it(engine: Engine) -> None:

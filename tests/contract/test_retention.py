@@ -90,7 +90,7 @@ async def test_results_of_steps_stay_until_the_end_and_then_go(engine: Engine) -
 async def test_what_runs_is_stopped_before_it_is_forgotten(engine: Engine, settings: Settings) -> None:
     id_ = await _at_the_gate(engine, Work())
     waiting = await engine.start("work", "y", key="k", lane="chat")
-    result = asyncio.ensure_future(engine.handle(id_).result())
+    result = asyncio.ensure_future(engine.execution(id_).result())
 
     await Forgetting(settings).remove([id_, waiting.id])
 

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 from installed import Clock, ended, install, messages, opened, remember, runs, tick, typed
-from nexus.automations.occasion import Occasion
+from nexus.automations.context import Occasion
 from nexus.home import Home
 from nexus.testing import ModelServer
 

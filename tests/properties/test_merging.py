@@ -16,8 +16,7 @@ from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.memory import merging, references
 from nexus.memory.operations import parse
-from nexus.memory.provenance import Provenance
-from nexus.memory.writing import Scope
+from nexus.memory.writing import Provenance, Scope
 
 _SEQUENCES = 10_000 if os.environ.get("NEXUS_LONG") else 80
 _TABLES = ("entities", "entity_aliases", "alias_keys", "persons", "merge_candidates")

@@ -20,7 +20,7 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Embedder, Vectors, embed_new, find, load
 from nexus.memory.recall import Budget, Query, Recall
-from nexus.memory.recall.presets import preset
+from nexus.memory.recall.item import preset
 
 _QUERIES = 10_000 if os.environ.get("NEXUS_LONG") else 200
 # The deadline is the program's; a loaded machine may wake it late.

@@ -12,8 +12,8 @@ from typing import Any
 
 from nexus import config
 from nexus.automations import hook_points, registration
-from nexus.automations.loading import hook_md, hooks
-from nexus.automations.loading.hook_md import Hook
+from nexus.automations.loading import hooks
+from nexus.automations.loading.hooks import Hook
 from nexus.automations.registration import Registered, Write
 from nexus.automations.scripts import checked, script
 from nexus.automations.workspace import Folder, workspace
@@ -100,7 +100,7 @@ def update(home: Home, write: Write, name: str, changes: Changes) -> Registered:
         checked.read(home, standing)
     folder = _hook_folder(home, write, name)
     if folder is not None:
-        _check_unstated(hook_md.read(folder / script.HOOK_FILE), changes)
+        _check_unstated(hooks.read(folder / script.HOOK_FILE), changes)
     new = replace(registration.settings_of(standing), disabled_reason=standing.disabled_reason)
     return _register(home, write, new, changes, Path())
 
@@ -161,13 +161,13 @@ def _register_hook(
     home: Home, write: Write, folder: Path, changes: Changes, name: str | None
 ) -> list[Registered]:
     """Register a folder's rows as its HOOK.md says, then change what it doesn't state."""
-    hook = hook_md.read(folder / script.HOOK_FILE)
+    hook = hooks.read(folder / script.HOOK_FILE)
     if hook.handler is None:
         raise AutomationError(f"{folder} has no handler.py and no executable handler")
     _check_unstated(hook, changes, name)
     brought = registration.bring_in(home, hook.name, hook.handler)
     assert brought.folder is not None  # noqa: S101 - an invariant, for the reader and the type checker
-    hook = hook_md.read(brought.folder / script.HOOK_FILE)
+    hook = hooks.read(brought.folder / script.HOOK_FILE)
     made = hooks.sync(home, write, hook, by_hand=True)
     return [_changed_row(home, write, each, changes) for each in made]
 

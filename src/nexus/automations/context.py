@@ -1,9 +1,9 @@
-"""What an automation is handed. It is the same for code in this process and for a script in its own."""
+"""What an automation is handed, in this process and in a script's own, and what hook points fire with."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from nexus import clock
@@ -12,33 +12,35 @@ from nexus.context import AssembledContext
 from nexus.context.wrapping import wrapped
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import Automation
-from nexus.request import Access, Request
+from nexus.request import Access, Agent, Event, Grant, Request, Stage
+from nexus.runs import Result
 
 
-@dataclass(frozen=True, kw_only=True)
-class Response:
-    """What an agent answered."""
+def request_to_json(request: Request) -> dict[str, Any]:
+    """The whole request, rights and enrichment included."""
+    tools = request.access.tools
+    access = {**asdict(request.access), "tools": None if tools is None else sorted(tools)}
+    return {**asdict(request), "access": access}
 
-    content: str
 
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """What came of an agent's run."""
-
-    execution_id: str
-    session_label: str
-    response: Response
-    usage: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Result":
-        fields: dict[str, Any] = {**value, "response": Response(**value["response"])}
-        return cls(**fields)
+def request_from_json(value: dict[str, Any]) -> Request:
+    """The request again. Whatever is not said about its rights is not allowed."""
+    access: dict[str, Any] = dict(value["access"])
+    access["tools"] = None if access["tools"] is None else frozenset(access["tools"])
+    access["sessions"] = tuple(access["sessions"])
+    access["directories"] = tuple(Grant(**grant) for grant in access["directories"])
+    fields: dict[str, Any] = {
+        **value,
+        "event": Event(**value["event"]),
+        "agent": Agent(**value["agent"]),
+        "access": Access(**access),
+        "trace": [Stage(**stage) for stage in value["trace"]],
+    }
+    return Request(**fields)
 
 
 class Run(Protocol):
-    """A run that was started through the broker."""
+    """An agent's work on one turn, as an automation follows it: without the stream of a `nexus.Run`."""
 
     @property
     def id(self) -> str: ...
@@ -158,7 +160,7 @@ class Context:
         return assembled
 
     async def start_execution(self, assembled: AssembledContext, *, session_label: str | None = None) -> Run:
-        """Queue a run and return its handle at once; `await run.result()` waits for it."""
+        """Queue a run and return it immediately; `await run.result()` waits for it."""
         assembled.session_label = session_label or assembled.session_label
         return await self.services.start_execution(self.request, assembled)
 
@@ -191,3 +193,31 @@ class Context:
 
 Handler = Callable[[Context], Awaitable[Any] | Any]
 """An automation's code: `async def run(ctx)` or `def run(ctx)`."""
+
+
+@dataclass(kw_only=True)
+class Occasion:
+    """The request, and what there is beside it at that moment."""
+
+    request: Request
+    assembled: AssembledContext | None = None
+    result: Result | None = None
+    key: str | None = None
+    """An id that stays the same when the occasion is repeated after a crash: async automations that were
+    asked for then are not asked for again."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "request": request_to_json(self.request),
+            "assembled": self.assembled and self.assembled.to_json(),
+            "result": self.result and self.result.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Occasion":
+        assembled, result = value["assembled"], value["result"]
+        return cls(
+            request=request_from_json(value["request"]),
+            assembled=assembled and AssembledContext.from_json(assembled),
+            result=result and Result.from_json(result),
+        )

@@ -1,16 +1,14 @@
-"""Making an automation out of a role: its script, its workspace and its row, from what a person says.
-
-These functions wait for the disk: in a program with an event loop they belong on a thread.
-"""
+"""A new automation from a template: script, workspace and row."""
 
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from nexus import config
-from nexus.automations import hook_points, registration, template
-from nexus.automations.hook_points import HookPoint
+from nexus.automations import hook_points, registration
+from nexus.automations.hook_points import SCHEDULE, HookPoint
 from nexus.automations.registration import Registered, Write
 from nexus.automations.scripts import checked
 from nexus.automations.workspace import workspace
@@ -18,6 +16,100 @@ from nexus.errors import AutomationError
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import NewAutomation
+
+Result = Literal["context", "reply", "remember", "file"]
+"""Where an agent's answer goes: before another agent, to people, to the memory, or to NOTES.md."""
+_ALWAYS: tuple[Result, ...] = ("reply", "remember", "file")
+_SCRIPT = '''"""{name}: what it is for, in a sentence.
+
+Runs {when}
+Receives {receives}; may return {returns}.
+"""
+
+
+async def run(ctx):
+    ctx.log.info("heard %s", ctx.request.event.content)
+    return {{"log": {{"{key}": len(ctx.request.event.content)}}}}
+'''
+_AGENT = '''"""{name}: an agent in the role that its workspace describes.
+
+Runs {when}
+"""
+
+from nexus.context.wrapping import wrapped
+
+
+async def run(ctx):
+    label = f"meeseeks:{{ctx.automation.name}}:{{ctx.request.request_id}}"
+    said = [wrapped("message", ctx.request.event.content)]
+    if ctx.result is not None:
+        said.append(wrapped("answer", ctx.result.response.content))
+    task = "Do what your role asks, about what stands between the tags.\\n\\n" + "\\n".join(said)
+    assembled = await ctx.assemble_context(session_label=label, task=task)
+    assembled.role_context = "\\n\\n".join((ctx.workspace.role, ctx.workspace.skills))
+    run = await ctx.start_execution(assembled)
+    answer = (await run.result()).response.content.strip()
+    if answer.casefold().strip(".`") in {{"", "nothing", "none"}}:
+        return None
+    {sends}
+'''
+_SENDS: dict[Result, str] = {
+    "context": 'return {"context": answer}',
+    "reply": 'return {"reply": answer}',
+    "remember": 'return {"remember": [line.lstrip("-* ") for line in answer.splitlines() if line.strip()]}',
+    "file": """before = ctx.workspace.read_file("NOTES.md", "")
+    note = f"## {ctx.now():%Y-%m-%d %H:%M}\\n\\n{answer}\\n"
+    ctx.workspace.write_file("NOTES.md", f"{before}\\n{note}" if before else note)
+    return {"log": {"noted": answer}}""",
+}
+_TEST = '''"""Run it with `nexus automations test {name}.py`, or with pytest."""
+
+from pathlib import Path
+
+from nexus.automations.trial import invoke
+
+SCRIPT = Path(__file__).with_name("{name}.py")
+
+
+def test_it_measures_what_was_said():
+    returned = invoke(SCRIPT, hook_point="{hook_point}", content="Hello")
+    assert returned == {{"log": {{"{key}": 5}}}}
+'''
+
+
+def script_text(name: str, point: HookPoint) -> str:
+    """A first version of a script."""
+    returns = ", ".join(f"`{each}`" for each in point.allowed)
+    return _SCRIPT.format(
+        name=name, when=_when(point), receives=point.receives, returns=returns, key=_key(name)
+    )
+
+
+def results(point: HookPoint) -> tuple[Result, ...]:
+    """Where the answer of an agent at a hook point can go; the first one is what most people mean."""
+    if "context" in point.returns:
+        before: tuple[Result, ...] = ("context", "file")
+        return ("context", *_ALWAYS) if point.sends else before
+    after: tuple[Result, ...] = ("file", "reply", "remember")
+    return _ALWAYS if point.name == SCHEDULE else after
+
+
+def agent(name: str, point: HookPoint, result: Result) -> str:
+    """A script that runs an agent in the role of its workspace, and sends its answer somewhere."""
+    return _AGENT.format(name=name, when=_when(point), sends=_SENDS[result])
+
+
+def test(name: str, point: HookPoint) -> str:
+    """A test of that version."""
+    return _TEST.format(name=name, hook_point=point.name, key=_key(name))
+
+
+def _when(point: HookPoint) -> str:
+    return point.when[0].lower() + point.when[1:]
+
+
+def _key(name: str) -> str:
+    return name.replace("-", "_").replace(".", "_")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +150,7 @@ def create(home: Home, write: Write, wish: Wish) -> Registered:
     folder = Path(tempfile.mkdtemp())
     try:
         file = folder / f"{wish.name}.py"
-        file.write_text(template.agent(wish.name, point, result), encoding="utf-8")
+        file.write_text(agent(wish.name, point, result), encoding="utf-8")
         brought = registration.bring_in(home, wish.name, file)
     finally:
         shutil.rmtree(folder)
@@ -67,10 +159,10 @@ def create(home: Home, write: Write, wish: Wish) -> Registered:
     return registration.register(home, write, new)
 
 
-def _result(wish: Wish, point: HookPoint) -> template.Result:
-    possible = template.results(point)
-    usual: template.Result = possible[0] if wish.blocking or possible[0] != "context" else "file"
-    named: list[template.Result] = [each for each in possible if each == wish.result]
+def _result(wish: Wish, point: HookPoint) -> Result:
+    possible = results(point)
+    usual: Result = possible[0] if wish.blocking or possible[0] != "context" else "file"
+    named: list[Result] = [each for each in possible if each == wish.result]
     chosen = usual if not wish.result else named[0] if named else None
     if chosen is None:
         raise AutomationError(

@@ -19,13 +19,13 @@ from nexus.context import AssembledContext
 from nexus.errors import HomeError, NexusError
 from nexus.home import Home
 from nexus.ledgers.runtime.automations import Automation
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 from nexus.request import Access, Grant, Request, Visibility
-from nexus.skills.doors import SOCKET
 from nexus.skills.memory import longest_read_ms
+from nexus.skills.memory_socket import SOCKET
 
 
-class OpenDoor(Protocol):
+class OpenMemorySocket(Protocol):
     """Opens the memory's socket for one principal, in the directory of that name below `run/`."""
 
     def __call__(
@@ -33,10 +33,10 @@ class OpenDoor(Protocol):
     ) -> AbstractAsyncContextManager[object]: ...
 
 
-class Doors:
+class MemorySockets:
     """The sockets of the runs that automations of one home have started, each open until its run ends."""
 
-    def __init__(self, home: Home, settings: LedgersConfig, open_: OpenDoor | None = None) -> None:
+    def __init__(self, home: Home, settings: LedgersConfig, open_: OpenMemorySocket | None = None) -> None:
         self.home = home
         self.tool_timeout_ms = longest_read_ms(settings)
         self._open = open_
@@ -84,7 +84,7 @@ class Doors:
 class Grants:
     """What one automation's agents get."""
 
-    doors: Doors
+    sockets: MemorySockets
     automation: Automation
     workspace: Workspace
 
@@ -95,20 +95,20 @@ class Grants:
         folders = [self.workspace.home, *(peer.dir for peer in self.workspace.peers.values())]
         granted = [Grant(path=str(folder.resolve()), writable=True) for folder in folders]
         if self._reads_ledgers(request):
-            granted.append(Grant(path=str(self.doors.home.data.resolve())))
+            granted.append(Grant(path=str(self.sockets.home.data.resolve())))
         return replace(request.access, directories=(*granted, *request.access.directories))
 
     async def opened(
         self, request: Request, assembled: AssembledContext, execution_id: str
     ) -> tuple[Access | None, Path]:
         """The access of a run that is about to begin, with the memory's socket open for it."""
-        place = self.doors.place(self.automation.name, execution_id)
+        place = self.sockets.place(self.automation.name, execution_id)
         access = self.access(request)
         if access is None:
             return None, place
         if self._reads_ledgers(request):
             # Whoever reads a ledger can hold a lock on it.
-            most = self.doors.tool_timeout_ms
+            most = self.sockets.tool_timeout_ms
             assembled.tool_timeout_ms = min(assembled.tool_timeout_ms or most, most)
         provenance = Provenance(
             actor=self.automation.name,
@@ -117,7 +117,7 @@ class Grants:
             event_id=request.event.id,
         )
         visible = request.access.visibility(request.event.thread_id)
-        await self.doors.open(provenance, execution_id, visible)
+        await self.sockets.open(provenance, execution_id, visible)
         directories = (*access.directories, Grant(path=str(place)))
         return replace(access, directories=directories, memory_socket=str(place / SOCKET)), place
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus import clock
-from nexus.automations.context import Context, Handler, Services
-from nexus.automations.grants import Doors, Grants
+from nexus.automations.context import Context, Handler, Occasion, Services
+from nexus.automations.grants import Grants, MemorySockets
 from nexus.automations.hook_points import HookPoint
 from nexus.automations.improvement.reflection import Reflected, reflect
-from nexus.automations.occasion import Occasion
 from nexus.automations.registry import Entry
 from nexus.automations.returned import Returned, parse
 from nexus.automations.scripts import checked, sandbox
@@ -24,8 +23,8 @@ from nexus.automations.scripts.host import Host, Job
 from nexus.automations.scripts.script import Script
 from nexus.automations.services import Calls, InvocationServices
 from nexus.automations.workspace import Workspace, workspace
-from nexus.automations.workspace.folder import Folder
 from nexus.automations.workspace.history import History
+from nexus.automations.workspace.workspace import Folder
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, NexusError, ScriptChangedError
 from nexus.home import Home
@@ -69,10 +68,10 @@ class Invoker:
         host: Host,
         services: Services,
         now: clock.Clock = clock.now,
-        doors: Doors | None = None,
+        sockets: MemorySockets | None = None,
     ) -> None:
         self._home = home
-        self._doors = doors
+        self._sockets = sockets
         self._with_skills: set[Path] = set()
         self._now = now
         self._settings = settings
@@ -134,9 +133,9 @@ class Invoker:
             await asyncio.gather(*self._after)
 
     def _grants(self, automation: Automation, found: Workspace | None) -> Grants | None:
-        if found is None or self._doors is None:
+        if found is None or self._sockets is None:
             return None
-        return Grants(doors=self._doors, automation=automation, workspace=found)
+        return Grants(sockets=self._sockets, automation=automation, workspace=found)
 
     async def _in_script(self, ready: _Ready, context: Context, timeout_ms: float) -> Ended:
         assert ready.script is not None  # noqa: S101 - an invariant, for the reader and the type checker

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from nexus import clock
-from nexus.automations import hook_points, recalling, returned, trial
-from nexus.automations.context import Response, Result, Run
+from nexus.automations import hook_points, returned, services, trial
+from nexus.automations.context import Run
 from nexus.automations.returned import Reply
 from nexus.automations.workspace import Peer, Workspace, workspace
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError
 from nexus.ledgers.runtime.automations import DEFAULT_HOOK_POINT
 from nexus.request import Access, Request
+from nexus.runs import FinishedRun, Response, Result
 
 _OWN = "automation"
 
@@ -128,10 +129,15 @@ class _Services:
             raise AutomationError(
                 "The test has no answer for this agent", hint="Add one: `kit.answers.append(…)`."
             )
-        return _Run(f"exe_test_{len(self.kit.prompts)}", assembled.session_label, self.kit.answers.pop(0))
+        result = Result(
+            execution_id=f"exe_test_{len(self.kit.prompts)}",
+            session_label=assembled.session_label,
+            response=Response(content=self.kit.answers.pop(0)),
+        )
+        return FinishedRun(result)
 
     async def recall(self, request: Request, question: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-        query = recalling.query(request, question, options)
+        query = services.query(request, question, options)
         self.kit.questions.append(question)
         found = [self._result(number, each) for number, each in enumerate(self.kit.memories, 1)]
         return [each for each in found if each["kind"] in query.kinds][: query.max_results]
@@ -141,19 +147,3 @@ class _Services:
         at = clock.timestamp(self.kit.now)
         usual = {"kind": "fact", "id": f"fact_{number}", "at": at, "speaker": None}
         return {**usual, "strength": "strong", "probability": 0.9, **given}
-
-
-@dataclass(frozen=True)
-class _Run:
-    """An agent that has answered."""
-
-    id: str
-    session_label: str
-    answer: str
-
-    async def result(self) -> Result:
-        response = Response(content=self.answer)
-        return Result(execution_id=self.id, session_label=self.session_label, response=response)
-
-    async def cancel(self) -> object:
-        return False

@@ -18,9 +18,8 @@ from nexus import clock
 from nexus.automations import registration, registry, timing, when
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.registration import Write
-from nexus.automations.repetition import TimeError
 from nexus.automations.scripts.checked import IN_PROCESS, SANDBOX
-from nexus.automations.when import When
+from nexus.automations.when import TimeError, When
 from nexus.config import AutomationsConfig
 from nexus.errors import AutomationError, MissingError
 from nexus.home import Home

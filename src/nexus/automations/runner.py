@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from nexus import clock, ids
 from nexus.automations import hook_points, triggers
+from nexus.automations.context import Occasion
 from nexus.automations.hook_points import HookPoint
-from nexus.automations.improvement import origin, reflection
+from nexus.automations.improvement import reflection
 from nexus.automations.invoker import Ended, Invoker
-from nexus.automations.occasion import Occasion
 from nexus.automations.queue import InvocationQueue
 from nexus.automations.registry import Entry, Registry
 from nexus.automations.returned import Reply, Returned, apply, as_context
@@ -193,10 +193,10 @@ class Runner:
         if done is None or entry is None or done.input is None or not entry.automation.workspace_dir:
             return
         occasion = Occasion.from_json(done.input)
-        if origin.is_owners(occasion) and await reflection.is_allowed(
+        if reflection.is_owners(occasion) and await reflection.is_allowed(
             self.ledgers, entry.automation, self.now()
         ):
-            others = await origin.content_of_others(self.ledgers, occasion, entry.automation, done)
+            others = await reflection.content_of_others(self.ledgers, occasion, entry.automation, done)
             await self.invoker.improve(entry.automation, occasion, done, others)
 
     async def _run(

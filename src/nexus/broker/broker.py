@@ -11,7 +11,7 @@ from nexus.broker.approvals import Approvals
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.pace import Pace
 from nexus.broker.queue import SessionQueue, Turn
-from nexus.broker.results import Run
+from nexus.broker.run import Run
 from nexus.broker.running import WORK, AgentRun, Hooks, Parts, budget_tokens
 from nexus.broker.streams import Streams
 from nexus.broker.tools import TOOLS, Tool
@@ -113,7 +113,7 @@ class Broker:
         say so, never a script or a model.
         """
         granted = {} if access is None else {"access": requests.access_json(access)}
-        handle = await self._queue.start_execution(
+        queued = await self._queue.start_execution(
             WORK,
             {"context": context.to_json(), **granted},
             session_label=context.session_label,
@@ -121,7 +121,7 @@ class Broker:
             mode=mode,
             execution_id=execution_id,
         )
-        return Run(handle, self._streams)
+        return Run(queued, self._streams)
 
     async def regenerate(self, execution_id: str, model: str = "") -> Run:
         """Answer the message of a finished run again. The new turn replaces the old one in the history."""
@@ -157,7 +157,7 @@ class Broker:
 
     def run(self, execution_id: str) -> Run:
         """A run that was asked for before, here or elsewhere."""
-        return Run(self._queue.handle(execution_id), self._streams)
+        return Run(self._queue.run(execution_id), self._streams)
 
     async def workers_at_work(self, execution_id: str) -> int:
         """How many workers that a run dispatched have not ended."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nexus.broker.agent.records import Journal, Message
 from nexus.broker.queue import Turn
 from nexus.broker.streams import Stream, Streams
-from nexus.context import AssembledContext, budget, compaction, history
+from nexus.context import AssembledContext, compaction, history
 from nexus.errors import AgentError, ModelRefusedError
 from nexus.ledgers.agents import sessions, turns
 from nexus.ledgers.agents.messages import StoredMessage
@@ -78,7 +78,7 @@ async def compact(
     with closing(streams.open(name)) as stream:
         # Its own name, because the agent library knows a run by it.
         job = make(compaction.TASK, compaction.up_to(past, through), opened, stream)
-        most = min(job.limits.output_tokens, int((budget_tokens - fixed_tokens) * budget.SUMMARY_SHARE))
+        most = min(job.limits.output_tokens, int((budget_tokens - fixed_tokens) * compaction.SUMMARY_SHARE))
         job = replace(job, execution_id=name, limits=replace(job.limits, output_tokens=max(1, most)))
         try:
             await loop.run(job)
@@ -104,15 +104,15 @@ async def _through(
         but_of_execution=turn.execution.id,
         request_id=request.request_id,
     )
-    said_tokens = budget.estimate(context.user_turn())
-    if reported is not None and budget.fits(reported, said_tokens, budget_tokens=budget_tokens):
+    said_tokens = compaction.estimate(context.user_turn())
+    if reported is not None and compaction.fits(reported, said_tokens, budget_tokens=budget_tokens):
         return None
     past = await history.load(turn.ledgers, request, context.session_label)
     sizes = compaction.sizes(past)
     estimated = fixed_tokens + compaction.summary_tokens(past) + sum(size.tokens for size in sizes)
-    if reported is None and budget.fits(estimated, said_tokens, budget_tokens=budget_tokens):
+    if reported is None and compaction.fits(estimated, said_tokens, budget_tokens=budget_tokens):
         return None
-    return budget.through(sizes, budget_tokens=budget_tokens - fixed_tokens)
+    return compaction.through(sizes, budget_tokens=budget_tokens - fixed_tokens)
 
 
 async def _is_final(turn: Turn, opened: OpenTurn, error: AgentError) -> bool:

@@ -91,7 +91,7 @@ class Dispatcher:
         """Stop them. Nobody hears of what they would have said."""
         found = await self._claimed(call, worker)
         for one in found:
-            await self._queue.handle(one.execution_id).cancel()
+            await self._queue.run(one.execution_id).cancel()
         await self._ended(found, self._limits.timeout_ms)
         return [await self._heard(one, again=True) for one in found]
 
@@ -134,7 +134,7 @@ class Dispatcher:
                     dispatches.claim, dispatch_id=one.id, execution_id=execution_id
                 )
                 with suppress(EndedError):
-                    if await self._queue.handle(one.execution_id).cancel():
+                    if await self._queue.run(one.execution_id).cancel():
                         # Not left to the worker: one that never began would not tell.
                         await self._ledgers.runtime.write(
                             dispatches.end, dispatch_id=one.id, status="cancelled"
@@ -261,7 +261,7 @@ class Dispatcher:
 
     async def _end_of(self, one: Dispatch) -> None:
         with suppress(EndedError):
-            await self._queue.handle(one.execution_id).result()
+            await self._queue.run(one.execution_id).result()
 
     async def _heard(self, one: Dispatch, *, again: bool) -> Worker:
         """A worker with its result, where it has one for this call."""

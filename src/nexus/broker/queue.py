@@ -16,7 +16,7 @@ import apsw
 
 from nexus import clock, ids
 from nexus.broker.errors import RunFailedError
-from nexus.broker.handle import OUTAGE, ExecutionHandle, Homes, settle
+from nexus.broker.run import OUTAGE, Homes, QueuedRun, settle
 from nexus.broker.steps import Steps
 from nexus.engine import Context, Engine
 from nexus.engine.errors import EngineStateError, UnknownWorkError
@@ -112,8 +112,8 @@ class SessionQueue:
         mode: Mode = "followup",
         timeout_ms: int | None = None,
         execution_id: str | None = None,
-    ) -> ExecutionHandle:
-        """Ask for a run and return its handle at once.
+    ) -> QueuedRun:
+        """Ask for a run and return it immediately, while it waits for its turn.
 
         A caller that may call twice for the same run, as after a crash, gives an id that it has made
         with `ids.new("exe")` and recorded: the second call finds the first one's run.
@@ -147,10 +147,10 @@ class SessionQueue:
         *,
         home: str = "",
         changed: Callable[[Any], Any] | None = None,
-    ) -> ExecutionHandle:
+    ) -> QueuedRun:
         """Run a finished run again, at the end of its session's queue; `changed` may change its input."""
         async with self._homes(home) as ledgers:
-            ended = await self.handle(execution_id, home=home).state()
+            ended = await self.run(execution_id, home=home).state()
             if ended.status not in FINAL:
                 raise EngineStateError(
                     f"{execution_id} is {ended.status}; only finished runs can be retried",
@@ -171,9 +171,9 @@ class SessionQueue:
             await self._engine.close_letter(execution_id)
             return started
 
-    def handle(self, execution_id: str, *, home: str = "") -> ExecutionHandle:
-        """The handle of a run that was asked for before, here or elsewhere."""
-        return ExecutionHandle(self._engine, self._homes, home, execution_id)
+    def run(self, execution_id: str, *, home: str = "") -> QueuedRun:
+        """A run that was asked for before, here or elsewhere."""
+        return QueuedRun(self._engine, self._homes, home, execution_id)
 
     async def recover(self, home: str = "") -> int:
         """Hand over what the engine has not got, in order, and record ends that only the engine knows.
@@ -192,13 +192,13 @@ class SessionQueue:
                     count += await settle(ledgers, await self._engine.show(id_))
             return count
 
-    async def _start(self, home: str, ledgers: Ledgers, new: NewExecution) -> ExecutionHandle:
+    async def _start(self, home: str, ledgers: Ledgers, new: NewExecution) -> QueuedRun:
         # Under the lock the ledger and the engine see the runs of a session in the same order.
         async with self._lock(home, new.session_label):
             recorded = await ledgers.runtime.write(executions.enqueue, execution=new)
             if recorded.status not in FINAL:
                 await self._promise(home, ledgers, recorded)
-        return self.handle(new.id, home=home)
+        return self.run(new.id, home=home)
 
     async def _promise(self, home: str, ledgers: Ledgers, execution: Execution) -> None:
         """Hand a run over, now or when the engine is back; or take it back, so that it never runs."""
@@ -261,7 +261,7 @@ class SessionQueue:
         earlier = await ledgers.runtime.read(executions.interrupted_by, execution_id=new.id)
         # From the back, so that none that waits begins because the one before it was cancelled.
         for id_ in reversed(earlier):
-            await self.handle(id_, home=home).cancel()
+            await self.run(id_, home=home).cancel()
 
     async def _run(self, context: Context, payload: Any) -> None:
         """The engine's body for every run. What came of it is in the ledger."""

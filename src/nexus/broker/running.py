@@ -27,8 +27,8 @@ from nexus.broker.tools import Call, Context, Sandbox, Tool
 from nexus.broker.tools import Grant as SandboxGrant
 from nexus.broker.tools import Limits as SandboxLimits
 from nexus.config import AgentsConfig, Config
-from nexus.context import AssembledContext, budget, history
-from nexus.context.prompt import with_profile
+from nexus.context import AssembledContext, compaction, history
+from nexus.context.assemble import with_profile
 from nexus.errors import LEDGER_PASSES, AgentError, NexusError, ToolError
 from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers.agents import messages, tool_calls, turns
@@ -213,7 +213,7 @@ class AgentRun:
 
     def _fixed_tokens(self, context: AssembledContext) -> int:
         tools = [(tool.name, tool.description, tool.parameters) for tool in self._tools(context)]
-        return budget.estimate(context.system_prompt) + budget.estimate(json.dumps(tools))
+        return compaction.estimate(context.system_prompt) + compaction.estimate(json.dumps(tools))
 
     def _names(self, context: AssembledContext) -> tuple[str, ...]:
         return (context.model,) if context.model else self._parts.models.names(context.role)
@@ -251,6 +251,7 @@ class AgentRun:
         return Result(
             execution_id=self._turn.execution.id,
             request_id=request.request_id,
+            session_label=context.session_label,
             response=Response(content=outcome.text, model=outcome.model),
             usage=await journal.used(),
         )

@@ -7,15 +7,14 @@ from typing import Any, cast, get_args
 
 import click
 
-from nexus.automations import changes, creation, hook_points, proposals, registration, registry, template
+from nexus.automations import changes, creation, hook_points, proposals, registration, registry
 from nexus.automations.changes import Changes
 from nexus.automations.condition import condition
 from nexus.automations.creation import Wish
 from nexus.automations.improvement import lessons as waiting
 from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import History
-from nexus.cli.automations_place import Place, opened
-from nexus.cli.automations_table import print_automation, print_invocation, print_list
+from nexus.cli.automations_place import Place, opened, print_automation, print_invocation, print_list
 from nexus.cli.held import approve_settings, unheld, waiting_settings
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
@@ -420,7 +419,10 @@ def new(name: str, hook_point: str, folder: Path) -> None:
     """Write a starter script NAME.py and a test."""
     point = hook_points.get(hook_point)
     test_name = f"test_{name.replace('-', '_')}.py"
-    for file, text in ((f"{name}.py", template.script(name, point)), (test_name, template.test(name, point))):
+    for file, text in (
+        (f"{name}.py", creation.script_text(name, point)),
+        (test_name, creation.test(name, point)),
+    ):
         path = folder / file
         if path.exists():
             raise UsageError(f"{path} exists already", hint="Choose another name.")
@@ -448,7 +450,7 @@ def new(name: str, hook_point: str, folder: Path) -> None:
 @click.option("--description", help="Description.")
 @click.option(
     "--result",
-    type=click.Choice(get_args(template.Result)),
+    type=click.Choice(get_args(creation.Result)),
     help="Where its answer goes: before the agent (`context`), to people (`reply`), to the memory "
     "(`remember`), or into NOTES.md of its workspace (`file`). Default: `context` where an agent waits, "
     "`reply` on a schedule, `file` elsewhere.",

@@ -18,12 +18,11 @@ from nexus.automations import registration, trial
 from nexus.automations.context import Handler
 from nexus.automations.kit import Kit
 from nexus.automations.loading import load
-from nexus.automations.recorded import Recorded, occasion_of
 from nexus.automations.registry import Entry
 from nexus.automations.scripts import checked, script
 from nexus.automations.scripts.script import Script
-from nexus.automations.trial import Replayed, Trial
-from nexus.cli.automations_table import print_invocation
+from nexus.automations.trial import Recorded, Replayed, Trial, occasion_of
+from nexus.cli.automations_place import print_invocation
 from nexus.cli.place import opened_home
 from nexus.config import Config
 from nexus.errors import UsageError

@@ -10,7 +10,7 @@ import click
 
 from nexus import secrets
 from nexus.channels.kinds import Adapters
-from nexus.cli.init_settings import write
+from nexus.cli.init_providers import write
 from nexus.cli.place import opened_home
 from nexus.config import ChannelConfig
 from nexus.errors import ConfigError, UsageError

@@ -10,8 +10,8 @@ from pathlib import Path
 from nexus import __version__, config
 from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.broker.tools import sandbox
-from nexus.cli import automation_checks, ledger_checks, model_checks, permission_checks, reach_checks
-from nexus.cli.findings import Finding
+from nexus.cli import access_checks, ledger_checks, model_checks
+from nexus.cli.ledger_checks import Finding
 from nexus.cli.place import counted, size
 from nexus.errors import ConfigError, LedgerError
 from nexus.home import Home
@@ -31,7 +31,7 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     """Every finding about a home, in the order in which a person would look."""
     yield from _versions()
     yield from _sandbox()
-    closed = list(permission_checks.closed(home))
+    closed = list(access_checks.closed(home))
     if closed:
         yield from closed
         return
@@ -44,10 +44,10 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
         )
         return
     yield from _layout(home)
-    yield from permission_checks.examine(home)
+    yield from access_checks.examine_permissions(home)
     yield from _configuration(home)
-    yield from ledger_checks.examine(home, thorough=thorough)
-    yield from automation_checks.examine(home)
+    yield from ledger_checks.examine_ledgers(home, thorough=thorough)
+    yield from model_checks.examine_automations(home)
     yield from _engine(home, thorough=thorough)
     yield from _failed_invocations(home)
     yield from _attach_files(home)
@@ -121,9 +121,9 @@ def _configuration(home: Home) -> Iterator[Finding]:
     else:
         yield Finding(check="config", level="ok", message="config.toml is valid")
         yield from _models(loaded)
-        yield from permission_checks.grants(home, loaded)
-        yield from permission_checks.secret_files(loaded)
-        yield from reach_checks.examine(home, loaded)
+        yield from access_checks.grants(home, loaded)
+        yield from access_checks.secret_files(loaded)
+        yield from access_checks.examine_reach(home, loaded)
 
 
 def _models(loaded: config.Config) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ import json
 import click
 
 from nexus.cli.checks import examine
-from nexus.cli.findings import Finding
+from nexus.cli.ledger_checks import Finding
 from nexus.cli.place import chosen_home
 from nexus.errors import NexusError
 

@@ -10,8 +10,8 @@ from typing import Any, cast, get_args
 
 import click
 
-from nexus.broker.handle import settle
 from nexus.broker.queue import WORK, SessionQueue
+from nexus.broker.run import settle
 from nexus.cli.place import opened_home
 from nexus.engine import Engine, Settings, State, interior, leases, letters, records, schedules, tables
 from nexus.engine.cancels import Cancels

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nexus.broker.queue import WORK
-from nexus.cli.findings import Finding
+from nexus.cli.ledger_checks import Finding
 from nexus.cli.place import counted, size
 from nexus.engine import health
 from nexus.engine.errors import EngineError

@@ -10,11 +10,8 @@ from typing import Any
 import click
 
 from nexus import config, ledgers
-from nexus.cli import init_language, init_model, init_roles, init_settings, model_trial
-from nexus.cli.init_choice import Choice, Wishes
-from nexus.cli.init_keys import KeyWish
-from nexus.cli.init_providers import PROVIDERS
-from nexus.cli.init_questions import Asking, Defaults, Person
+from nexus.cli import init_language, init_model, init_providers, models
+from nexus.cli.init_providers import PROVIDERS, Asking, Choice, Defaults, KeyWish, Person, Wishes
 from nexus.cli.place import chosen_home
 from nexus.cli.terminal import printable
 from nexus.demo import place
@@ -86,7 +83,7 @@ def init(
             is_new = _make(home, unchanged=choice is None and not language)
             if choice is not None:
                 _save(home, choice)
-                model_trial.keep(home, config.load(home.config_file), choice.trials)
+                models.keep(home, config.load(home.config_file), choice.trials)
         if language or is_new:
             _choose_embedding(home, language, asking, download=yes)
         if not no_mcp:
@@ -137,7 +134,7 @@ def _wishes(
 ) -> Wishes:
     return Wishes(
         provider=provider or "",
-        models=dict(zip(init_roles.ROLES, (model, worker_model, fast_model, writer_model), strict=True)),
+        models=dict(zip(init_model.ROLES, (model, worker_model, fast_model, writer_model), strict=True)),
         base_url=base_url,
         key=KeyWish(env=key_env, file=key_file, stdin=key_stdin),
     )
@@ -202,11 +199,11 @@ def _choose_embedding(home: Home, language: str, asking: Asking, *, download: bo
     spoken = language or init_language.of_locale()
     name = init_language.embedding_model(spoken, asking, download=download or bool(language))
     if name != config.load(home.config_file, {}).memory.embedding_model:
-        _write(home, [init_settings.Change(section="memory", key="embedding_model", value=name)])
+        _write(home, [init_providers.Change(section="memory", key="embedding_model", value=name)])
 
 
-def _write(home: Home, changes: list[init_settings.Change]) -> None:
-    init_settings.save(home.config_file, changes)
+def _write(home: Home, changes: list[init_providers.Change]) -> None:
+    init_providers.save(home.config_file, changes)
     click.echo(f"Saved to {home.config_file}:")
     for change in changes:
         click.echo(f"  {change}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nexus.cli.init_questions import Asking
+from nexus.cli.init_providers import Asking
 from nexus.cli.terminal import printable
 from nexus.errors import ModelFileError
 

@@ -1,25 +1,189 @@
-"""Which model a home gets: asked for, tried with a live call, and only then written down."""
+"""`nexus init`: the models for each role, and the test of the chosen ones."""
 
 import os
-from dataclasses import replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from nexus import secrets
 from nexus.cli import init_providers as providers
-from nexus.cli.init_choice import Choice, Earlier, Wishes
-from nexus.cli.init_keys import EarlierKey, keyed
-from nexus.cli.init_questions import Asking
-from nexus.cli.init_roles import Questions
-from nexus.cli.init_trial import Failure, tried
+from nexus.cli import models
+from nexus.cli.init_providers import Asking, Choice, Earlier, EarlierKey, Wishes, keyed
 from nexus.cli.terminal import printable
 from nexus.config import Config, ProviderConfig
-from nexus.errors import ModelError, ModelFileError, UsageError
+from nexus.errors import ModelError, ModelFileError, NexusError, SecretError, UsageError
 from nexus.settings import refuse_credentials
 
+if TYPE_CHECKING:
+    from nexus.broker.agent.trial import Trial
+
+# Under which variable a key that was typed is read while it is tried. Nobody is told of it.
+_TYPED: Final = "NEXUS_INIT_TYPED_KEY"
+_REFUSED: Final = (401, 403)
+_TYPED_REFUSED: Final = "The API key was rejected. Try again to enter another."
+_QUESTIONS: Final = {
+    "manager": "Model you talk to",
+    "worker": "Model for workers (`same`: same as above)",
+    "fast": "Model for small decisions (`same`: the workers' model)",
+    "writer": "Model that writes the memory after each turn (`none`: off)",
+}
+ROLES: Final = tuple(_QUESTIONS)
+_NOBODY: Final = {"worker": "same", "fast": "same", "writer": "none"}
 _SERVER: Final = "server"
 _SCHEMES: Final = ("http://", "https://")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A model that did not answer."""
+
+    message: str
+    choices: str
+    """What a person can choose or type next."""
+    hint: str
+    """What a script can do."""
+    is_key_refused: bool
+
+
+def tried(settings: Config, choice: Choice) -> "Failure | tuple[Trial, ...]":
+    """Try the manager's model, and the writer's where it is another; what they did where all answer."""
+    provider, environ = choice.provider, dict(os.environ)
+    if choice.typed_key:
+        environ[_TYPED] = choice.typed_key
+        provider = replace(provider, api_key=f"env:{_TYPED}", auth_token="")
+    asked = replace(settings, providers={**settings.providers, choice.name: provider})
+    done: list[Trial] = []
+    for model in choice.tried_models:
+        try:
+            done.append(models.run(asked, model, environ))
+        except NexusError as error:
+            return _failure(error, model, asked, choice)
+    return tuple(done)
+
+
+def _failure(error: NexusError, model: str, settings: Config, choice: Choice) -> Failure:
+    section = model.partition("/")[0]
+    provider = settings.providers.get(section, ProviderConfig())
+    is_refused = _status(error) in _REFUSED
+    is_chosen = section == choice.name
+    is_typed = is_refused and is_chosen and bool(choice.typed_key)
+    return Failure(
+        message=error.message,
+        choices=_TYPED_REFUSED if is_typed else _choices(error, section, provider, is_chosen=is_chosen),
+        hint="The API key on standard input was rejected. Pipe in a valid one." if is_typed else error.hint,
+        is_key_refused=is_refused and is_chosen,
+    )
+
+
+def _choices(error: NexusError, section: str, provider: ProviderConfig, *, is_chosen: bool) -> str:
+    """What `nexus init` itself can mend. Of another provider than the chosen one it changes nothing."""
+    if isinstance(error, SecretError):
+        return f"{error.hint} Or choose again: {_other_key(is_chosen=is_chosen)}."
+    match _status(error):
+        case 401 | 403:
+            return f"{_refused(provider)} Choose again: {_other_key(is_chosen=is_chosen)}."
+        case 404:
+            return f"Try again with another model name.{_other_address(section, provider)}"
+        case 402 | 429:
+            return "Check your account with the provider, or try again later."
+        case None if provider.base_url:
+            is_asked = providers.offered(section) == "compatible"
+            again = "try again with another URL" if is_asked else "choose another provider"
+            return f"Start the server at {provider.base_url} and try again, or {again}."
+        case None:
+            return "Check your internet connection and try again."
+        case _:
+            return "Try again, or choose another model."
+
+
+def _status(error: NexusError) -> int | None:
+    """What the provider answered with; None where nobody did."""
+    return getattr(error.__cause__, "status_code", None)
+
+
+def _refused(provider: ProviderConfig) -> str:
+    source = provider.auth_token or provider.api_key
+    return f"The API key in {source} was rejected." if source else "An API key is required."
+
+
+def _other_key(*, is_chosen: bool) -> str:
+    return "enter another API key or where it is stored" if is_chosen else "choose another model"
+
+
+def _other_address(section: str, provider: ProviderConfig) -> str:
+    """A wrong address looks like an unknown model to whoever asks a server of one's own."""
+    if providers.offered(section) != "compatible":
+        return ""
+    return f" Or the URL {provider.base_url} is wrong: check the server's documentation."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """The questions about the models of one provider."""
+
+    settings: Config
+    name: str
+    """The section of the provider."""
+    asking: Asking
+    proposed: Mapping[str, str]
+    served: Sequence[str]
+    """What the server was seen to have; nothing where that is not known."""
+    earlier: Earlier | None
+    writer_follows: bool
+    """Whether the manager's model is proposed for the writer."""
+
+    def models(self, wished: Mapping[str, str]) -> dict[str, str]:
+        """The model of each role. What config.toml says of a role is the default, where it still fits."""
+        models: dict[str, str] = {}
+        manager = ""
+        for role in ROLES:
+            current = self._current(role)
+            nobody = _NOBODY.get(role, "")
+            answer = wished.get(role) or self._answer(role, manager)
+            manager = manager or answer
+            if role == "manager" or answer != (current or nobody):
+                models[role] = "" if answer == nobody else _full(answer, self.name, self.settings)
+        if not models["manager"]:
+            hint = f"Pass `--model`, such as `--model {self.name}/NAME`."
+            raise UsageError("No model given", hint=hint)
+        return models
+
+    def _current(self, role: str) -> str:
+        return "".join(getattr(self.settings.models, role)[:1])
+
+    def _answer(self, role: str, manager: str) -> str:
+        default = self._default(role, manager)
+        while True:
+            answer = self.asking.text(_QUESTIONS[role], default)
+            if not self._is_unknown(role, answer):
+                return answer
+            question = f"The server doesn't list a model named {printable(answer)!r}. Use it anyway?"
+            if self.asking.yes(question, default=False):
+                return answer
+
+    def _default(self, role: str, manager: str) -> str:
+        nobody, current = _NOBODY.get(role, ""), self._current(role)
+        before = self.earlier.model(role, self.name) if self.earlier else None
+        if before is not None:
+            return before or nobody
+        fits = role != "manager" and (current.startswith(f"{self.name}/") or not self.asking.is_person)
+        follows = manager if role == "writer" and self.writer_follows else ""
+        return (current if fits else "") or follows or self.proposed.get(role) or nobody
+
+    def _is_unknown(self, role: str, answer: str) -> bool:
+        """Whether a person names what the server, whose models were just shown, does not have."""
+        if not self.asking.is_person or not self.served or answer == _NOBODY.get(role):
+            return False
+        section, _, model = _full(answer, self.name, self.settings).partition("/")
+        return section == self.name and model not in self.served
+
+
+def _full(model: str, name: str, settings: Config) -> str:
+    """`provider/model`: what is typed may leave the provider out, and a model's own name may have a slash."""
+    head, slash, _ = model.partition("/")
+    return model if slash and head in {name, *settings.providers} else f"{name}/{model}"
 
 
 def chosen(settings: Config, wishes: Wishes, asking: Asking, *, test: bool) -> Choice | None:

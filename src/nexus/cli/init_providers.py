@@ -1,16 +1,178 @@
-"""Who can serve a model: what `nexus init` offers, and what is found of it on this machine."""
+"""`nexus init`: questions in a terminal, a provider with its key, and the settings that follow."""
 
-from collections.abc import Mapping
+import os
+import re
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import click
+import tomlkit
 
 from nexus import secrets
 from nexus.config import Config, ProviderConfig
-from nexus.errors import ModelError, SecretError
+from nexus.errors import ConfigError, ModelError, SecretError, UsageError
+from nexus.home import Home
+
+if TYPE_CHECKING:
+    from nexus.broker.agent.trial import Trial
 
 _LOOK_S = 2.0
 SHOWN_MODELS = 12
+
+
+class Asking(Protocol):
+    """Answers to questions. Each has a default, which is what Enter gives."""
+
+    is_person: bool
+
+    def yes(self, question: str, *, default: bool) -> bool: ...
+
+    def text(self, question: str, default: str) -> str: ...
+
+    def secret(self, question: str) -> str: ...
+
+    def choice(self, question: str, options: Mapping[str, str], default: str) -> str:
+        """The name of an option; the values say what each is."""
+        ...
+
+
+class Person:
+    """Somebody at a terminal."""
+
+    is_person = True
+
+    def yes(self, question: str, *, default: bool) -> bool:
+        return click.confirm(question, default=default)
+
+    def text(self, question: str, default: str) -> str:
+        # Without a default it is asked until there is an answer.
+        return str(click.prompt(question, default=default or None)).strip()
+
+    def secret(self, question: str) -> str:
+        return str(click.prompt(question, default="", show_default=False, hide_input=True)).strip()
+
+    def choice(self, question: str, options: Mapping[str, str], default: str) -> str:
+        names = list(options)
+        click.echo(question)
+        for number, told in enumerate(options.values(), start=1):
+            click.echo(f"  {number}  {told}")
+        while True:
+            typed = self.text("Choose", str(names.index(default) + 1))
+            if typed.isdecimal() and 1 <= int(typed) <= len(names):
+                return names[int(typed) - 1]
+            click.echo(f"Type a number from 1 to {len(names)}.")
+
+
+class Defaults:
+    """Nobody: every question gets its default."""
+
+    is_person = False
+
+    def yes(self, question: str, *, default: bool) -> bool:
+        return default
+
+    def text(self, question: str, default: str) -> str:
+        return default
+
+    def secret(self, question: str) -> str:
+        return ""
+
+    def choice(self, question: str, options: Mapping[str, str], default: str) -> str:
+        return default
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A setting and what it shall be. The section is named as the file names it: `providers.server`."""
+
+    section: str
+    key: str
+    value: str | list[str]
+
+    def __str__(self) -> str:
+        return f"[{self.section}] {self.key} = {_written(self.value)}"
+
+
+def save(file: Path, changes: Iterable[Change]) -> None:
+    """Change the file, whole or not at all."""
+    write(file, changed(file.read_text(encoding="utf-8"), list(changes)))
+
+
+def write(file: Path, text: str) -> None:
+    """Replace the file's text, whole or not at all."""
+    # A file that is a link to somewhere (people keep their settings under version control) stays one.
+    target = file.resolve()
+    descriptor, building = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.new_")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        Path(building).replace(target)
+    except BaseException:
+        Path(building).unlink(missing_ok=True)
+        raise
+
+
+def changed(text: str, changes: list[Change]) -> str:
+    """The text with the changes in it, each where a person would look for it."""
+    wanted = tomllib.loads(text)
+    text += "\n" * (not text.endswith("\n"))
+    for change in changes:
+        _set(wanted, change)
+        text = _changed(text, change)
+    if not _says(text, wanted):
+        lines = "; ".join(str(change) for change in changes)
+        raise ConfigError("config.toml can't be edited automatically", hint=f"Write: {lines}.")
+    return text
+
+
+def _says(text: str, wanted: dict[str, Any]) -> bool:
+    try:
+        return tomllib.loads(text) == wanted
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+def _changed(text: str, change: Change) -> str:
+    """A key that is there gets its value, one that is commented out is switched on, any other is added."""
+    document = tomlkit.parse(text)
+    if change.key in _table(document, change.section):
+        _set(document, change)
+        return tomlkit.dumps(document)
+    header = re.search(rf"^\[{re.escape(change.section)}\][^\n]*\n", text, re.MULTILINE)
+    line = f"{change.key} = {_written(change.value)}\n"
+    if header is None:
+        return f"{text.rstrip()}\n\n[{change.section}]\n{line}"
+    end = re.compile(r"^#? ?\[", re.MULTILINE).search(text, header.end())
+    default = re.compile(rf"^# {re.escape(change.key)} = [^\n]*\n", re.MULTILINE).search(
+        text, header.end(), end.start() if end else len(text)
+    )
+    if default:
+        return text[: default.start()] + line + text[default.end() :]
+    end_of_block = re.compile(r"^\n|\Z", re.MULTILINE).search(text, header.end())
+    at = end_of_block.start() if end_of_block else len(text)
+    return text[:at] + line + text[at:]
+
+
+def _table(document: MutableMapping[str, Any], section: str) -> MutableMapping[str, Any]:
+    for name in section.split("."):
+        document = cast("MutableMapping[str, Any]", document.get(name, {}))
+    return document
+
+
+def _set(document: MutableMapping[str, Any], change: Change) -> None:
+    for name in change.section.split("."):
+        document = cast("MutableMapping[str, Any]", document.setdefault(name, {}))
+    document[change.key] = change.value
+
+
+def _written(value: str | list[str]) -> str:
+    return tomlkit.item(value).as_string()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,3 +314,152 @@ def _running(models: list[str]) -> Found:
     if models:
         return Found(told=f"running, with {', '.join(models[:SHOWN_MODELS])}")
     return Found(told="running, no models yet", is_usable=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyWish:
+    """What the command line says about the key. Empty: it is asked."""
+
+    env: str = ""
+    file: str = ""
+    stdin: bool = False
+
+    @property
+    def any(self) -> bool:
+        return bool(self.env or self.file or self.stdin)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierKey:
+    """What is known of the key from before the trial failed."""
+
+    typed: str = ""
+    """One that was typed, and not refused."""
+    is_source_refused: bool = False
+    """Whether the one at the place that the settings name was."""
+
+
+def keyed(
+    provider: Provider, config: ProviderConfig, wish: KeyWish, asking: Asking, earlier: EarlierKey
+) -> tuple[ProviderConfig, str]:
+    """The provider with the place of its key, or with a key that was typed and has no place yet."""
+    if wish.stdin:
+        return config, _from_stdin()
+    if wish.env:
+        return _at(config, f"env:{wish.env}"), ""
+    if wish.file:
+        return _at(config, f"file:{Path(wish.file).expanduser().absolute()}"), ""
+    if not provider.needs_key or not asking.is_person:
+        return config, ""
+    if earlier.typed and asking.yes("Use the API key you entered before?", default=True):
+        return config, earlier.typed
+    source = key_found(config)
+    if source and asking.yes(f"Use the API key in {source}?", default=not earlier.is_source_refused):
+        return config, ""
+    return _asked(config, asking)
+
+
+def _from_stdin() -> str:
+    # At a terminal, what is typed there would be shown.
+    typed = click.prompt("API key", hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
+    if not str(typed).strip():
+        raise UsageError("No API key on standard input", hint="Pipe it in: `… --key-stdin < FILE`.")
+    return str(typed).strip()
+
+
+def _asked(config: ProviderConfig, asking: Asking) -> tuple[ProviderConfig, str]:
+    kept = "this machine's keyring" if secrets.keyring_usable() else "a file that only you can read"
+    click.echo(f"Your API key is not shown and is stored in {kept}.")
+    typed = asking.secret("API key (press Enter to skip)")
+    if typed:
+        return config, typed
+    while True:
+        question = "Where is the API key? (env:NAME, file:PATH, keyring:SERVICE/USER or none)"
+        source = asking.text(question, config.api_key or "none")
+        if source == "none":
+            return _at(config, ""), ""
+        if secrets.is_source(source):
+            return _at(config, source), ""
+        click.echo("Use env:MY_KEY, file:/path/to/key or keyring:service/user.")
+
+
+def _at(config: ProviderConfig, source: str) -> ProviderConfig:
+    return replace(config, api_key=source, auth_token="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What the command line says already. Empty: it is asked."""
+
+    provider: str = ""
+    models: dict[str, str] = field(default_factory=dict[str, str])
+    base_url: str = ""
+    key: KeyWish = field(default_factory=KeyWish)
+
+    @property
+    def manager(self) -> str:
+        return self.models.get("manager", "")
+
+    @property
+    def any(self) -> bool:
+        return bool(self.provider or any(self.models.values()) or self.base_url or self.key.any)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A model, its provider and where the key is, before anything is written."""
+
+    name: str
+    """The section of the provider: [providers.NAME]."""
+    provider: ProviderConfig
+    models: dict[str, str]
+    """`provider/model` by role, nothing for nobody; a role that stays as it is is left out."""
+    typed_key: str = ""
+    trials: "tuple[Trial, ...]" = ()
+    """What its models did when they were tried."""
+
+    @property
+    def tried_models(self) -> tuple[str, ...]:
+        """Those that must answer before they are written down, each once."""
+        named = (self.models["manager"], self.models.get("writer", ""))
+        return tuple(dict.fromkeys(model for model in named if model))
+
+    def kept(self, home: Home) -> "Choice":
+        """The same, with a key that was typed in the place where it stays."""
+        if not self.typed_key:
+            return self
+        source = secrets.keep(self.typed_key, self.name, home.secrets)
+        return replace(self, provider=replace(self.provider, api_key=source, auth_token=""), typed_key="")
+
+    def changes(self, settings: Config) -> Iterator[Change]:
+        """What config.toml must say that it does not yet."""
+        known = settings.providers.get(self.name, ProviderConfig())
+        for key in ("base_url", "api_key", "auth_token"):
+            value = getattr(self.provider, key)
+            if value != getattr(known, key):
+                yield Change(section=f"providers.{self.name}", key=key, value=value)
+        for role, model in self.models.items():
+            names = (model,) if model else ()
+            if getattr(settings.models, role) != names:
+                yield Change(section="models", key=role, value=model or [])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """What was answered before the trial failed: the defaults of the next round."""
+
+    choice: Choice
+    is_key_refused: bool
+
+    def key(self, name: str) -> EarlierKey:
+        """What is known of the provider's key."""
+        if name != self.choice.name:
+            return EarlierKey()
+        if self.is_key_refused:
+            return EarlierKey(is_source_refused=not self.choice.typed_key)
+        return EarlierKey(typed=self.choice.typed_key)
+
+    def model(self, role: str, name: str) -> str | None:
+        """The model of a role, empty for nobody; None where nothing was said of it."""
+        model = self.choice.models.get(role) if name == self.choice.name else None
+        return model and model.removeprefix(f"{name}/")

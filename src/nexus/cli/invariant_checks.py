@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import apsw
 
 from nexus.broker.invariants import check
-from nexus.cli.findings import Finding
+from nexus.cli.ledger_checks import Finding
 from nexus.engine.errors import EngineError
 from nexus.engine.settings import Settings
 from nexus.errors import LedgerError

@@ -1,16 +1,18 @@
-"""What `nexus doctor` looks at in the six databases, and how it mends what can be made again."""
+"""What `nexus doctor` checks in the ledgers, and a finding of any check."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 from nexus import clock, config, ledgers
-from nexus.cli.findings import Finding, Level
 from nexus.cli.place import size
 from nexus.errors import LedgerError
 from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import health, migrate, sql
 from nexus.ledgers.connection import connect
 
+Level = Literal["ok", "warning", "error"]
 _RESTORE = "Restore your newest backup with `nexus restore`."
 _DAMAGED = (
     f"{_RESTORE} Without one, copy the home aside before anything else writes to it; `sqlite3 FILE .recover` "
@@ -21,7 +23,18 @@ _REBUILT = "embeddings"
 _TOLERATED = timedelta(minutes=5)
 
 
-def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One result of a check. `fix` mends it, where that can be done without a decision."""
+
+    check: str
+    level: Level
+    message: str
+    remedy: str = ""
+    fix: Callable[[], object] | None = None
+
+
+def examine_ledgers(home: Home, *, thorough: bool) -> Iterator[Finding]:
     """Every finding about the ledgers."""
     for name in LEDGERS:
         path = home.ledger(name)

@@ -49,7 +49,7 @@ def install(ctx: click.Context, client: str, project: Path | None, only_print: b
     to it. Running it again changes nothing.
     """
     from nexus.cli import mcp_clients as clients
-    from nexus.cli import mcp_listing as listing
+    from nexus.cli import mcp_clients as listing
 
     found = clients.client(client)
     launch = clients.Launch(
@@ -74,7 +74,7 @@ def install(ctx: click.Context, client: str, project: Path | None, only_print: b
 def uninstall(client: str, project: Path | None) -> None:
     """Disconnect CLIENT."""
     from nexus.cli import mcp_clients as clients
-    from nexus.cli import mcp_listing as listing
+    from nexus.cli import mcp_clients as listing
 
     found = clients.client(client)
     file = clients.place(found, project)

@@ -1,16 +1,23 @@
-"""The programs that can be given this memory, and where each keeps its list of MCP servers."""
+"""Other agents that can use this memory over MCP, and the entry in their settings files."""
 
+import json
 import os
+import shutil
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
 
 from nexus.errors import UsageError
 
 NAME: Final = "nexus"
 """Under which name the server is listed in a client."""
+Document = MutableMapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,3 +167,128 @@ def place(found: Client, project: Path | None) -> Path:
     if found.project_file is None:
         raise UsageError(f"{found.title} has no project configuration", hint="Leave out `--project`.")
     return project / found.project_file
+
+
+def listed(client: Client, file: Path, launch: Launch) -> str | None:
+    """The file's text with the entry in it; None where it is there already."""
+    document = _read(client, file)
+    servers = _servers(client, file, document)
+    entry = client.entry(launch)
+    if servers.get(NAME) == entry:
+        return None
+    servers[NAME] = entry
+    return _text(client, document)
+
+
+def unlisted(client: Client, file: Path) -> str | None:
+    """The file's text without the entry; None where it is not there."""
+    document = _read(client, file)
+    servers = _servers(client, file, document)
+    if NAME not in servers:
+        return None
+    del servers[NAME]
+    return _text(client, document)
+
+
+def alone(client: Client, launch: Launch) -> str:
+    """The entry by itself, to be put into a file by hand."""
+    return _text(client, {client.key: {NAME: client.entry(launch)}})
+
+
+def write(file: Path, text: str) -> Path | None:
+    """Replace the file, whole or not at all; returns where the old one was kept."""
+    try:
+        return _replace(file, text)
+    except OSError as error:
+        raise UsageError(
+            f"{file} could not be written and is unchanged: {error.strerror or error}",
+            hint="Check the permissions of the folder and free disk space.",
+        ) from None
+
+
+def _replace(file: Path, text: str) -> Path | None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # A list that is a link to somewhere (people keep their settings under version control) stays one.
+    target = file.resolve()
+    kept = _keep(target) if target.exists() else None
+    descriptor, building = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        if kept is not None:
+            shutil.copymode(target, building)
+        Path(building).replace(target)
+    except BaseException:
+        Path(building).unlink(missing_ok=True)
+        raise
+    return kept
+
+
+def _keep(file: Path) -> Path:
+    number = 1
+    while (backup := file.with_name(f"{file.name}.nexus-backup-{number}")).exists():
+        number += 1
+    shutil.copy2(file, backup)
+    return backup
+
+
+def _read(client: Client, file: Path) -> Document:
+    try:
+        text = _content(file)
+        return tomlkit.parse(text) if client.form == "toml" else _parsed(text)
+    except OSError as error:
+        raise _unreadable(client, file, error.strerror or str(error)) from None
+    except UnicodeError:
+        raise _unreadable(client, file, "it isn't UTF-8 text") from None
+    except RecursionError:
+        raise _unreadable(client, file, "it is nested too deeply") from None
+    except (ValueError, TOMLKitError) as error:
+        raise _unreadable(client, file, str(error)) from None
+
+
+def _content(file: Path) -> str:
+    if file.is_symlink() and not file.exists():
+        raise ValueError(f"it is a link to {file.readlink()}, which does not exist")
+    if not file.exists():
+        return ""
+    if not file.is_file():
+        raise ValueError("it isn't a file")
+    return file.read_text(encoding="utf-8")
+
+
+def _parsed(text: str) -> Document:
+    found: object = json.loads(text, object_pairs_hook=_once) if text.strip() else {}
+    if not isinstance(found, dict):
+        raise ValueError("it isn't a JSON object")
+    # An escape may stand for half a character, which no file can be written with.
+    json.dumps(found, ensure_ascii=False).encode()
+    return cast("Document", found)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object. Of a key that is there twice one value would be lost when the file is written again."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key in found if sum(key == other for other, _ in pairs) > 1)
+        raise ValueError(f"{twice!r} appears twice")
+    return found
+
+
+def _servers(client: Client, file: Path, document: Document) -> Document:
+    servers: object = document.setdefault(client.key, tomlkit.table() if client.form == "toml" else {})
+    if not isinstance(servers, MutableMapping):
+        raise _unreadable(client, file, f"`{client.key}` isn't an object")
+    return cast("Document", servers)
+
+
+def _text(client: Client, document: Document) -> str:
+    if client.form == "toml":
+        return tomlkit.dumps(document)
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _unreadable(client: Client, file: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{file} could not be read and is unchanged: {why}",
+        hint=f"Add the entry by hand: `nexus mcp install {client.name} --print` shows it.",
+    )

@@ -145,7 +145,7 @@ async def _run(
 ) -> dict[str, Any]:
     from nexus.ledgers import Ledgers
     from nexus.memory.operations import Memory
-    from nexus.memory.provenance import Provenance
+    from nexus.memory.writing import Provenance
     from nexus.skills.commands import Commands
 
     async with Ledgers(home, config.ledgers) as ledgers:

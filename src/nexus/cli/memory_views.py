@@ -11,8 +11,8 @@ from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
 from nexus.memory import grouping, views
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
 from nexus.memory.review import review
+from nexus.memory.writing import Provenance
 
 T = TypeVar("T")
 

@@ -4,16 +4,17 @@ import asyncio
 import json
 import textwrap
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
 from nexus import config
 from nexus.cli.place import moment, opened_home
-from nexus.cli.recall_served import asked
 from nexus.errors import ModelFileError
 from nexus.home import Home
-from nexus.memory.recall.item import Answer, Budget, Link, Query, Result, kinds
+from nexus.memory.recall.item import Budget, Item, Link, Match, Matches, Query, Reasons, Replacement, kinds
+from nexus.memory.recall.naming import Named
 from nexus.serving import serving
 
 if TYPE_CHECKING:
@@ -33,7 +34,72 @@ _ARMS: Final = {
 }
 
 
-def show(answer: Answer, *, explain: bool) -> None:
+async def asked(url: str, token: str, query: Query, scope: str | None) -> Matches:
+    """The answer of the home at a URL. `scope` names the kinds of the query."""
+    # Imported here, because a home that nobody serves needs no client.
+    from nexus.client import Client
+
+    options = {
+        "scope": scope,
+        "entity": query.entity_id,
+        "channel": query.channel,
+        "after": query.time_after and query.time_after.isoformat(),
+        "before": query.time_before and query.time_before.isoformat(),
+        "budget": query.budget,
+        "limit": query.max_results,
+        "max_tokens": query.max_tokens,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    async with Client(url, token) as client:
+        return answer(await client.recall(query.text, **given))
+
+
+def answer(told: dict[str, Any]) -> Matches:
+    """An answer from the gateway's JSON."""
+    # By hand, because Pydantic takes longer to import than the gateway to answer.
+    window = [datetime.fromisoformat(each) for each in told["window"] or ()]
+    parsed: dict[str, Any] = {
+        "results": tuple(_result(each) for each in told["results"]),
+        "threads": tuple((id_, score) for id_, score in told["threads"]),
+        "late_arms": tuple(told["late_arms"]),
+        "window": tuple(window) or None,
+        "named": {
+            id_: Named(**(each | {"words": frozenset(each["words"])})) for id_, each in told["named"].items()
+        },
+    }
+    return Matches(**(told | parsed))
+
+
+def _result(told: dict[str, Any]) -> Match:
+    parsed: dict[str, Any] = {
+        "item": _item(told["item"]),
+        "reasons": _reasons(told["reasons"]),
+        "also": tuple(told["also"]),
+    }
+    return Match(**(told | parsed))
+
+
+def _item(told: dict[str, Any]) -> Item:
+    replaced = told["replaced_by"]
+    parsed: dict[str, Any] = {
+        "entity_ids": tuple(told["entity_ids"]),
+        "replaced_by": None if replaced is None else Replacement(**replaced),
+        "caused_by": tuple(Link(**link) for link in told["caused_by"]),
+        "leads_to": tuple(Link(**link) for link in told["leads_to"]),
+    }
+    return Item(**(told | parsed))
+
+
+def _reasons(told: dict[str, Any]) -> Reasons:
+    parsed: dict[str, Any] = {
+        "arms": {arm: (rank, score) for arm, (rank, score) in told["arms"].items()},
+        "matched_words": tuple(told["matched_words"]),
+        "matched_names": tuple(told["matched_names"]),
+    }
+    return Reasons(**(told | parsed))
+
+
+def show(answer: Matches, *, explain: bool) -> None:
     """Print the answer for a person."""
     if not answer.results:
         click.echo("No matches.")
@@ -46,7 +112,7 @@ def show(answer: Answer, *, explain: bool) -> None:
         _show_course(answer)
 
 
-def _show_result(place: int, result: Result, *, explain: bool) -> None:
+def _show_result(place: int, result: Match, *, explain: bool) -> None:
     item = result.item
     who = f"{item.speaker}: " if item.speaker else ""
     kind = "" if item.kind == "event" else f"[{item.kind.replace('_', ' ')}] "
@@ -68,7 +134,7 @@ def _show_result(place: int, result: Result, *, explain: bool) -> None:
                 click.echo(f"{_INDENT}{click.style(f'{shown_label:<9}', dim=True)} {line}")
 
 
-def _why(result: Result) -> list[tuple[str, str]]:
+def _why(result: Match) -> list[tuple[str, str]]:
     reasons, item = result.reasons, result.item
     found = [f"{_ARMS.get(arm, arm)} (#{rank})" for arm, (rank, _) in reasons.arms.items() if rank]
     if reasons.neighbour_of:
@@ -115,7 +181,7 @@ def _age(days: float) -> str:
     return "less than a day"
 
 
-def _show_course(answer: Answer) -> None:
+def _show_course(answer: Matches) -> None:
     click.echo()
     for said, names in answer.meant.items():
         click.echo(f"{said} → {', '.join(names)}")
@@ -213,7 +279,7 @@ def _by_words(error: ModelFileError) -> str:
     return f"Searching by words only: {error.message}. {error.hint}"
 
 
-async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Answer, list[str]]:
+async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Matches, list[str]]:
     # Imported here, because a home that is served needs none of it.
     from nexus.ledgers import Ledgers
     from nexus.memory.embedding import embed_new, opened

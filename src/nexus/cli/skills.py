@@ -8,8 +8,8 @@ import click
 from nexus.cli.place import counted, opened_home
 from nexus.errors import UsageError
 from nexus.skills import folder, memory
-from nexus.skills.doors import OWNER
 from nexus.skills.folder import NEW, Seeded
+from nexus.skills.memory_socket import OWNER
 
 
 @click.group()

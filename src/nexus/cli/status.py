@@ -77,7 +77,7 @@ def _lessons(home: Home) -> dict[str, int]:
 
 def _troubled(home: Home, registered: list[Automation]) -> dict[str, str]:
     """The automations that need attention, and why."""
-    from nexus.cli.automation_checks import troubled
+    from nexus.cli.model_checks import troubled
 
     return {name: found.text for name, found in troubled(home, registered)}
 

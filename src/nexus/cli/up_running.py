@@ -16,7 +16,7 @@ from nexus.app import App
 from nexus.broker.agent.roles import models_of
 from nexus.broker.tools import sandbox
 from nexus.cli import model_checks
-from nexus.cli.automation_checks import troubled
+from nexus.cli.model_checks import troubled
 from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.config import Config
@@ -28,7 +28,7 @@ from nexus.ledgers.runtime import automations
 from nexus.ledgers.runtime.automations import Automation
 from nexus.logs import Logging
 from nexus.serving import Serving
-from nexus.skills.doors import OWNER, SOCKET
+from nexus.skills.memory_socket import OWNER, SOCKET
 
 _ROLES: Final = ("manager", "worker", "fast", "writer")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -38,7 +38,7 @@ _log = logging.getLogger("nexus.up")
 async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) -> None:
     """Run until a signal asks for the end; a second one ends the process at once."""
     stop = _asked_to_stop()
-    app = App(home, config, door=True)
+    app = App(home, config, memory_socket=True)
     token = home.token()
     raise_descriptor_limit()
     with (
@@ -82,7 +82,7 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "url": gateway.url,
         "port_taken": app.config.gateway.port == 0 and not gateway.url.endswith(f":{PORT}"),
         "login_url": gateway.login_url(),
-        "socket": str(app.doorway(OWNER) / SOCKET),
+        "socket": str(app.socket_folder(OWNER) / SOCKET),
         "models": _models(app.config),
         "automations": [each.name for each in found if each.status == "active"],
         "embedding_model": waiting.model_id,

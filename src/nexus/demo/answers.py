@@ -6,12 +6,11 @@ from typing import Literal
 from nexus import clock
 from nexus.demo import conversations
 from nexus.demo.month import Scene
+from nexus.demo.narration import Telling
 from nexus.demo.people import OWNER_SENDER
-from nexus.demo.reminding import remind, used
+from nexus.demo.programs import remind, used
 from nexus.demo.runs import Run, Runs
-from nexus.demo.spending import LOCAL, MANAGER, WORKER, Caused
-from nexus.demo.telling import Telling
-from nexus.demo.tracing import Tracing
+from nexus.demo.tracing import LOCAL, MANAGER, WORKER, Caused, Tracing
 from nexus.ledgers import events
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.identity.senders import Seen

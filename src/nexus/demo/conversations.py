@@ -6,10 +6,10 @@ import apsw
 
 from nexus import clock
 from nexus.demo.month import OWNER, Scene
-from nexus.demo.telling import Telling
+from nexus.demo.narration import Telling
 from nexus.ledgers import events
 from nexus.ledgers.events import Direction, NewEvent, Participant
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 
 _KINDS = {"slack": "channel", "email": "email"}
 _AGENT = "nexus"

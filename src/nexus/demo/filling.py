@@ -9,9 +9,9 @@ from nexus import ids
 from nexus.config import Config
 from nexus.demo import conversations, people, programs
 from nexus.demo.answers import Answers
-from nexus.demo.happenings import Happenings
+from nexus.demo.events import Happenings
 from nexus.demo.month import DAYS, Scene, plan
-from nexus.demo.telling import Calendar, Telling
+from nexus.demo.narration import Calendar, Telling
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory

@@ -6,7 +6,7 @@ from typing import Any
 
 from nexus import clock, ids
 from nexus.demo.month import OWNER, cast
-from nexus.demo.telling import Telling
+from nexus.demo.narration import Telling
 from nexus.ledgers.identity import access, senders
 from nexus.ledgers.identity.access import Granted
 from nexus.ledgers.identity.senders import Seen
@@ -14,7 +14,7 @@ from nexus.memory.conclusions import mental_models, observations
 from nexus.memory.conclusions.batches import Batch
 from nexus.memory.conclusions.mental_models import NewModel
 from nexus.memory.conclusions.observations import Conclusions, Draft
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 
 OWNER_SENDER = "owner"
 OWNER_ADDRESS = "mira@lumenoak.example"

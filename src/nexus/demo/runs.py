@@ -10,9 +10,8 @@ from nexus.broker.agent.records import ToolCall
 from nexus.broker.budgets import Spender, Standing, hit, refusal
 from nexus.broker.running import WORK
 from nexus.context import AssembledContext
-from nexus.demo.spending import MANAGER, WORKER, Call, Caused
-from nexus.demo.telling import Telling
-from nexus.demo.tracing import Tracing
+from nexus.demo.narration import Telling
+from nexus.demo.tracing import MANAGER, WORKER, Call, Caused, Tracing
 from nexus.ledgers.agents import messages, tool_calls, turns
 from nexus.ledgers.agents.messages import NewMessage
 from nexus.ledgers.agents.turns import OpenTurn
@@ -250,6 +249,7 @@ class Runs:
         return Result(
             execution_id=execution_id,
             request_id=self._request.request_id,
+            session_label=run.label,
             response=Response(content=run.answer, model=run.model),
             usage=used,
         ).to_json()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from nexus.engine.context import Context, Work
     from nexus.engine.cron import Schedule
     from nexus.engine.engine import Engine
-    from nexus.engine.handle import Handle
+    from nexus.engine.execution import StartedExecution
     from nexus.engine.jobs import Jobs, Retry
     from nexus.engine.records import Execution
     from nexus.engine.schedules import Schedules
@@ -21,13 +21,13 @@ __all__ = [
     "Context",
     "Engine",
     "Execution",
-    "Handle",
     "Jobs",
     "Lane",
     "Retry",
     "Schedule",
     "Schedules",
     "Settings",
+    "StartedExecution",
     "State",
     "Work",
 ]
@@ -36,7 +36,7 @@ _MODULES: Final = {
     "Context": "context",
     "Engine": "engine",
     "Execution": "records",
-    "Handle": "handle",
+    "StartedExecution": "execution",
     "Jobs": "jobs",
     "Lane": "settings",
     "Retry": "jobs",

@@ -3,8 +3,8 @@
 engine = Engine(Settings(database=home.data / "engine.db"))
 engine.register("greet", greet)
 async with engine:
-    handle = await engine.start("greet", {"name": "Ada"}, key="session-1", lane="chat")
-    print(await handle.result())
+    execution = await engine.start("greet", {"name": "Ada"}, key="session-1", lane="chat")
+    print(await execution.result())
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
 from nexus.engine.enqueue import Enqueuer
 from nexus.engine.errors import EngineError, EngineStateError, UnknownExecutionError, UnknownWorkError
+from nexus.engine.execution import StartedExecution
 from nexus.engine.failures import translated
-from nexus.engine.handle import Handle
 from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
 from nexus.engine.prepare import prepared
@@ -126,8 +126,8 @@ class Engine:
         timeout_ms: int | None = None,
         execution_id: str | None = None,
         delay_until_ms: int | None = None,
-    ) -> Handle:
-        """Record an execution and return its handle at once; it runs when its turn comes.
+    ) -> StartedExecution:
+        """Record an execution and return it immediately; it runs when its turn comes.
 
         Executions of one key run in the order of these calls, one at a time. A caller that may call
         twice for the same thing gives an id: the second call then finds the first one's execution. One
@@ -154,11 +154,11 @@ class Engine:
             delay_until_ms=delay_until_ms,
         )
         await self.record([new])
-        return Handle(self, new.id)
+        return StartedExecution(self, new.id)
 
-    def handle(self, execution_id: str) -> Handle:
-        """The handle of an execution that was started before, here or elsewhere."""
-        return Handle(self, execution_id)
+    def execution(self, execution_id: str) -> StartedExecution:
+        """An execution that was started before, here or elsewhere."""
+        return StartedExecution(self, execution_id)
 
     async def show(self, execution_id: str) -> Execution:
         """One execution as it stands."""

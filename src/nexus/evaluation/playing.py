@@ -34,7 +34,7 @@ from nexus.memory import succession
 from nexus.memory.embedding import MODELS, embed_new, find, model_for
 from nexus.pipeline import Incoming
 from nexus.runs import Totals
-from nexus.skills.doors import OWNER
+from nexus.skills.memory_socket import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from nexus.evaluation.asking import Answer
 from nexus.evaluation.life import UNANSWERED, Life, Row
 from nexus.evaluation.playing import ME, Memory, Played
 from nexus.evaluation.transcript import Matcher, share
-from nexus.skills.doors import OWNER
+from nexus.skills.memory_socket import OWNER
 
 # How much of what a text tells beyond the question an answer must tell, or of an answer a text.
 _ANSWERED: Final = 0.5

@@ -19,7 +19,7 @@ from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.memory.normalisation import normalised
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 
 OWNER: Final = "owner"
 _REMEMBERED: Final = 50_000

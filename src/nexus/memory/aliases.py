@@ -10,7 +10,7 @@ from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
-from nexus.memory import blocking, candidates
+from nexus.memory import candidates
 from nexus.memory.arguments import Arguments
 from nexus.memory.candidates import Added, Candidate
 from nexus.memory.normalisation import NAME, normalised, typed
@@ -136,5 +136,5 @@ def complete_keys(connection: apsw.Connection) -> None:
 
 
 def _add_keys(connection: apsw.Connection, alias_id: str, normalized: str) -> None:
-    keys = [(key, alias_id) for key in sorted(blocking.keys(normalized))]
+    keys = [(key, alias_id) for key in sorted(candidates.blocking_keys(normalized))]
     connection.executemany(sql.queries("identity")["add_alias_key"], keys)

@@ -1,6 +1,7 @@
-"""Merge candidates: entities that may be one, noted with a score and reasons for somebody to decide."""
+"""Merge candidates: entities that may be one, found by their names and noted with reasons."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,10 +12,12 @@ import apsw
 from nexus import ids
 from nexus.ledgers import sql
 from nexus.ledgers.sql import rows
-from nexus.memory import blocking, similarity
+from nexus.memory import similarity
 from nexus.memory.normalisation import IDENTIFYING, NAME
 from nexus.memory.similarity import Reason
 
+_WORD = re.compile(r"\w+")
+_LETTERS: Final = 3
 # How many names are compared: those of the rarest keys, and those that share two of the common ones.
 _COMPARED: Final = 1_000
 _COMMON_KEYS: Final = 4
@@ -22,6 +25,17 @@ _SCANNED: Final = 4_000
 _NOTED: Final = 5
 
 Signs = dict[str, dict[str, Reason]]
+
+
+def blocking_keys(normalized: str) -> set[str]:
+    """The keys of a normalised name: `^sar` and `rah$` of `sarah`; the whole of a short word."""
+    found: set[str] = set()
+    for word in _WORD.findall(normalized):
+        if len(word) < _LETTERS:
+            found.add(f"^{word}$")
+        else:
+            found |= {f"^{word[:_LETTERS]}", f"{word[-_LETTERS:]}$"}
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +138,7 @@ def _near_names(connection: apsw.Connection, entity_id: str, aliases: Sequence[A
     for name in names:
         for (other,) in rows(connection, queries["others_with_alias"], (name, NAME, entity_id, _COMPARED)):
             near[other].add(name)
-    rare, common = _by_frequency(connection, set[str]().union(*map(blocking.keys, names)))
+    rare, common = _by_frequency(connection, set[str]().union(*map(blocking_keys, names)))
     for keys, shared in ((rare, 1), (common, 2)):
         bindings = (json.dumps(keys), entity_id, shared, _COMPARED)
         for other, normalized in rows(connection, queries["others_with_keys"], bindings):

@@ -12,9 +12,9 @@ from nexus.ledgers import sql
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.arguments import Arguments
+from nexus.memory.grouping import PROCESSOR
 from nexus.memory.groups import is_named
 from nexus.memory.references import OWN_ID, resolve
-from nexus.memory.stretches import PROCESSOR
 from nexus.memory.writing import Scope, Step, storable_or_none
 
 EXAMPLE: Final = (

@@ -1,13 +1,9 @@
-"""Episodes made by algorithm: events of each thread that are in no episode yet, cut at silences and budgets.
-
-How they are cut stands in `episode_definitions`, in the row that is called `conversation`. An episode, its
-events and the note that these are done are committed together, so work that is cut short is done again
-from its start, and work that was done is not done twice.
-"""
+"""Episodes made by algorithm: the events of each thread that are in no episode yet, cut at long silences."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 import apsw
@@ -16,15 +12,145 @@ from nexus import clock, ids
 from nexus.errors import ConfigError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import rows
-from nexus.memory import groups, stretches
-from nexus.memory.segments import Said, closed, cut
-from nexus.memory.stretches import Definition, Stretch
+from nexus.memory import groups
 
+# As `nexus forget` knows it: the events of an episode that is forgotten become undone under this name.
+PROCESSOR: Final = "episodes"
 DEFINITION: Final = "conversation"
 _STRATEGY: Final = "gap-and-budget"
 _DEFAULTS: Final = {"gap_minutes": 60, "budget_tokens": 4_000}
 _EVENTS_A_READ: Final = 5_000
 _EVENTS_A_ROUND: Final = 100_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """One event of a thread, as far as cutting needs it."""
+
+    event_id: str
+    at: datetime
+    tokens: int
+
+
+def cut(events: Sequence[Said], *, gap: timedelta, budget_tokens: int) -> list[list[Said]]:
+    """The events in order of time, cut where nobody spoke for a `gap` or the budget would be exceeded.
+
+    An event that exceeds the budget by itself is an episode by itself.
+    """
+    segments: list[list[Said]] = []
+    tokens = 0
+    for event in sorted(events, key=lambda event: (event.at, event.event_id)):
+        joins = segments and event.at - segments[-1][-1].at < gap and tokens + event.tokens <= budget_tokens
+        if joins:
+            segments[-1].append(event)
+            tokens += event.tokens
+        else:
+            segments.append([event])
+            tokens = event.tokens
+    return segments
+
+
+def closed(segments: Sequence[list[Said]], *, gap: timedelta, now: datetime) -> list[list[Said]]:
+    """Those that are over: all but the last, and the last one once nobody spoke for a `gap`."""
+    if segments and now - segments[-1][-1].at < gap:
+        return list(segments[:-1])
+    return list(segments)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Definition:
+    """How events are cut."""
+
+    id: str
+    gap: timedelta
+    budget_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Earlier:
+    """The newest version of an episode."""
+
+    id: str
+    version: int
+    start: str
+    end: str
+    events: int
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stretch:
+    """What one episode is made of."""
+
+    thread_id: str
+    channel: str
+    events: list[Said]
+    definition: Definition
+    now: str
+
+    @property
+    def event_ids(self) -> list[str]:
+        return [event.event_id for event in self.events]
+
+    @property
+    def tokens(self) -> int:
+        return sum(event.tokens for event in self.events)
+
+    def write(self, connection: apsw.Connection, mentions: dict[str, int]) -> str | None:
+        """Record the episode and that its events are done; None where another process was quicker."""
+        queries = sql.queries("memory")
+        undone = rows(connection, queries["undone_events"], (json.dumps(self.event_ids), PROCESSOR))
+        if len(undone) < len(self.events):
+            return None
+        episode_id, earlier = ids.new("epi"), self._earlier(connection)
+        connection.execute(queries["add_episode"], self._values(episode_id, earlier))
+        if earlier:
+            both = {"id": episode_id, "previous": earlier.id}
+            connection.execute(queries["inherit_events"], both)
+            connection.execute(queries["inherit_mentions"], both)
+        first = earlier.events if earlier else 0
+        links = [(episode_id, event_id, first + place) for place, event_id in enumerate(self.event_ids)]
+        connection.executemany(queries["link_episode_event"], links)
+        named = [(episode_id, entity_id, count) for entity_id, count in mentions.items()]
+        connection.executemany(queries["mention_entity"], named)
+        done = [(PROCESSOR, "event", event_id, self.now) for event_id in self.event_ids]
+        connection.executemany(queries["mark_done"], done)
+        return episode_id
+
+    def _earlier(self, connection: apsw.Connection) -> Earlier | None:
+        """The episode that late events belong to: of this thread, near in time, not read yet, with room."""
+        found = rows(
+            connection,
+            sql.queries("memory")["episode_to_extend"],
+            {
+                "thread": self.thread_id,
+                "definition": self.definition.id,
+                "from": clock.timestamp(self.events[0].at - self.definition.gap),
+                "until": clock.timestamp(self.events[-1].at + self.definition.gap),
+                "room": self.definition.budget_tokens - self.tokens,
+            },
+        )
+        return Earlier(**dict(zip(Earlier.__slots__, found[0], strict=True))) if found else None
+
+    def _values(self, episode_id: str, earlier: Earlier | None) -> dict[str, Any]:
+        start, end = clock.timestamp(self.events[0].at), clock.timestamp(self.events[-1].at)
+        return {
+            "id": episode_id,
+            "definition": self.definition.id,
+            "channel": self.channel,
+            "thread": self.thread_id,
+            "title": None,
+            "summary": None,
+            "start": min(start, earlier.start) if earlier else start,
+            "end": max(end, earlier.end) if earlier else end,
+            "events": len(self.events) + (earlier.events if earlier else 0),
+            "tokens": self.tokens + (earlier.tokens if earlier else 0),
+            "version": earlier.version + 1 if earlier else 1,
+            "previous": earlier.id if earlier else None,
+            "request": None,
+            "metadata": "{}",
+            "now": self.now,
+        }
 
 
 @dataclass(kw_only=True, slots=True)
@@ -99,7 +225,7 @@ async def _waiting(ledgers: Ledgers, since_seq: int) -> tuple[dict[str, list[str
 
 async def _undone(ledgers: Ledgers, event_ids: list[str]) -> set[str]:
     query = sql.queries("memory")["undone_events"]
-    found = await ledgers.memory.read(rows, query, (json.dumps(event_ids), stretches.PROCESSOR))
+    found = await ledgers.memory.read(rows, query, (json.dumps(event_ids), PROCESSOR))
     return {str(row[0]) for row in found}
 
 

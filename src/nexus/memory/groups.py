@@ -18,9 +18,8 @@ from nexus.ledgers.memory import NewFact
 from nexus.ledgers.sql import rows
 from nexus.memory import entities
 from nexus.memory.arguments import Arguments
-from nexus.memory.provenance import Provenance
 from nexus.memory.references import is_known
-from nexus.memory.writing import Scope
+from nexus.memory.writing import Provenance, Scope
 
 TYPE: Final = "Group"
 _MEMBER_OF: Final = "MEMBER_OF"

@@ -15,10 +15,17 @@ from nexus.memory import aliases, contacts, entities, episodes, facts, merging, 
 from nexus.memory.arguments import Arguments
 from nexus.memory.entities import AddEntity
 from nexus.memory.gate import Gate, Rules
-from nexus.memory.labels import scoped
-from nexus.memory.provenance import Provenance
-from nexus.memory.references import OWN_ID
-from nexus.memory.writing import Cosines, EnqueueEmbedding, PlacedError, Scope, Step, placed, write
+from nexus.memory.references import OWN_ID, scoped
+from nexus.memory.writing import (
+    Cosines,
+    EnqueueEmbedding,
+    PlacedError,
+    Provenance,
+    Scope,
+    Step,
+    placed,
+    write,
+)
 
 BATCH_EXAMPLE: Final = json.dumps(
     {

@@ -7,19 +7,32 @@ is true and harms nothing. Ids are made when an operation is read, so running th
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import apsw
 
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.text import storable
-from nexus.memory.provenance import Provenance
 
+ActorKind = Literal["owner", "writer", "automation", "client", "unknown"]
+"""Who writes, as far as that decides what is believed: the owner by a command, the dashboard or the token;
+the memory writer; an automation; a program that uses the memory over MCP; anybody else."""
 # Called with a kind (entity, fact, episode) and the ids of what was written.
 EnqueueEmbedding = Callable[[str, list[str]], Awaitable[None]]
 # Called with a text and ids of entities; gives the cosine with each that has a vector.
 Cosines = Callable[[str, Sequence[str]], Awaitable[dict[str, float]]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Provenance:
+    """Who writes, in which run, and what it learned from, where a write does not say that itself."""
+
+    actor: str = "unknown"
+    kind: ActorKind = "unknown"
+    request_id: str | None = None
+    event_id: str | None = None
+    episode_id: str | None = None
 
 
 @dataclass(kw_only=True, slots=True)

@@ -8,8 +8,8 @@ import apsw
 from nexus.automations.returned import Reply
 from nexus.ledgers import events, memory
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
 from nexus.memory.references import meant
+from nexus.memory.writing import Provenance
 from nexus.pipeline.stages import Stages
 from nexus.request import Event, Request
 

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, field
 
 from nexus.attachments import Attachment
-from nexus.automations.context import Result
-from nexus.broker.results import Run
+from nexus.broker.run import Run
 from nexus.context import AssembledContext
 from nexus.ledgers.identity.senders import Sender
 from nexus.ledgers.runtime.executions import Mode
 from nexus.ledgers.runtime.spans import Span
 from nexus.request import Request
+from nexus.runs import Result
 
 
 @dataclass(frozen=True, kw_only=True)

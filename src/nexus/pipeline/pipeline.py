@@ -15,8 +15,6 @@ from typing import Literal
 import apsw
 
 from nexus import clock, ids
-from nexus.automations.context import Response
-from nexus.automations.context import Result as AutomationResult
 from nexus.automations.returned import Returned
 from nexus.context import AssembledContext
 from nexus.errors import AccessError, NexusError
@@ -88,12 +86,7 @@ class Pipeline:
             return
         stages, journey = self._stages, _journey(request)
         journey.assembled = context
-        journey.result = AutomationResult(
-            execution_id=result.execution_id,
-            session_label=context.session_label,
-            response=Response(content=result.response.content),
-            usage=result.to_json()["usage"],
-        )
+        journey.result = replace(result, session_label=context.session_label)
         await self._fire("after:runAgent", journey)
         if request.depth == 0:
             text, id_ = stages.with_unread(request, result.response.content), result.execution_id

@@ -52,7 +52,7 @@ async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | No
         return None
     external_id = ids.derived("evt", request.id, "answer")
     said = await ledgers.events.read(events.delivered, channel=request.channel or "", external_id=external_id)
-    return Receipt(request_id=request.id, run=FinishedRun(request.id, said.content if said else ""))
+    return Receipt(request_id=request.id, run=FinishedRun.of(request.id, said.content if said else ""))
 
 
 def _last_request(connection: apsw.Connection, event_id: str) -> StoredRequest | None:

@@ -7,7 +7,7 @@ import apsw
 
 from nexus import ids
 from nexus.attachments import Attachment
-from nexus.automations.occasion import Occasion
+from nexus.automations.context import Occasion
 from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
 from nexus.broker.approvals import question

@@ -11,9 +11,9 @@ from typing import Any
 
 from nexus import clock, ids
 from nexus.automations import registry, timing
+from nexus.automations.context import Occasion
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.invoker import Ended
-from nexus.automations.occasion import Occasion
 from nexus.automations.registry import Entry
 from nexus.engine import Context, Engine, Schedule, Schedules, schedules
 from nexus.errors import NexusError

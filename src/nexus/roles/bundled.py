@@ -7,16 +7,16 @@ from nexus.roles import memory_injection, memory_reader, memory_writer
 
 if TYPE_CHECKING:
     from nexus.config import Config
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 
-def bundled(parts: "Parts | None" = None, config: "Config | None" = None) -> tuple[Plugin, ...]:
-    """All of them. Without the parts of an open home they can be listed and seeded, not run."""
-    settings = config if parts is None else parts.config
+def bundled(services: "Services | None" = None, config: "Config | None" = None) -> tuple[Plugin, ...]:
+    """All of them. Without the services of an open home they can be listed and seeded, not run."""
+    settings = config if services is None else services.config
     return (
-        *memory_injection.plugins(parts),
-        memory_writer.plugin(parts, settings),
-        memory_reader.plugin(parts),
+        *memory_injection.plugins(services),
+        memory_writer.plugin(services, settings),
+        memory_reader.plugin(services),
     )
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock
-from nexus.engine import Context, Handle, Schedule, Schedules
+from nexus.engine import Context, Schedule, Schedules, StartedExecution
 from nexus.memory.conclusions import observations
 from nexus.memory.profile import OwnerProfile, versions
 from nexus.roles.consolidation import profile
@@ -12,7 +12,8 @@ from nexus.roles.reflection import tools
 from nexus.roles.reflection.refreshing import refreshed
 
 if TYPE_CHECKING:
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
+
 
 CONSOLIDATION: Final = "memory.consolidation"
 # Apart from the background, where the runs are that this waits for.
@@ -31,32 +32,32 @@ _SCHEDULES: Final = (_by_clock(CONSOLIDATION, "10,40 * * * *"), _by_clock(REFRES
 class Conclusions:
     """Consolidation and reflection in one home. Make it before the engine opens; `schedule` it afterwards."""
 
-    def __init__(self, parts: "Parts") -> None:
-        self._parts = parts
-        parts.engine.register(CONSOLIDATION, self._consolidate)
-        parts.engine.register(REFRESHING, self._refresh)
-        parts.broker.add_tools(tools.searches(parts), for_everybody=False)
+    def __init__(self, services: "Services") -> None:
+        self._services = services
+        services.engine.register(CONSOLIDATION, self._consolidate)
+        services.engine.register(REFRESHING, self._refresh)
+        services.broker.add_tools(tools.searches(services), for_everybody=False)
 
     async def schedule(self) -> None:
         """See to it that the schedules are there; those that are keep their next moment."""
-        engine = self._parts.engine
+        engine = self._services.engine
         schedules = Schedules(engine.database, engine.settings.version)
         for schedule in _SCHEDULES:
             await schedules.put(schedule)
 
-    async def consolidate(self, *, again: bool = False) -> Handle:
+    async def consolidate(self, *, again: bool = False) -> StartedExecution:
         """Consolidate everything that waits, now; `again`: also what was set aside.
 
         It waits its turn behind a run of the clock, and gives a `Report` as JSON.
         """
         if again:
-            await observations.take_up_again(self._parts.ledgers)
-        return await self._parts.engine.start(
+            await observations.take_up_again(self._services.ledgers)
+        return await self._services.engine.start(
             CONSOLIDATION, {"by_clock": False}, key=f"schedule:{CONSOLIDATION}", lane=_LANE
         )
 
     async def _consolidate(self, context: Context, payload: Any) -> dict[str, Any]:
-        config, by_clock = self._parts.config, bool(payload["by_clock"])
+        config, by_clock = self._services.config, bool(payload["by_clock"])
         off = why_off(config)
         if by_clock and not config.memory.consolidation:
             off = "consolidation is switched off (consolidation in [memory])"
@@ -66,19 +67,19 @@ class Conclusions:
         now = clock.now()
         until = clock.timestamp(now - SETTLED if by_clock else now)
         begun = await context.step("begin", _same, until)
-        report = await Consolidating(parts=self._parts, context=context, until=begun)()
+        report = await Consolidating(services=self._services, context=context, until=begun)()
         if not report.stopped:
-            await profile.written(self._parts, context)
+            await profile.written(self._services, context)
         return report.to_json()
 
     async def _profile(self, off: bool) -> None:
         """Keep the owner's profile up to date by rule, unless a model writes it."""
-        version = await versions.newest(self._parts.ledgers)
+        version = await versions.newest(self._services.ledgers)
         if off or version is None or version.origin != "consolidation":
-            await OwnerProfile(self._parts.ledgers).refresh()
+            await OwnerProfile(self._services.ledgers).refresh()
 
     async def _refresh(self, context: Context, payload: Any) -> dict[str, Any]:
-        return (await refreshed(self._parts, context)).to_json()
+        return (await refreshed(self._services, context)).to_json()
 
 
 async def _same(value: str) -> str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from nexus.context import AssembledContext
     from nexus.ledgers import Ledgers
     from nexus.request import Request
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
     from nexus.runs import Result
 
 Failure = Literal["refused", "unreachable", "stopped"]
@@ -30,15 +30,15 @@ class Failed:
 
 
 async def answered(
-    parts: "Parts", request: "Request", context: "AssembledContext", execution_id: str
+    services: "Services", request: "Request", context: "AssembledContext", execution_id: str
 ) -> "Result | Failed":
     """The result of a run, begun now unless one of that id is known: it is never paid for twice."""
-    await parts.ledgers.runtime.write(requests.create, request=request)
-    run = await parts.broker.start_execution(request, context, execution_id=execution_id)
+    await services.ledgers.runtime.write(requests.create, request=request)
+    run = await services.broker.start_execution(request, context, execution_id=execution_id)
     try:
         return await run.result()
     except EndedError as ended:
-        return await _failed(parts.ledgers, execution_id, ended)
+        return await _failed(services.ledgers, execution_id, ended)
 
 
 async def _failed(ledgers: "Ledgers", execution_id: str, ended: EndedError) -> Failed:

@@ -1,6 +1,6 @@
 """What the skill's scripts can ask for: to write, to write a batch, to search. Answers are JSON.
 
-The home's doors and the command line both come through here, so a script behaves the same whether the
+The memory sockets and the command line both come through here, so a script behaves the same whether the
 home runs or not.
 """
 
@@ -15,11 +15,11 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.memory.gate import Rules
 from nexus.memory.operations import BATCH, BATCH_EXAMPLE, OPERATIONS, Memory
-from nexus.memory.provenance import Provenance
-from nexus.memory.recall import Budget, Query, Recall, Result
+from nexus.memory.recall import Budget, Match, Query, Recall
 from nexus.memory.recall.item import Kind
 from nexus.memory.recall.naming import entities_named
 from nexus.memory.recall.question import understand
+from nexus.memory.writing import Provenance
 
 _FLAG: Final = "--"
 
@@ -134,7 +134,7 @@ class Search:
         return [{"id": id_, "matched": named.name} for id_, named in found.items()]
 
 
-def _plain(result: Result) -> dict[str, Any]:
+def _plain(result: Match) -> dict[str, Any]:
     item, reasons = result.item, result.reasons
     plain = {
         "type": item.kind,

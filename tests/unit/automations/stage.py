@@ -9,9 +9,8 @@ from typing import Any
 
 from nexus import clock
 from nexus.automations import registration
-from nexus.automations.context import Handler, NoServices, Services
+from nexus.automations.context import Handler, NoServices, Occasion, Services
 from nexus.automations.invoker import Invoker
-from nexus.automations.occasion import Occasion
 from nexus.automations.queue import InvocationQueue, Invocations
 from nexus.automations.registry import Registry
 from nexus.automations.returned import Returned

@@ -8,7 +8,7 @@ import pytest
 
 from apps import app_on
 from contents import directly
-from nexus.automations import creation, template
+from nexus.automations import creation
 from nexus.automations.creation import Wish
 from nexus.automations.hook_points import HOOK_POINTS
 from nexus.automations.registration import Registered, check_source, writer
@@ -36,7 +36,7 @@ def made(home: Home, connection: apsw.Connection, wish: Wish) -> Registered:
 def test_script_workspace_and_row_are_made_together(home: Home, connection: apsw.Connection) -> None:
     automation = made(home, connection, WISH).automation
     assert (automation.status, automation.version, automation.blocking) == ("active", 1, False)
-    assert checked.read(home, automation).source == template.agent("notes", HOOK_POINTS[5], "file")
+    assert checked.read(home, automation).source == creation.agent("notes", HOOK_POINTS[5], "file")
     assert (home.meeseeks / "notes" / "ROLE.md").read_text() == "# Notes\n\nKeep notes.\n"
 
 
@@ -67,7 +67,7 @@ def test_what_could_never_run_is_refused_before_anything_is_made(
 def test_the_script_of_a_role_can_be_loaded_at_every_hook_point(point: object, tmp_path: Path) -> None:
     file = tmp_path / "notes.py"
     found = next(each for each in HOOK_POINTS if each is point)
-    file.write_text(template.agent("notes", found, template.results(found)[0]))
+    file.write_text(creation.agent("notes", found, creation.results(found)[0]))
     check_source(script.read(file))
 
 

@@ -14,8 +14,8 @@ from memory_writers import bash, is_reflection, quiet, rows
 from nexus.app import App
 from nexus.automations import registration
 from nexus.automations.context import Context, Handler
-from nexus.automations.improvement import edits, lessons
-from nexus.automations.improvement.edits import Edit
+from nexus.automations.improvement import lessons
+from nexus.automations.improvement.lessons import Edit
 from nexus.automations.workspace.history import History
 from nexus.errors import AutomationError
 from nexus.home import Home
@@ -29,12 +29,12 @@ from unit.pipeline.test_pipeline import receive, register, stranger
 
 @pytest.mark.parametrize("answer", ["Nothing learned", "nothing learned.", "`Nothing learned`"])
 def test_nothing_learned_is_a_normal_answer(answer: str) -> None:
-    assert edits.parse(answer) == []
+    assert lessons.parse(answer) == []
 
 
 def test_edits_are_read_from_a_block_of_json() -> None:
     answer = 'So:\n```json\n{"edits": [{"file": "SKILLS.md", "content": "Ask first."}]}\n```\n'
-    assert edits.parse(answer) == [Edit(file="SKILLS.md", content="Ask first.")]
+    assert lessons.parse(answer) == [Edit(file="SKILLS.md", content="Ask first.")]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_edits_are_read_from_a_block_of_json() -> None:
 )
 def test_what_cannot_be_read_is_an_error(answer: str) -> None:
     with pytest.raises(AutomationError):
-        edits.parse(answer)
+        lessons.parse(answer)
 
 
 @pytest.mark.parametrize(
@@ -50,17 +50,17 @@ def test_what_cannot_be_read_is_an_error(answer: str) -> None:
     ["ROLE.md", "../other/SKILLS.md", "skills/../ROLE.md", "/etc/passwd", "skills", "skills/", "NOTES.md"],
 )
 def test_only_what_is_for_lessons_may_be_changed(file: str) -> None:
-    assert "wants to change" in (edits.objection([Edit(file=file, content="x")]) or "")
+    assert "wants to change" in (lessons.objection([Edit(file=file, content="x")]) or "")
 
 
 def test_lessons_are_notes_and_never_programs() -> None:
-    assert edits.objection([Edit(file="skills/tea/NOTES.md", content="x")]) is None
-    assert edits.objection([Edit(file="skills/memory/memory-write.sh", content="x")]) is not None
+    assert lessons.objection([Edit(file="skills/tea/NOTES.md", content="x")]) is None
+    assert lessons.objection([Edit(file="skills/memory/memory-write.sh", content="x")]) is not None
 
 
 def test_a_file_that_grows_too_long_is_put_aside() -> None:
     edit = Edit(file="SKILLS.md", content="x" * 10_000)
-    assert "10,000 characters" in (edits.objection([edit]) or "")
+    assert "10,000 characters" in (lessons.objection([edit]) or "")
 
 
 @pytest.fixture

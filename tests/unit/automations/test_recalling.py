@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nexus.automations.recalling import Recaller
+from nexus.automations.services import Recaller
 from nexus.errors import AutomationError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import NewFact, append_facts

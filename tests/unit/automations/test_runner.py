@@ -15,8 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from nexus import clock
-from nexus.automations.context import Context, NoServices
-from nexus.automations.occasion import Occasion
+from nexus.automations.context import Context, NoServices, Occasion
 from nexus.cli import checks, program
 from nexus.context import AssembledContext
 from nexus.errors import UnknownHookPointError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nexus.automations import registration
-from nexus.automations.loading import hook_md
+from nexus.automations.loading import hooks
 from nexus.automations.scripts.checked import SANDBOX
 from nexus.errors import AutomationError
 from nexus.ledgers import Ledgers
@@ -126,7 +126,7 @@ async def test_code_of_a_package_cannot_be_sandboxed(stage: Stage) -> None:
 def test_a_hook_folder_says_whether_it_is_sandboxed(tmp_path: Path) -> None:
     for line, wanted in (("", None), ("sandbox: true\n", True), ("sandbox: false\n", False)):
         (tmp_path / "HOOK.md").write_text(f"---\nname: one\nevents: [runAutomations]\n{line}---\n")
-        assert hook_md.read(tmp_path / "HOOK.md").sandbox is wanted
+        assert hooks.read(tmp_path / "HOOK.md").sandbox is wanted
     (tmp_path / "HOOK.md").write_text("---\nevents: [runAutomations]\nsandbox: please\n---\n")
     with pytest.raises(AutomationError, match="true or false"):
-        hook_md.read(tmp_path / "HOOK.md")
+        hooks.read(tmp_path / "HOOK.md")

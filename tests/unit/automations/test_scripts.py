@@ -206,7 +206,7 @@ class _Echo:
         *,
         access: Access | None = None,
     ) -> Any:
-        from nexus.automations.context import Response, Result
+        from nexus.runs import Response, Result
 
         self.started.append((request.request_id, assembled, execution_id))
         echo = self

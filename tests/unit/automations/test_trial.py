@@ -3,8 +3,7 @@
 import threading
 
 from nexus.automations import hook_points, trial
-from nexus.automations.context import Context
-from nexus.automations.occasion import Occasion
+from nexus.automations.context import Context, Occasion
 from nexus.automations.registry import Entry
 from nexus.home import Home
 

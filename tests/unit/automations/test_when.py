@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nexus.automations import reminders, when
-from nexus.automations.repetition import TimeError
+from nexus.automations.when import TimeError
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 BERLIN = "Europe/Berlin"

@@ -12,7 +12,7 @@ from nexus.app import App
 from nexus.broker.tools import TOOLS, web
 from nexus.broker.tools.recall import recall_tool
 from nexus.config import WebConfig
-from nexus.context import budget, compaction, prompt
+from nexus.context import assemble, compaction
 from nexus.engine.errors import WorkFailedError
 from nexus.home import Home
 from nexus.ledgers.agents import history
@@ -36,7 +36,7 @@ async def _unasked(*_: object) -> Any:
 
 # What the system prompt and the tools take of every call, and the conversation beside them.
 _TOOLS = (*TOOLS, recall_tool(_unasked), *web.web_tools(WebConfig(), _unasked))
-_FIXED_TOKENS = budget.estimate(prompt.own()) + budget.estimate(
+_FIXED_TOKENS = compaction.estimate(assemble.own()) + compaction.estimate(
     json.dumps([(tool.name, tool.description, tool.parameters) for tool in _TOOLS])
 )
 _BUDGET_TOKENS = _FIXED_TOKENS + 740

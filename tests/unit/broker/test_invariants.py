@@ -176,7 +176,7 @@ async def test_a_result_whose_message_a_crash_cut_off_is_sent_when_the_home_open
         server.always("I have heard of it.")
         async with app_on(home, server) as app:
             await _quiet(app)
-            assert (await app.queue.handle(lost).state()).status == "done"
+            assert (await app.queue.run(lost).state()).status == "done"
     assert found(home) == set()
 
 

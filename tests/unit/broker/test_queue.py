@@ -138,7 +138,7 @@ async def test_a_message_from_before_the_clock_was_set_back_does_not_wait_for_it
             lambda c: c.execute("UPDATE executions SET enqueued_at = '2126-01-01T00:00:00.000Z'")
         )
     async with staged(opened, tmp_path) as stage, asyncio.timeout(60):
-        assert await stage.queue.handle(handle.id).result() == {"said": ["hello"]}
+        assert await stage.queue.run(handle.id).result() == {"said": ["hello"]}
 
 
 async def test_collecting_does_not_reach_past_a_follow_up(stage: Stage) -> None:
@@ -274,7 +274,7 @@ async def test_what_was_recorded_and_never_reached_the_engine_is_recovered(stage
     id_ = await _recorded_only(stage, "x")
 
     assert await stage.queue.recover() == 1
-    assert await stage.queue.handle(id_).result() == {"said": ["x"]}
+    assert await stage.queue.run(id_).result() == {"said": ["x"]}
     assert await stage.queue.recover() == 0
 
 
@@ -284,7 +284,7 @@ async def test_a_recovered_run_keeps_its_time_limit(stage: Stage) -> None:
 
     await stage.queue.recover()
     with pytest.raises(WorkTimeoutError):
-        await stage.queue.handle(id_).result()
+        await stage.queue.run(id_).result()
 
 
 async def test_a_recovered_interrupt_stops_what_runs(stage: Stage) -> None:
@@ -294,7 +294,7 @@ async def test_a_recovered_interrupt_stops_what_runs(stage: Stage) -> None:
     id_ = await _recorded_only(stage, "instead", mode="interrupt")
 
     await stage.queue.recover()
-    assert await stage.queue.handle(id_).result() == {"said": ["instead"]}
+    assert await stage.queue.run(id_).result() == {"said": ["instead"]}
     with pytest.raises(WorkCancelledError):
         await running.result()
 
@@ -322,7 +322,7 @@ async def test_another_process_may_ask_while_this_one_serves(opened: Ledgers, tm
         handle = await asking.say("left for later")
         assert (await handle.state()).status == "queued"
     async with staged(opened, tmp_path) as serving:
-        assert await serving.queue.handle(handle.id).result() == {"said": ["left for later"]}
+        assert await serving.queue.run(handle.id).result() == {"said": ["left for later"]}
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ async def test_a_restarted_run_uses_what_its_steps_gave(opened: Ledgers, tmp_pat
         assert [step.number for step in await recorded(opened)] == [0, 1]
     doing.gate.set()
     async with queue(opened, tmp_path, doing.two_and_two) as made:
-        result = await made.handle("exe_1").result()
+        result = await made.run("exe_1").result()
 
     assert result == [{"said": f"Quorblat {name}"} for name in "abcd"]
     assert sorted(doing.done) == ["a", "b", "c", "d"]
@@ -123,7 +123,7 @@ async def test_a_crash_between_the_two_records_does_not_repeat_a_step(
     step = Step(execution_id="exe_1", number=0, name="do", failed=False, outcome='"before the crash"')
     await opened.runtime.write(steps.record, step=step)
     async with queue(opened, tmp_path, doing.two_and_two) as made:
-        result = await made.handle("exe_1").result()
+        result = await made.run("exe_1").result()
 
     assert result[0] == "before the crash"
     assert sorted(doing.done) == ["b", "c", "d"]
@@ -145,7 +145,7 @@ async def test_a_decision_is_made_once_and_the_engine_never_hears_of_it(
         await asyncio.wait_for(doing.waits.wait(), 20)
     doing.gate.set()
     async with queue(opened, tmp_path, body) as made:
-        assert await made.handle("exe_1").result() == {"said": "Quorblat a"}
+        assert await made.run("exe_1").result() == {"said": "Quorblat a"}
 
     assert doing.done == ["a"]
     assert b"choose" not in bytes_of_engine(tmp_path)
@@ -159,7 +159,7 @@ async def test_a_step_that_failed_fails_again_after_a_restart(opened: Ledgers, t
     doing.gate.set()
     async with queue(opened, tmp_path, doing.fails) as made:
         with pytest.raises(WorkFailedError, match="OddError: odd gave 7"):
-            await made.handle("exe_1").result()
+            await made.run("exe_1").result()
 
     assert doing.done == ["odd"]
 
@@ -172,7 +172,7 @@ async def test_a_step_whose_record_was_forgotten_is_not_done_again(opened: Ledge
     await opened.runtime.write(lambda c: c.execute("DELETE FROM steps"))
     async with queue(opened, tmp_path, doing.two_and_two) as made:
         with pytest.raises(WorkFailedError, match=StepError.__name__):
-            await made.handle("exe_1").result()
+            await made.run("exe_1").result()
 
     assert doing.done == ["a", "b"]
 
@@ -215,7 +215,7 @@ async def test_what_keeps_its_own_record_is_marked_as_done_and_recorded_nowhere_
         assert await recorded(opened) == []
     doing.gate.set()
     async with queue(opened, tmp_path, body) as made:
-        assert await made.handle("exe_1").result() == "done"
+        assert await made.run("exe_1").result() == "done"
 
     assert doing.done == ["a", "b"]
 
@@ -240,6 +240,6 @@ async def test_a_marked_step_that_failed_fails_again_after_a_restart(opened: Led
     doing.gate.set()
     async with queue(opened, tmp_path, body) as made:
         with pytest.raises(WorkFailedError, match="OddError: odd gave 7"):
-            await made.handle("exe_1").result()
+            await made.run("exe_1").result()
 
     assert doing.done == ["odd"]

@@ -96,7 +96,7 @@ async def test_a_result_that_nobody_waited_for_comes_as_a_message(home: Home, se
         first = await (await app.send("Plan the trip")).result()
         server.gate("train").open()
         [given] = await given_by(app)
-        await app.queue.handle(given.execution_id).result()
+        await app.queue.run(given.execution_id).result()
         [given] = await given_by(app)
         assert given.delivered_to is not None
         second = await app.broker.run(given.delivered_to).result()
@@ -143,12 +143,12 @@ async def test_a_result_reaches_a_run_that_is_still_at_work(home: Home, server: 
         asked = await app.send("Plan the trip")
         await server.until(lambda: server.gate("manager").waiting)
         [given] = await given_by(app)
-        await app.queue.handle(given.execution_id).result()
+        await app.queue.run(given.execution_id).result()
         server.gate("manager").open()
         result = await asked.result()
         [given] = await given_by(app)
         assert given.delivered_to is not None
-        taken = await app.queue.handle(given.delivered_to).state()
+        taken = await app.queue.run(given.delivered_to).state()
     assert "The 9:15" in result.response.content
     assert taken.taken_by == result.execution_id
     server.assert_exhausted()
@@ -171,7 +171,7 @@ async def test_depth_and_number_of_workers_are_limited(
         result = await (await app.send("Plan the trip")).result()
         server.gate("found").open()
         for one in await given_by(app):
-            await app.queue.handle(one.execution_id).result()
+            await app.queue.run(one.execution_id).result()
     assert expected in result.response.content
 
 
@@ -201,7 +201,7 @@ async def test_stopping_a_run_stops_its_workers(home: Home, server: ModelServer)
             await asked.result()
         [given] = await given_by(app)
         with pytest.raises(WorkCancelledError):
-            await app.queue.handle(given.execution_id).result()
+            await app.queue.run(given.execution_id).result()
         after = await (await app.send("Hello?")).result()
         runs = await app.ledgers.runtime.read(executions.begun_in, session_label="main", after=asked.id)
         request = await app.ledgers.runtime.read(requests.get, request_id=given.parent_request_id)
@@ -249,7 +249,7 @@ async def test_what_a_failed_run_waited_for_comes_as_messages(home: Home, server
             await (await app.broker.start_execution(request, context)).result()
         server.gate("room").open()
         given = {one.task: one for one in await given_by(app)}
-        await app.queue.handle(given["Find a room"].execution_id).result()
+        await app.queue.run(given["Find a room"].execution_id).result()
         given = {one.task: one for one in await given_by(app)}
         told = {
             task: (await app.broker.run(one.delivered_to or "").result()).response.content
@@ -337,7 +337,7 @@ async def test_what_a_worker_leaves_running_is_stopped(home: Home, server: Model
         [worker] = await given_by(app)
         [left] = await given_by(app, worker.worker_session_label)
         with pytest.raises(WorkCancelledError):
-            await app.queue.handle(left.execution_id).result()
+            await app.queue.run(left.execution_id).result()
         [left] = await given_by(app, worker.worker_session_label)
     assert "A book." in result.response.content
     assert left.status == "cancelled"

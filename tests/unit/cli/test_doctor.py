@@ -38,7 +38,9 @@ def _lay(path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("ledger", LEDGERS)
 def test_a_damaged_ledger_is_a_finding(home: Home, ledger: str) -> None:
     for page in _damaged_page_by_page(home.ledger(ledger)):
-        found = [each for each in ledger_checks.examine(home, thorough=False) if each.level == "error"]
+        found = [
+            each for each in ledger_checks.examine_ledgers(home, thorough=False) if each.level == "error"
+        ]
         assert found, f"page {page}"
         assert all(ledger in each.message and each.remedy for each in found), f"page {page}"
 

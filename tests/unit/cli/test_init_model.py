@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from nexus.cli.init_choice import Choice, Wishes
 from nexus.cli.init_model import chosen
+from nexus.cli.init_providers import Choice, Wishes
 from nexus.config import Config, ModelsConfig, ProviderConfig
 from nexus.errors import ModelError
 from nexus.testing import ModelServer

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus.cli.mcp_clients import CLIENTS, NAME, Launch, client, place
-from nexus.cli.mcp_listing import alone, listed, unlisted, write
+from nexus.cli.mcp_clients import CLIENTS, NAME, Launch, alone, client, listed, place, unlisted, write
 from nexus.errors import UsageError
 
 _LAUNCH = Launch(command="/opt/nexus", args=("--home", "/home/ada/.nexus", "mcp", "serve"))

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from nexus.cli.checks import examine
-from nexus.cli.findings import Finding
+from nexus.cli.ledger_checks import Finding
 from nexus.cli.status import status
 from nexus.cli.usage import usage
 from nexus.home import Home

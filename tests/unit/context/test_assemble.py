@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from nexus.context import assemble_context
-from nexus.context.prompt import owner_file, system_prompt
+from nexus.context.assemble import owner_file, system_prompt
 from nexus.context.wrapping import wrapped
 from nexus.errors import ConfigError
 from nexus.home import Home

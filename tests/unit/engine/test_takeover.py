@@ -80,7 +80,7 @@ async def run_to_end(settings: Settings, id_: str = "exe_1") -> str:
 
     engine.register("work", work)
     async with engine:
-        return str(await engine.handle(id_).result())
+        return str(await engine.execution(id_).result())
 
 
 @pytest.mark.parametrize("place", ["", "another machine"])

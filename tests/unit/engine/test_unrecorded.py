@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from nexus.engine import Context, Engine, Settings
 from nexus.engine.claims import Claimed, Claims
-from nexus.engine.handle import Handle
+from nexus.engine.execution import StartedExecution
 from nexus.engine.states import FINAL
 
 _STEPS = "BEFORE INSERT ON operation_outputs"
@@ -35,7 +35,7 @@ def full(engine: Engine, where: str) -> Generator[None]:
         connection.exec_driver_sql("DROP TRIGGER full")
 
 
-async def waits(handle: Handle, caplog: pytest.LogCaptureFixture) -> None:
+async def waits(handle: StartedExecution, caplog: pytest.LogCaptureFixture) -> None:
     while "waits for room on its disk" not in caplog.text:
         assert (await handle.state()).state not in FINAL
         await asyncio.sleep(0.01)

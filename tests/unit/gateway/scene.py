@@ -13,7 +13,7 @@ from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import requests
 from nexus.ledgers.runtime.automations import Automation, NewAutomation
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 from nexus.request import Agent, Event, Request
 from unit.ledgers.runtime.lineage import ROOT, Lineage
 

@@ -7,7 +7,7 @@ import pytest
 
 from contents import execute
 from nexus.home import Home
-from nexus.ledgers.snapshot import as_it_is, snapshots
+from nexus.ledgers.staging import as_it_is, snapshots
 
 # In the order in which the program writes them: what is referred to comes first.
 _WRITES = {

@@ -14,8 +14,8 @@ from nexus.memory.alike import Alike
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Vectors, find, load
 from nexus.memory.embedding.sources import Source
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
 from nexus.memory.review import review
+from nexus.memory.writing import Provenance
 
 
 @pytest.fixture

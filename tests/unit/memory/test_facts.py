@@ -11,7 +11,7 @@ from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent
 from nexus.memory import views
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 
 TYLER = [
     ("2024-03-15", "Tyler works at Google", 0.8),

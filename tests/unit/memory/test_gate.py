@@ -11,8 +11,8 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.memory.gate import STANDINGS, Gate
 from nexus.memory.operations import OPERATIONS, Memory
-from nexus.memory.provenance import ActorKind, Provenance
 from nexus.memory.recall import Recall
+from nexus.memory.writing import ActorKind, Provenance
 from nexus.skills.commands import Commands
 
 KEY = "The owner's API key is sk-ant-api03-AAAAAAAAAAAAAAAAAAAAAAAA"

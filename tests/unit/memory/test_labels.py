@@ -8,7 +8,7 @@ import pytest
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import BATCH, Memory
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 
 WRITER = Provenance(actor="memory-writer", kind="writer")
 

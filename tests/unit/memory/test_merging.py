@@ -8,8 +8,8 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
 from nexus.memory import views
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
 from nexus.memory.review import review
+from nexus.memory.writing import Provenance
 
 
 @pytest.fixture

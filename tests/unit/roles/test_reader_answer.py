@@ -1,6 +1,6 @@
 """The reader's answer is taken by its sections; whatever else it says does not reach the worker."""
 
-from nexus.roles.memory_reader import answer
+from nexus.roles.memory_reader import reader
 
 ANSWER = """I looked at everything.
 <memory_context>
@@ -18,7 +18,7 @@ That is all."""
 
 
 def test_sections_and_their_lines_are_kept_and_the_rest_is_dropped() -> None:
-    assert answer.memories(ANSWER) == (
+    assert reader.memories_in(ANSWER) == (
         "## Entities\n- Sarah Chen (Person)\n  - EMAIL: sarah.chen@example.com\n\n"
         "## Relationship History (Sarah ↔ Project X)\n"
         "- 2026-02-01: LEADS Project X (self_disclosed, confidence 1.0)"
@@ -26,9 +26,9 @@ def test_sections_and_their_lines_are_kept_and_the_rest_is_dropped() -> None:
 
 
 def test_nothing_relevant_is_nothing() -> None:
-    assert answer.memories("Nothing relevant.") == ""
-    assert answer.memories("I could not find a thing, sorry.") == ""
+    assert reader.memories_in("Nothing relevant.") == ""
+    assert reader.memories_in("I could not find a thing, sorry.") == ""
 
 
 def test_an_answer_without_tags_is_read_by_its_sections() -> None:
-    assert answer.memories("## Facts\n- Due on March 15") == "## Facts\n- Due on March 15"
+    assert reader.memories_in("## Facts\n- Due on March 15") == "## Facts\n- Due on March 15"

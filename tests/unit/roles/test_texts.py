@@ -3,7 +3,7 @@
 import pytest
 
 from nexus.home import Home
-from nexus.roles.texts import WITHOUT_AUTOMATION, role_of, role_text, seed_roles
+from nexus.roles.instructions import WITHOUT_AUTOMATION, role_of, role_text, seed_roles
 
 
 @pytest.mark.parametrize("name", sorted(WITHOUT_AUTOMATION))

@@ -11,7 +11,7 @@ from nexus.ledgers.identity import senders
 from nexus.ledgers.identity.senders import Seen
 from nexus.memory.gate import Gate as MemoryGate
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 from nexus.roles.memory_writer.evidence import Evidence, Heard
 from nexus.roles.memory_writer.gate import Gate
 from nexus.roles.memory_writer.turns import Message, Turn

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from nexus.errors import AutomationError
-from nexus.memory.confidential import is_confidential
+from nexus.memory.gate import is_confidential
 from nexus.roles.memory_writer import names
 from nexus.roles.memory_writer.frequency import Frequency
 

@@ -14,7 +14,7 @@ import pytest
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import BATCH, Memory
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 from nexus.roles.memory_writer import extraction
 from nexus.roles.memory_writer.drafting import Drafting
 from nexus.roles.memory_writer.evidence import Evidence, Heard

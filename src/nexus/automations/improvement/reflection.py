@@ -7,22 +7,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import cast
+
+import apsw
 
 from nexus import clock, ids
-from nexus.automations.context import Services
-from nexus.automations.improvement import edits, lessons
-from nexus.automations.improvement.edits import MOST_CHARACTERS, Edit
-from nexus.automations.occasion import Occasion
+from nexus.automations.context import Occasion, Services
+from nexus.automations.improvement import lessons
+from nexus.automations.improvement.lessons import MOST_CHARACTERS, Edit
+from nexus.automations.scripts.checked import IN_PROCESS
 from nexus.automations.workspace import Folder, workspace
 from nexus.context.wrapping import wrapped
 from nexus.errors import AutomationError, WorkspaceError
 from nexus.home import Home
-from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import executions
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.automations import Automation
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.request import Access
 
+_SHOWN = 5
 _TASK = """\
 You have just done a task in your role, and look back at it. Decide whether it taught you something that will
 help with tasks of the same kind. Most do not: then answer with exactly `Nothing learned`.
@@ -44,6 +48,50 @@ _NOTES = (
 _PER_DAY = 1
 # It reads what others may have written, and needs to do nothing but answer.
 _NO_TOOLS = Access(level="known")
+
+
+def is_owners(occasion: Occasion) -> bool:
+    """Whether a run worked for somebody with the owner's rights. Nobody else's turn is reflected on."""
+    return occasion.request.access.level == "owner"
+
+
+async def content_of_others(
+    ledgers: Ledgers, occasion: Occasion, automation: Automation, done: Invocation
+) -> str | None:
+    """What of a run may hold somebody else's words; None if the owner wrote everything that went into it.
+
+    Files, pages, mail and memories may quote anybody, so what any tool returned and what was injected
+    counts, in the whole conversation.
+    """
+    if not (automation.script_path or "").startswith(IN_PROCESS) and (done.result or done.output):
+        return "what its script returned"
+    request = occasion.request
+    label = occasion.result.session_label if occasion.result else request.agent.session_label
+    asked = await ledgers.agents.read(_asked_in, session_label=label)
+    authors = await ledgers.runtime.read(requests.parties, request_ids=[*asked, request.request_id])
+    if len(authors.keys() & asked) < len(asked) or any(
+        author.access.level != "owner" for author in authors.values()
+    ):
+        return "what others said in the conversation"
+    roots = {request.root_request_id, *(author.root_request_id for author in authors.values())}
+    enriched = await ledgers.runtime.read(requests.enriched, root_request_ids=sorted(roots))
+    if any(added.get("memories") for added in enriched.values()):
+        return "memories"
+    if any(added.get("context") for added in enriched.values()):
+        return "what automations added"
+    called = await ledgers.agents.read(_tools_for, request_ids=[*enriched, request.request_id])
+    return f"results of {', '.join(called)}" if called else None
+
+
+def _asked_in(connection: apsw.Connection, session_label: str) -> set[str]:
+    rows = connection.execute(sql.queries("agents")["requests_in_session"], (session_label,))
+    return {cast("str", row[0]) for row in rows}
+
+
+def _tools_for(connection: apsw.Connection, request_ids: list[str]) -> list[str]:
+    values = (json.dumps(request_ids), _SHOWN)
+    rows = connection.execute(sql.queries("agents")["tools_called_for"], values)
+    return [cast("str", row[0]) for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +167,8 @@ def _settle(home: Home, automation: Automation, answer: str, others: str | None)
     """Apply the edits, or put them aside for a person to look at."""
     wanted: list[Edit] = []
     try:
-        wanted = edits.parse(answer)
-        problem = edits.objection(wanted, lessons.notes_of(automation))
+        wanted = lessons.parse(answer)
+        problem = lessons.objection(wanted, lessons.notes_of(automation))
         if problem is None and wanted and others:
             problem = f"it was learned from {others}, which may hold words of others"
         if problem is None:

@@ -28,14 +28,13 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from nexus import clock
-from nexus.automations.context import Context, Handler, Result
-from nexus.automations.occasion import Occasion
-from nexus.automations.wire import request_from_json
+from nexus.automations.context import Context, Handler, Occasion, request_from_json
 from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import AutomationError, NexusError, ScriptError
 from nexus.ledgers.runtime.automations import Automation
 from nexus.request import Access, Request
+from nexus.runs import Result
 
 ENTRY = "run"
 _MOST_BYTES = 4 * 1024 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NoReturn
 
-from nexus.broker.tools import passage
+from nexus.broker.tools import text_edit
 from nexus.broker.tools.sandbox import Limits, Outcome
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.errors import ToolError
@@ -102,7 +102,7 @@ async def _edit(arguments: Arguments, context: Context) -> str:
     except UnicodeDecodeError:
         raise ToolError(f"{path} is not UTF-8 text", hint="Change it with a program, by `bash`.") from None
     # In a thread: looking for the nearest passage in a large file takes a while.
-    edited, line = await asyncio.to_thread(passage.replaced, text, arguments["old"], arguments["new"])
+    edited, line = await asyncio.to_thread(text_edit.replaced, text, arguments["old"], arguments["new"])
     await _replace(path, edited.encode(), hashlib.sha256(outcome.stdout).hexdigest(), context)
     return f"Edited {path} at line {line}."
 

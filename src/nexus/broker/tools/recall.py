@@ -9,7 +9,7 @@ from nexus import clock
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError, UsageError
-from nexus.memory.recall import Answer, Link, Query, Recall, Result, Visibility, kinds
+from nexus.memory.recall import Link, Match, Matches, Query, Recall, Visibility, kinds
 from nexus.request import Request
 
 _BUDGETS = ("low", "mid", "high")
@@ -54,7 +54,7 @@ def visible_to(request: Request) -> Visibility:
     return visible
 
 
-async def _find(recall: Recall, query: Query) -> tuple[Answer, list[str]]:
+async def _find(recall: Recall, query: Query) -> tuple[Matches, list[str]]:
     """What answers a question, and the limits that were dropped because they left no strong match.
 
     Small models fill in every argument that there is, and a memory that says "nothing" while it knows is
@@ -109,7 +109,7 @@ def moment(arguments: Arguments, name: str) -> datetime | None:
         ) from None
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: Matches) -> str:
     late = f"Left out for lack of time: {', '.join(answer.late_arms)}." if answer.late_arms else ""
     if not answer.results:
         return "\n".join(filter(None, ("No matches.", late)))
@@ -121,7 +121,7 @@ def _text(answer: Answer) -> str:
     return "\n".join(filter(None, (wrapped("memory", "\n".join(lines)), late)))
 
 
-def _line(result: Result) -> str:
+def _line(result: Match) -> str:
     item = result.item
     notes = [item.kind.replace("_", " "), item.id, item.at[:10]]
     if item.replaced_by:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Path
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel, Field
 
-from nexus.broker.results import Run
+from nexus.broker.run import Run
 from nexus.engine.errors import EndedError
 from nexus.gateway.dependencies import Home
 from nexus.gateway.errors import JSON_PROBLEMS

@@ -17,7 +17,7 @@ from nexus.gateway.views.events import EventView
 from nexus.gateway.views.facts import Fact
 from nexus.gateway.views.page import Page
 from nexus.memory.operations import BATCH, OPERATIONS
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 
 router = APIRouter(prefix="/memory", tags=["memory"])
 _ACTOR: Final = Provenance(actor="owner:api", kind="owner")

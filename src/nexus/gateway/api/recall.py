@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query
 
 from nexus.gateway.dependencies import Home
 from nexus.memory import recall as memory
-from nexus.memory.recall import Answer, Budget, kinds
+from nexus.memory.recall import Budget, Matches, kinds
 
 router = APIRouter(tags=["recall"])
 _DEADLINE_MS = 5_000
@@ -33,7 +33,7 @@ async def recall(
     budget: Annotated[Budget, Query(description="Time and effort.")] = "mid",
     limit: Annotated[int, Query(ge=1, le=200, description="Maximum number of results.")] = 10,
     max_tokens: Annotated[int, Query(ge=1, le=100_000, description="Maximum total tokens.")] = 4_000,
-) -> Answer:
+) -> Matches:
     """Search the memory, best matches first, with reasons.
 
     Each result is `strong` if it probably answers the question, otherwise `weak`. No language model is

@@ -26,9 +26,9 @@ from nexus.ledgers import events
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.runtime import requests
 from nexus.memory import views
-from nexus.memory.provenance import Provenance
-from nexus.memory.recall import Query, Result
+from nexus.memory.recall import Match, Query
 from nexus.memory.references import meant
+from nexus.memory.writing import Provenance
 from nexus.request import Access, Event, Request
 from nexus.roles.reflection import Asking
 from nexus.serving import serving
@@ -185,7 +185,7 @@ def _fact(statement: Statement) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _memory(result: Result) -> Memory:
+def _memory(result: Match) -> Memory:
     item = result.item
     return Memory(
         kind=item.kind,

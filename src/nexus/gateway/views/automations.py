@@ -15,15 +15,15 @@ import apsw
 from nexus import config
 from nexus.automations import hook_points, proposals, registration
 from nexus.automations.condition import Condition, Surroundings, condition, used_up
+from nexus.automations.context import Occasion
 from nexus.automations.hook_points import HookPoint
-from nexus.automations.occasion import Occasion
 from nexus.automations.queue import InvocationQueue
-from nexus.automations.recorded import occasion_of
 from nexus.automations.registry import Entry
 from nexus.automations.runner import Runner
+from nexus.automations.trial import occasion_of
 from nexus.automations.workspace import workspace
-from nexus.automations.workspace.folder import Folder
 from nexus.automations.workspace.history import Change, History
+from nexus.automations.workspace.workspace import Folder
 from nexus.errors import AutomationError, MissingError, WorkspaceError
 from nexus.gateway.views.page import Page, begin, page
 from nexus.home import Home

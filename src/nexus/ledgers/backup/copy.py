@@ -3,8 +3,9 @@
 These functions wait for the disk: in a program with an event loop they belong on a thread.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import sqlite3
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
@@ -14,15 +15,53 @@ from nexus import __version__, clock, ids
 from nexus.errors import CareError, LedgerFullError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, Home
 from nexus.ledgers import files
-from nexus.ledgers.backup import engine, verification
+from nexus.ledgers.backup import verification
 from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest, Tree
 from nexus.ledgers.failures import translated
-from nexus.ledgers.snapshot import as_it_is, snapshots
+from nexus.ledgers.staging import as_it_is, snapshots
 
+_BUSY_TIMEOUT_S = 30
 Progress = Callable[[int, int], None]
 
 # How much is copied between two reports of progress: 4 MiB.
 _PAGES_AT_A_TIME = 1024
+
+
+@contextmanager
+def snapshot(home: Home) -> Generator[sqlite3.Connection | None]:
+    """A connection that sees the engine's database as it is now; None where there is none."""
+    if not home.engine_file.is_file():
+        yield None
+        return
+    with closing(sqlite3.connect(home.engine_file, timeout=_BUSY_TIMEOUT_S, isolation_level=None)) as source:
+        with _told(home):
+            source.execute("BEGIN")
+            source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        yield source
+
+
+def copy(source: sqlite3.Connection, target: Path, home: Home) -> File:
+    """Copy what the snapshot sees, and check it."""
+    files.new(target).close()
+    with _told(home), closing(sqlite3.connect(target)) as made:
+        source.backup(made)
+        # A backup holds one file for each database, and no log beside it.
+        made.execute("PRAGMA journal_mode = DELETE")
+    if problems := verification.engine_problems(target):
+        raise CareError(problems[0], hint="Run `nexus doctor`; a restored backup of it would not work.")
+    files.sync_file(target)
+    return File(size_bytes=target.stat().st_size, sha256=files.sha256(target), mode="0600")
+
+
+@contextmanager
+def _told(home: Home) -> Generator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise CareError(
+            f"The engine's database at {home.engine_file} could not be copied: {error}",
+            hint="Run `nexus doctor`: it checks the file and the disk.",
+        ) from error
 
 
 def make(home: Home, destination: Path, progress: Progress = lambda done, total: None) -> Manifest:
@@ -71,8 +110,8 @@ def _fill(home: Home, building: Path, progress: Progress) -> Manifest:
     created_at = clock.timestamp(clock.now())
     # The engine refers to runs in the runtime ledger, so it is caught before: a run that it does not know
     # yet is handed to it again when the home is served.
-    with engine.snapshot(home) as work, snapshots(home, as_it_is) as sources:
-        engine_copy = engine.copy(work, building / ENGINE, home) if work else None
+    with snapshot(home) as work, snapshots(home, as_it_is) as sources:
+        engine_copy = copy(work, building / ENGINE, home) if work else None
         total = sum(_size_bytes(source) for source in sources.values())
         done = 0
         for name, source in sources.items():

@@ -1,8 +1,7 @@
 """Removing an entity, a thread, a time range or an import from every ledger, its indexes and its bytes."""
 
 from nexus.ledgers.forgetting.forget import Report, find, forget, preview, resume, unfinished
-from nexus.ledgers.forgetting.planning import Plan
-from nexus.ledgers.forgetting.record import Beside, Nothing
+from nexus.ledgers.forgetting.planning import Beside, Nothing, Plan
 from nexus.ledgers.forgetting.targets import Target, entity, import_, thread, time_range
 
 __all__ = [

@@ -18,9 +18,8 @@ from nexus.errors import CareError, LedgerBusyError, LedgerFullError
 from nexus.home import Home
 from nexus.ledgers.database import Work
 from nexus.ledgers.events import imports
-from nexus.ledgers.forgetting import planning, record, removal
-from nexus.ledgers.forgetting.planning import Plan
-from nexus.ledgers.forgetting.record import Beside, Counts, Entry, Nothing
+from nexus.ledgers.forgetting import planning, removal
+from nexus.ledgers.forgetting.planning import Beside, Counts, Entry, Nothing, Plan
 from nexus.ledgers.forgetting.sets import Sets, attached
 from nexus.ledgers.forgetting.targets import Target
 from nexus.ledgers.ledgers import Ledgers
@@ -94,7 +93,7 @@ async def forget(
 
 async def unfinished(ledgers: Ledgers) -> list[Entry]:
     """Every forget that was begun and is not complete."""
-    return await ledgers.runtime.read(record.unfinished)
+    return await ledgers.runtime.read(planning.unfinished)
 
 
 async def resume(ledgers: Ledgers, *, tell: Tell = lambda _: None, beside: Beside = _NOTHING) -> list[Report]:

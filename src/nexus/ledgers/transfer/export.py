@@ -19,9 +19,9 @@ from nexus.home import LEDGERS, Home
 from nexus.ledgers import files, migrate, tables
 from nexus.ledgers.connection import connect
 from nexus.ledgers.failures import translated
-from nexus.ledgers.snapshot import snapshots
+from nexus.ledgers.staging import snapshots
 from nexus.ledgers.tables import Table, quoted
-from nexus.ledgers.transfer import values
+from nexus.ledgers.transfer import format as file_format
 from nexus.ledgers.transfer.format import FILE_CHUNK_BYTES, Header, Progress, Tally, blocks
 
 _EXACT = "typeof({0}) = 'text', CASE typeof({0}) WHEN 'text' THEN CAST({0} AS BLOB) ELSE {0} END"
@@ -84,7 +84,7 @@ def _foreign(connection: apsw.Connection, ledger: str) -> Iterator[str]:
 
 def _rows(connection: apsw.Connection, ledger: str, table: Table, tally: Tally) -> Iterator[bytes]:
     place = f'"ledger":{json.dumps(ledger)},"table":{json.dumps(table.name)}'
-    template = f'{{{place},"row":{values.template(table.columns)}}}\n'
+    template = f'{{{place},"row":{file_format.template(table.columns)}}}\n'
     count = 0
     try:
         with translated(ledger, Path(connection.filename)):
@@ -92,7 +92,7 @@ def _rows(connection: apsw.Connection, ledger: str, table: Table, tally: Tally) 
                 if table.name == tables.COUNTERS and row[0] not in tables.expected(ledger):
                     continue
                 count += 1
-                yield values.encoded(template, row).encode()
+                yield file_format.encoded(template, row).encode()
     except apsw.SQLError as error:
         raise LedgerCorruptError(
             f"The {ledger} ledger is not as it should be: {error}", hint="Run `nexus doctor`."
@@ -101,7 +101,7 @@ def _rows(connection: apsw.Connection, ledger: str, table: Table, tally: Tally) 
         tally.rows[ledger][table.name] = count
 
 
-def _values(connection: apsw.Connection, table: Table) -> Iterator[tuple[values.Value, ...]]:
+def _values(connection: apsw.Connection, table: Table) -> Iterator[tuple[file_format.Value, ...]]:
     columns = [quoted(column) for column in table.columns]
     order = ", ".join(quoted(column) for column in table.order)
     read = f"SELECT {{}} FROM {quoted(table.name)} ORDER BY {order}"  # noqa: S608  names are no parameters
@@ -116,7 +116,7 @@ def _values(connection: apsw.Connection, table: Table) -> Iterator[tuple[values.
         rows = connection.execute(read.format(", ".join(exact)))
         for row in itertools.islice(rows, count, None):
             yield tuple(
-                values.from_bytes(cast("bytes", value)) if is_text else value
+                file_format.from_bytes(cast("bytes", value)) if is_text else value
                 for is_text, value in zip(row[::2], row[1::2], strict=True)
             )
 
@@ -143,7 +143,7 @@ def _file(home: Home, entry: files.Entry, tally: Tally) -> Iterator[bytes]:
 
 
 def _content(chunk: bytes) -> dict[str, str]:
-    text = values.from_bytes(chunk)
+    text = file_format.from_bytes(chunk)
     if isinstance(text, str) and len(chunk) < FILE_CHUNK_BYTES:
         return {"text": text}
     return {"base64": base64.b64encode(chunk).decode()}

@@ -1,26 +1,24 @@
-"""The file that carries a whole home: JSON, one object to a line.
+"""The exported file: its lines and values, and the compressed stream that they are in."""
 
-    {"nexus_export": 1, "nexus_version": …, "created_at": …, "schema": {"events": 1, …}}
-    {"ledger": "events", "table": "events", "row": {"seq": 1, "id": "evt_…", …}}
-    {"directory": "state/hooks", "mode": "0700"}
-    {"file": "config.toml", "mode": "0600", "text": "…"}
-    {"file": "state/model.bin", "mode": "0600", "base64": "…"}, then {"more": "…"} for what follows
-    {"end": {"lines": 4, "rows": {…}, "files": 2, "sha256": "…"}}
-
-The last line counts and hashes what came before, so a file that is cut short or was changed is noticed.
-The first line's time is not hashed: two exports of the same home differ in that alone.
-"""
-
+import base64
+import gzip
 import hashlib
+import io
 import json
+import sys
+import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from json.encoder import encode_basestring
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NoReturn, Self, cast
 
+from nexus import ids
 from nexus.errors import CareError
 from nexus.home import LEDGERS
-from nexus.ledgers import migrate
+from nexus.ledgers import files, migrate
 
 FORMAT_VERSION: Final = 1
 # How much of a file one line carries.
@@ -29,6 +27,94 @@ _BLOCK_BYTES = 256 * 1024
 
 # Called now and then with the number of lines so far.
 Progress = Callable[[int], None]
+PIPE: Final = "-"
+_HEADER = b'{"nexus_export":'
+_GZIP_MAGIC = b"\x1f\x8b"
+_BUFFER_BYTES = 1024 * 1024
+
+
+class ForeignText(bytes):
+    """The bytes of a text that is not UTF-8, as SQLite keeps them."""
+
+    __slots__ = ()
+
+
+Value = None | int | float | str | bytes
+
+_INFINITE = {"inf": float("inf"), "-inf": float("-inf")}
+
+
+def template(columns: Iterable[str]) -> str:
+    """The JSON object of a row, with a place for each value."""
+    # A table has the same columns in every row: naming them once takes half the time of a dict each.
+    names = [json.dumps(column).replace("%", "%%") for column in columns]
+    return "{" + ",".join(f"{name}:%s" for name in names) + "}"
+
+
+def encoded(template: str, row: Iterable[Value]) -> str:
+    """A row as a JSON object."""
+    return template % tuple([_ENCODERS[type(value)](value) for value in row])
+
+
+def decoded(row: tuple[Any, ...]) -> tuple[Value, ...]:
+    """A row of JSON values as SQLite takes them; the very same one where nothing was marked."""
+    if _PLAIN.issuperset(map(type, row)):
+        return row
+    return tuple(value if type(value) in _PLAIN else _unmarked(value) for value in row)
+
+
+def parsed(line: bytes) -> Any:
+    """One line of JSON. What only looks like JSON, such as a bare `NaN`, is refused with ValueError."""
+    text = line.decode()
+    value, end = _decoder.raw_decode(text)
+    if text[end:] != "\n":
+        raise ValueError("more than one value, or no end of line")
+    return value
+
+
+def from_bytes(text: bytes) -> str | ForeignText:
+    """The text that these bytes are."""
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return ForeignText(text)
+
+
+def _real(value: float) -> str:
+    text = repr(value)
+    return json.dumps({"real": text}) if text in _INFINITE else text
+
+
+def _marked(kind: str) -> Callable[[bytes], str]:
+    return lambda value: f'{{"{kind}":"{base64.b64encode(value).decode()}"}}'
+
+
+def _unmarked(value: object) -> Value:
+    if isinstance(value, dict) and len(cast("dict[str, Any]", value)) == 1:
+        ((kind, content),) = cast("dict[str, Any]", value).items()
+        if kind == "blob":
+            return base64.b64decode(content, validate=True)
+        if kind == "text":
+            return from_bytes(base64.b64decode(content, validate=True))
+        if kind == "real" and content in _INFINITE:
+            return _INFINITE[content]
+    raise ValueError(f"{json.dumps(value)[:60]} is not a value that a column can have")
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_ENCODERS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda _: "null",
+    int: repr,
+    float: _real,
+    str: encode_basestring,
+    bytes: _marked("blob"),
+    ForeignText: _marked("text"),
+}
+_PLAIN = {type(None), int, float, str}
+_decoder = json.JSONDecoder(parse_constant=_refuse)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,3 +219,71 @@ def bad_line(number: int, reason: str) -> CareError:
 
 def _line(record: dict[str, Any]) -> bytes:
     return (json.dumps(record, separators=(",", ":")) + "\n").encode()
+
+
+@contextmanager
+def writing(name: str) -> Generator[BinaryIO]:
+    """A new private file that gets its name when it is complete, or standard output for `-`."""
+    if name == PIPE:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(name).expanduser()
+    if path.exists():
+        raise CareError(f"{path} exists already", hint="Use another name, or delete the file first.")
+    building = path.with_name(f".{path.name}.unfinished-{ids.new('exp')}")
+    try:
+        with files.new(building) as raw:
+            if path.suffix == ".gz":
+                # Without a time, so that the same home gives the same bytes.
+                with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
+                    yield cast("BinaryIO", packed)
+            else:
+                yield raw
+            files.sync(raw)
+        building.rename(path)
+        files.sync_file(path.parent)
+    except BaseException as error:
+        building.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise CareError(
+                f"{path} could not be written: {files.reason(error)}",
+                hint="Nothing of it was kept. Choose a place that can be written and has enough space.",
+            ) from error
+        raise
+
+
+@contextmanager
+def reading(name: str) -> Generator[BinaryIO]:
+    """The file of that name, or standard input for `-`; what is compressed is unpacked on the way."""
+    if name == PIPE:
+        yield _unpacked(sys.stdin.buffer)
+        return
+    path = Path(name).expanduser()
+    try:
+        stream = path.open("rb", buffering=_BUFFER_BYTES)
+    except OSError as error:
+        hint = "For a backup folder, use `nexus restore`." if path.is_dir() else "Check its name."
+        raise CareError(f"Can't read {path}: {error.strerror}", hint=hint) from error
+    with stream:
+        yield _unpacked(stream)
+
+
+def is_export(name: str) -> bool:
+    """Whether a file is, or once was, one that `nexus export` wrote, by how it begins."""
+    if name == PIPE:
+        return True
+    if not Path(name).expanduser().is_file():
+        return False
+    with reading(name) as stream:
+        try:
+            return stream.read(len(_HEADER)) == _HEADER
+        except (OSError, EOFError, zlib.error):
+            return False
+
+
+def _unpacked(stream: Any) -> BinaryIO:
+    if stream.peek(2)[:2] != _GZIP_MAGIC:
+        return stream
+    unpacking = cast("io.RawIOBase", gzip.GzipFile(fileobj=stream))
+    return io.BufferedReader(unpacking, _BUFFER_BYTES)

@@ -5,25 +5,213 @@ below a home, no line that does not say what it is.
 """
 
 import zlib
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import apsw
 
 from nexus.errors import CareError
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import attach, files, migrate, quarantine, staging
+from nexus.ledgers import attach, files, guards, migrate, quarantine, staging, tables
+from nexus.ledgers.failures import translated
 from nexus.ledgers.quarantine import Held
-from nexus.ledgers.transfer import values
-from nexus.ledgers.transfer.format import Header, Progress, Tally, bad_line, blocks
-from nexus.ledgers.transfer.loader import loading
-from nexus.ledgers.transfer.rows import Rows
+from nexus.ledgers.tables import Table, quoted
+from nexus.ledgers.transfer import format as file_format
+from nexus.ledgers.transfer.format import ForeignText, Header, Progress, Tally, Value, bad_line, blocks
 from nexus.ledgers.transfer.tree import Tree
 
+Row = tuple[Value, ...]
+
+_SETTINGS = """
+PRAGMA foreign_keys = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA journal_mode = MEMORY;
+PRAGMA cache_size = -65536;
+"""
+_INDEXES = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL ORDER BY name"
+# With a larger buffer the full-text index is built in few large pieces, in half of the time.
+_BUFFER_BYTES = 32 * 1024 * 1024
+_USUAL_BUFFER_BYTES = 1024 * 1024
+_ROWS_TOGETHER = 2000
+_BYTES_TOGETHER = 4 * 1024 * 1024
 # SQLite keeps no row over 1,000,000,000 bytes; a longer line than this is an accident or an attack.
 _LONGEST_LINE_BYTES = 2 * 1024 * 1024 * 1024
 _END = b'{"end":'
+
+
+class Loader:
+    """One ledger under construction."""
+
+    def __init__(self, connection: apsw.Connection, ledger: str) -> None:
+        self.ledger = ledger
+        self._connection = connection
+        self._tables = {table.name: table for table in tables.present(connection)}
+        self._counters: list[Row] = []
+
+    def table(self, name: str) -> Table:
+        """The table of that name, as it is in the schema that the rows come from."""
+        if name not in self._tables:
+            raise ValueError(f"the {self.ledger} ledger has no table {name!r}")
+        return self._tables[name]
+
+    def insert(self, table: Table, rows: list[Row], first_line: int) -> None:
+        """Add rows that stand on consecutive lines of the file."""
+        if table.name == tables.COUNTERS:
+            self._counters += rows
+            return
+        line = first_line - 1
+
+        def counted() -> Iterator[Any]:
+            nonlocal line
+            for row in rows:
+                line += 1
+                yield row
+
+        try:
+            self._connection.executemany(_insertion(table, rows[0]), counted())
+        except (
+            apsw.ConstraintError,
+            apsw.MismatchError,
+            apsw.TooBigError,
+            OverflowError,
+            ValueError,
+        ) as error:
+            raise bad_line(line, f"{self.ledger}.{table.name} refuses it: {error}") from error
+
+    def clear(self) -> None:
+        """Remove the rows that a new ledger begins with: the file brings its own."""
+        for name in self._tables:
+            self._connection.execute(f"DELETE FROM {quoted(name)}")  # noqa: S608  a name is no parameter
+
+    def set_counters(self) -> None:
+        """Set SQLite's counters to the file's: it has moved them itself with every row."""
+        if tables.COUNTERS not in self._tables:
+            return
+        self._connection.execute("DELETE FROM sqlite_sequence")
+        for name, number in self._counters:
+            if name not in self._tables or type(number) is not int or not 0 <= number < 2**63:
+                raise CareError(f"The file has a counter for the {self.ledger} ledger that is none: {name!r}")
+            self._connection.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", (name, number))
+
+    def index_text(self) -> None:
+        """Build the full-text indexes from the rows."""
+        for name in tables.full_text(self._connection):
+            setting = f"INSERT INTO {quoted(name)} ({quoted(name)}, rank) VALUES ('hashsize', ?)"  # noqa: S608 - names are quoted
+            self._connection.execute(setting, (_BUFFER_BYTES,))
+            self._connection.execute(f"INSERT INTO {quoted(name)} ({quoted(name)}) VALUES ('rebuild')")  # noqa: S608 - names are quoted
+            self._connection.execute(setting, (_USUAL_BUFFER_BYTES,))
+
+
+@contextmanager
+def loading(path: Path, ledger: str, version: int) -> Generator[Loader]:
+    """A new ledger at an older schema version to fill; in the end complete, durable and at the newest."""
+    files.new(path).close()
+    with translated(ledger, path):
+        migrate.build(path, ledger, None if version == migrate.latest(ledger) else version)
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            connection.execute(_SETTINGS)
+            connection.execute("BEGIN IMMEDIATE")
+            with guards.suspended(connection, guards.EVERY), _indexed_afterwards(connection, ledger):
+                loader = Loader(connection, ledger)
+                loader.clear()
+                yield loader
+                loader.set_counters()
+                loader.index_text()
+            migrate.record_history(connection, ledger, version)
+            connection.execute("COMMIT")
+            connection.pragma("journal_mode", "wal")
+            migrate.upgrade(connection, ledger)
+        finally:
+            connection.close()
+    files.sync_file(path)
+
+
+@contextmanager
+def _indexed_afterwards(connection: apsw.Connection, ledger: str) -> Generator[None]:
+    """Without indexes while rows come in: sorting them once is faster, and stays so in a large ledger."""
+    indexes = cast("list[tuple[str, str]]", connection.execute(_INDEXES).fetchall())
+    for name, _ in indexes:
+        connection.execute(f"DROP INDEX {quoted(name)}")
+    yield
+    for _, statement in indexes:
+        try:
+            connection.execute(statement)
+        except apsw.ConstraintError as error:
+            raise CareError(
+                f"The file's rows for the {ledger} ledger contradict each other: {error}",
+                hint="Nothing changed. The file was not written by `nexus export`, or was edited since.",
+            ) from error
+
+
+def _insertion(table: Table, row: Row) -> str:
+    columns = ", ".join(quoted(column) for column in table.columns)
+    places = ", ".join("CAST(? AS TEXT)" if isinstance(value, ForeignText) else "?" for value in row)
+    return f"INSERT INTO {quoted(table.name)} ({columns}) VALUES ({places})"  # noqa: S608  names are no parameters
+
+
+class Rows:
+    """Collects rows and hands them to the loader of their ledger."""
+
+    def __init__(self, loaders: dict[str, Loader], tally: Tally) -> None:
+        self._loaders = loaders
+        self._tally = tally
+        self._place: tuple[str, str] | None = None
+        self._loader: Loader
+        self._table: Table
+        self._rows: list[Row] = []
+        self._first_line = 0
+        self._size_bytes = 0
+
+    def take(self, record: dict[str, Any], line: int, size_bytes: int) -> None:
+        """Take the row that a line brings."""
+        place = (record["ledger"], record["table"])
+        if place != self._place:
+            self.flush()
+            self._turn_to(place)
+        given = self._values_of(record["row"])
+        row = file_format.decoded(given)
+        # Text that is not UTF-8 needs a statement of its own.
+        alone = row is not given and any(isinstance(value, file_format.ForeignText) for value in row)
+        if alone:
+            self.flush()
+        if not self._rows:
+            self._first_line = line
+        self._rows.append(row)
+        self._size_bytes += size_bytes
+        if alone or len(self._rows) >= _ROWS_TOGETHER or self._size_bytes >= _BYTES_TOGETHER:
+            self.flush()
+
+    def flush(self) -> None:
+        """Put in what was collected."""
+        if self._rows:
+            self._loader.insert(self._table, self._rows, self._first_line)
+            self._tally.rows[self._loader.ledger][self._table.name] += len(self._rows)
+            self._rows = []
+            self._size_bytes = 0
+
+    def _turn_to(self, place: tuple[str, str]) -> None:
+        ledger, table = place
+        if ledger not in self._loaders:
+            raise ValueError(f"the first line says nothing of a ledger {ledger!r}")
+        self._loader = self._loaders[ledger]
+        self._table = self._loader.table(table)
+        self._place = place
+
+    def _values_of(self, row: dict[str, Any]) -> tuple[Any, ...]:
+        columns = self._table.columns
+        if tuple(row) == columns:
+            return tuple(row.values())
+        missing = [name for name in columns if name not in row]
+        unknown = [name for name in row if name not in columns]
+        if missing or unknown:
+            what = f"has no column {unknown[0]!r}" if unknown else f"needs {missing[0]!r}"
+            raise ValueError(f"{self._table.name} {what}")
+        return tuple(row[name] for name in columns)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +293,7 @@ def _take(record: Any, number: int, size_bytes: int, rows: Rows, tree: Tree, tal
 
 def _header(lines: Iterator[bytes]) -> Header:
     try:
-        return Header.parsed(values.parsed(next(lines, b"")))
+        return Header.parsed(file_format.parsed(next(lines, b"")))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CareError(
             "Not a file from `nexus export`",
@@ -117,7 +305,7 @@ def _parsed(line: bytes, number: int) -> Any:
     if not line.endswith(b"\n"):
         raise _cut_short()
     try:
-        return values.parsed(line)
+        return file_format.parsed(line)
     except (ValueError, RecursionError) as error:
         raise bad_line(number, f"it is not JSON ({error})") from error
 

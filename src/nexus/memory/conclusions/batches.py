@@ -1,25 +1,24 @@
-"""Which facts wait to be consolidated, and which of them go together.
-
-A batch never mixes facts of two messages, so that what it costs is a cost of the message that taught them;
-facts that no message is known for make batches of their own. Within a batch, facts about one entity stand
-together, and what was concluded about the entities so far is shown beside them.
-"""
+"""Which facts wait to be consolidated, which go together, and whose word they are."""
 
 import hashlib
 import json
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Self, cast
+from pathlib import Path
+from typing import Any, Final, Literal, Self, cast
 
 import apsw
 
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import requests
-from nexus.ledgers.sql import rows
+from nexus.ledgers.sql import named, rows
 from nexus.memory import merging
-from nexus.memory.conclusions.shown import Kind
-from nexus.memory.conclusions.statements import SQL
 
+SQL: Final = named(Path(__file__).with_name("queries.sql"))
+ShownKind = Literal["fact", "observation", "mental_model"]
+_NAMED: Final = 3
 # So many of the oldest are looked at, to find those that go together.
 _WINDOW: Final = 2_000
 _BYTES_PER_TOKEN: Final = 4
@@ -28,6 +27,51 @@ _LINE_TOKENS: Final = 16
 _SHOWN_OBSERVATIONS: Final = 20
 _EVIDENCE_EACH: Final = 5
 _LABEL_CHARACTERS: Final = 4
+
+
+def most(values: Iterable[str]) -> str | None:
+    """The one that occurs most often, the first of several; None where there are none."""
+    common = Counter(values).most_common(1)
+    return common[0][0] if common else None
+
+
+async def note_shown(ledgers: Ledgers, execution_id: str, things: Iterable[tuple[ShownKind, str]]) -> None:
+    """Note it, before the run is told."""
+    rows = [(execution_id, kind, id_) for kind, id_ in things]
+    if rows:
+        await ledgers.memory.write(sql.run_each, SQL["note_shown"], rows)
+
+
+async def speakers_behind(ledgers: Ledgers, ids: Iterable[str]) -> dict[str, str]:
+    """By the id of a fact, an observation or a mental model: the names of those who said it."""
+    given = (json.dumps(sorted(set(ids))),)
+    found = await ledgers.memory.read(rows, SQL["said"], given)
+    senders = await _senders(ledgers, {event for _, speaker, event in found if event and not speaker})
+    names = defaultdict[str, list[str]](list)
+    for id_, speaker, event in found:
+        name = _plain(speaker or senders.get(event, ""))
+        if name and name not in names[id_]:
+            names[id_].append(name)
+    return {id_: _listed(each) for id_, each in names.items() if each}
+
+
+async def _senders(ledgers: Ledgers, event_ids: set[str]) -> dict[str, str]:
+    def work(connection: apsw.Connection) -> dict[str, str]:
+        given = (json.dumps(sorted(event_ids)),)
+        found = connection.execute(sql.queries("events")["senders"], given)
+        return {str(id_): str(sender) for id_, sender in found}
+
+    return await ledgers.events.read(work) if event_ids else {}
+
+
+def _plain(name: object) -> str:
+    """A name is somebody's own choice, and must not end the brackets that it stands in."""
+    return re.sub(r"[(),\s<>]+", " ", str(name)).strip()
+
+
+def _listed(names: list[str]) -> str:
+    shown = names[:_NAMED] + ["others"] * (len(names) > _NAMED)
+    return " and ".join(shown)
 
 
 def labels_of(fact_ids: Sequence[str]) -> dict[str, str]:
@@ -73,9 +117,9 @@ class Batch:
         return labels_of(self.shown_ids)
 
     @property
-    def shown(self) -> list[tuple[Kind, str]]:
+    def shown(self) -> list[tuple[ShownKind, str]]:
         """Everything that is shown, by kind."""
-        facts: list[tuple[Kind, str]] = [("fact", id_) for id_ in self.shown_ids]
+        facts: list[tuple[ShownKind, str]] = [("fact", id_) for id_ in self.shown_ids]
         return [*facts, *(("observation", id_) for id_ in self.observation_ids)]
 
     def to_json(self) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.conclusions import batches
-from nexus.memory.conclusions.most import most
-from nexus.memory.conclusions.statements import SQL
+from nexus.memory.conclusions.batches import SQL, most
 
 _MODEL: Final = (
     "id", "name", "subject_entity_id", "content", "version", "previous_version_id", "stale_at",

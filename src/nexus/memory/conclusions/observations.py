@@ -12,9 +12,7 @@ from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import storable
 from nexus.memory.conclusions import batches
-from nexus.memory.conclusions.batches import Batch
-from nexus.memory.conclusions.most import most
-from nexus.memory.conclusions.statements import SQL
+from nexus.memory.conclusions.batches import SQL, Batch, most
 
 _OBSERVATION: Final = (
     "id", "subject_entity_id", "content", "confidence", "version", "previous_version_id", "stale_at",

@@ -4,7 +4,6 @@
 searches it, `embed_new` makes the vectors that are missing, and `background` has that done on the engine.
 """
 
-from nexus.memory.embedding.backlog import Backlog, backlog
 from nexus.memory.embedding.catalogue import (
     DEFAULT_MODEL,
     MODELS,
@@ -16,8 +15,8 @@ from nexus.memory.embedding.catalogue import (
 from nexus.memory.embedding.choice import chosen, chosen_id, installed, model_for, opened, opener
 from nexus.memory.embedding.embedder import Embedder, Encoder, load
 from nexus.memory.embedding.files import ModelFiles, find, locate
-from nexus.memory.embedding.job import embed_new
-from nexus.memory.embedding.mirror import Hits, Mirror
+from nexus.memory.embedding.index import Hits, Mirror
+from nexus.memory.embedding.job import Backlog, backlog, embed_new
 from nexus.memory.embedding.vectors import Vectors
 
 __all__ = [

@@ -14,9 +14,8 @@ from nexus.engine import Context, Jobs, Retry
 from nexus.errors import ModelFileError
 from nexus.ledgers import Ledgers
 from nexus.memory import succession
-from nexus.memory.embedding.backlog import Backlog, backlog
 from nexus.memory.embedding.embedder import Embedder
-from nexus.memory.embedding.job import Pass, Thread
+from nexus.memory.embedding.job import Backlog, Pass, Thread, backlog
 from nexus.memory.embedding.vectors import Vectors, serving_model
 
 WORK: Final = "embedding"

@@ -1,21 +1,17 @@
-"""Make the vectors that are missing. Running it twice is running it once.
-
-The truth is what the ledgers hold: a thing whose text has no vector of the model needs one. Nobody keeps
-a list of work, so none can be lost; positions only save looking again at what was done before.
-"""
+"""How much waits to be embedded, and the idempotent job that makes the missing vectors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 import apsw
 
 from nexus import clock
 from nexus.ledgers import Ledgers, sql
-from nexus.memory.embedding.sources import KINDS, Kind, Row, Source, present, sources
-from nexus.memory.embedding.vectors import Position, Vectors
+from nexus.memory.embedding.sources import KINDS, SQL, Kind, Row, Source, present, sources
+from nexus.memory.embedding.vectors import Position, Vectors, serving_model
 
 _BATCH = 256
 # A transaction may commit after one that began later, and clocks are set: so much is looked at again.
@@ -25,6 +21,76 @@ _OVERLAP_ROWS = 10_000
 Told = Callable[[int], None]
 Thread = Callable[..., Awaitable[Any]]
 """Runs blocking code off the event loop, as `asyncio.to_thread` does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """One kind of thing: how many there are, how many have a vector, how many wait and since when."""
+
+    kind: str
+    total: int
+    embedded: int
+    waiting: int
+    oldest_at: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backlog:
+    """What a model has still to do, and which model serves meanwhile."""
+
+    model_id: str
+    serving_model_id: str | None
+    kinds: tuple[Waiting, ...]
+
+    @property
+    def depth(self) -> int:
+        return sum(kind.waiting for kind in self.kinds)
+
+    @property
+    def total(self) -> int:
+        return sum(kind.total for kind in self.kinds)
+
+    @property
+    def embedded(self) -> int:
+        return sum(kind.embedded for kind in self.kinds)
+
+    @property
+    def changes_model(self) -> bool:
+        """Whether searches use another model until this one has embedded everything."""
+        return self.serving_model_id not in {None, self.model_id}
+
+    def lag_ms(self, now: datetime) -> int:
+        """How long the oldest has waited."""
+        moments = [clock.parse(kind.oldest_at) for kind in self.kinds if kind.oldest_at]
+        return max(0, round((now - min(moments)).total_seconds() * 1000)) if moments else 0
+
+
+async def backlog(ledgers: Ledgers, model_id: str) -> Backlog:
+    """What that model has still to do."""
+    return Backlog(
+        model_id=model_id,
+        serving_model_id=await serving_model(ledgers.embeddings),
+        kinds=tuple([await _waiting(ledgers, model_id, kind) for kind in KINDS]),
+    )
+
+
+async def _waiting(ledgers: Ledgers, model_id: str, kind: Kind) -> Waiting:
+    def of_embeddings(connection: apsw.Connection) -> tuple[str | None, int]:
+        position = connection.execute(SQL["position"], (model_id, kind.name)).get
+        vectors = connection.execute(SQL["vectors_of"], (kind.name, model_id)).get
+        return cast("str | None", position), cast("int", vectors)
+
+    position, embedded = await ledgers.embeddings.read(of_embeddings)
+    reached = int(position or 0) if kind.log else position or ""
+
+    def of_ledger(connection: apsw.Connection) -> tuple[int, int, str | None]:
+        waiting, oldest = cast(
+            "tuple[int, str | None]", connection.execute(kind.sql("waiting"), (reached,)).fetchone()
+        )
+        return cast("int", connection.execute(kind.sql("total")).get), waiting, oldest
+
+    total, waiting, oldest = await kind.database(ledgers).read(of_ledger)
+    return Waiting(kind=kind.name, total=total, embedded=embedded, waiting=waiting, oldest_at=oldest)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from nexus.ledgers import sql
 from nexus.ledgers.database import Database
 from nexus.memory.embedding.embedder import Embedder
-from nexus.memory.embedding.mirror import Mirror
+from nexus.memory.embedding.index import Mirror
 from nexus.memory.embedding.sources import SQL, Source
 
 Floats = NDArray[np.float32]

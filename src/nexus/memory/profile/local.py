@@ -14,13 +14,13 @@ from typing import Any, Final, cast
 import apsw
 
 from nexus.ledgers import Ledgers, sql
-from nexus.memory.confidential import is_confidential
+from nexus.memory.gate import is_confidential
 from nexus.memory.languages import cues
 from nexus.memory.profile.versions import SQL, Line, fitting
 from nexus.memory.recall.naming import Named, with_families
 from nexus.memory.recall.phrases import Sentence
+from nexus.memory.recall.reading import SQL as RECALL
 from nexus.memory.recall.roles import Role
-from nexus.memory.recall.statements import SQL as RECALL
 
 # Whom a person would mention first when telling about themselves.
 _CLOSE: Final = (

@@ -14,12 +14,11 @@ import apsw
 from nexus import clock
 from nexus.ledgers import keywords
 from nexus.ledgers.text import match_any
-from nexus.memory.recall.inflections import Index, spellings
 from nexus.memory.recall.item import Kind, Sighting
 from nexus.memory.recall.question import Question
+from nexus.memory.recall.reading import SQL
 from nexus.memory.recall.scope import Scope
-from nexus.memory.recall.statements import SQL
-from nexus.memory.recall.words import ROLE_WORDS, unspaced
+from nexus.memory.recall.words import ROLE_WORDS, Index, spellings, unspaced
 
 Log = Literal["event", "fact", "summary"]
 """What has a full-text index. Summaries are observations, mental models and episodes."""

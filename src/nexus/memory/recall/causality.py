@@ -8,10 +8,10 @@ from typing import cast
 import apsw
 
 from nexus.memory.recall.item import Item, Link, Sighting
+from nexus.memory.recall.reading import SQL
 from nexus.memory.recall.scope import Scope, permitted
 from nexus.memory.recall.search import Search
 from nexus.memory.recall.selection import Ranked
-from nexus.memory.recall.statements import SQL
 
 _MOST_LINKS = 5
 # What is far down the order does not pull its causes up.

@@ -1,17 +1,23 @@
-"""Time in a question: "last spring", "in March", "between May and July", "two weeks ago" to an interval.
-
-Relative to a given now; what names no time gives none. Words that are also something else ("may",
-"march", "fall") count only where the sentence makes them a time. English is read here, other languages
-by the table of words in their lexicon.
-"""
+"""Time in a question: "last spring", "between May and July", by the calendar of its lexicon."""
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
+from typing import Any
 
 from nexus.memory.languages import DEFAULT, lexicon
-from nexus.memory.recall import date_grammar, periods
+from nexus.memory.recall import periods
 from nexus.memory.recall.periods import Window
 
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_ISO = re.compile(r"\b((?:19|20)\d\d)-(\d\d)-(\d\d)\b")
+_NUMERIC = re.compile(r"(?<![\d.])(\d{1,2})[./](\d{1,2})[./]((?:19|20)\d\d)\b")
+# "2024" alone is a year unless it counts something.
+_BARE_YEAR = rf"(?<![\d.,-]){_YEAR}(?![\d.,]?\d)(?!\s*(?:€|%|euro|kilo|kg|km|meter|gramm|stück|mal\b))"
+_FIRST_MONTHS = (3, 6, 9, 12)
+
+Reader = Callable[[re.Match[str], datetime], Window]
 _MONTHS = [
     "january",
     "february",
@@ -31,7 +37,6 @@ _MONTH_NUMBER = {name: i + 1 for i, name in enumerate(_MONTHS)} | {
 }
 _MONTH = r"(?P<month>" + "|".join(sorted(_MONTH_NUMBER, key=len, reverse=True)) + r")\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
-_YEAR = r"(?P<year>(?:19|20)\d\d)"
 _WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _NUMBERS = {
@@ -59,7 +64,6 @@ _FULL_DATE = [
     re.compile(rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}\b(?:,?\s+{_YEAR})?", re.IGNORECASE),
     re.compile(rf"\b{_MONTH}\s+{_DAY}\b(?:,?\s+{_YEAR})?", re.IGNORECASE),
 ]
-_ISO = re.compile(r"\b((?:19|20)\d\d)-(\d\d)-(\d\d)\b")
 _MONTH_YEAR = re.compile(rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", re.IGNORECASE)
 _BARE_MONTH = re.compile(
     rf"\b(?:in|of|since|during|by|until|early|late|mid|last|this|next|and|to|from|between)\s+{_MONTH}\b",
@@ -90,12 +94,167 @@ _NAMED_DAY = re.compile(r"\b(?P<name>yesterday|today|tonight|this morning)\b", r
 _WEEKDAY = re.compile(r"\b(?:last|on|this|past)\s+(?P<day>" + "|".join(_WEEKDAYS) + r")\b", re.IGNORECASE)
 
 
+class Grammar:
+    """One language's patterns, compiled."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self._months: Sequence[str] = table["months"]
+        self._weekdays: Sequence[str] = table["weekdays"]
+        self._seasons: Sequence[str] = table["seasons"]
+        self._ordinals: Sequence[str] = table["ordinals"]
+        self._units: Mapping[str, str] = table["units"]
+        self._numbers: Mapping[str, int] = table["numbers"]
+        self._named_days: Mapping[str, int] = table["named_days"]
+        self._last: str = table["last"]
+        self._range, self._absolute, self._relative = self._compiled(table)
+
+    def windows(self, text: str, now: datetime) -> list[Window]:
+        """Every time that the text names; where it names dates, relative times aren't looked for."""
+        found = [periods.day(int(m[1]), int(m[2]), int(m[3])) for m in _ISO.finditer(text)]
+        found += [periods.day(int(m[3]), int(m[2]), int(m[1])) for m in _NUMERIC.finditer(text)]
+        text = _NUMERIC.sub(" ", _ISO.sub(" ", text))
+        ranges = list(self._ranges(text, now))
+        return (
+            found or ranges or self._read(self._absolute, text, now) or self._read(self._relative, text, now)
+        )
+
+    def _ranges(self, text: str, now: datetime) -> Iterator[Window]:
+        """ "between May and July": the first month is never after the second."""
+        for match in self._range.finditer(text):
+            first, last = (_number(self._months, match[name]) for name in ("first", "last"))
+            if match["year"]:
+                year = int(match["year"])
+                yield (
+                    periods.month(year if first <= last else year - 1, first)[0],
+                    periods.month(year, last)[1],
+                )
+                continue
+            end = periods.latest_month(last, now)
+            yield periods.month(end[0].year if first <= last else end[0].year - 1, first)[0], end[1]
+
+    @staticmethod
+    def _read(readers: Iterable[tuple[re.Pattern[str], Reader]], text: str, now: datetime) -> list[Window]:
+        found: list[Window] = []
+        for pattern, read in readers:
+            found += [read(match, now) for match in pattern.finditer(text)]
+            text = pattern.sub(" ", text)  # a day is not also a month, nor a month a year
+        return found
+
+    def _compiled(
+        self, table: Mapping[str, Any]
+    ) -> tuple[re.Pattern[str], list[tuple[re.Pattern[str], Reader]], list[tuple[re.Pattern[str], Reader]]]:
+        month, full = (
+            _any("month", self._months),
+            _any("month", (each.split("|")[0] for each in self._months)),
+        )
+        of = rf"(?:\s+(?:{table['of']}))?" if table["of"] else ""
+        inside = rf"(?:{table['in']}|{table['this']}|{table['last']})\s*"
+        last = rf"(?:{self._last})"
+        which = rf"(?P<which>{self._last}|{table['this']})"
+        unit = _any("unit", self._units.values())
+        season = _any("season", self._seasons)
+        weekday = _any("weekday", self._weekdays)
+        day = r"(?P<day>\d{1,2})(?:\.|º|er)?"
+        count = rf"(?P<count>\d{{1,3}}|{'|'.join(sorted(self._numbers, key=len, reverse=True))})"
+        agos = [each.replace("{count}", count).replace("{unit}", unit) for each in table["ago"]]
+        years = _BARE_YEAR if table["bare_years"] else rf"\b(?:{table['in']}|{table['of']})\s+{_YEAR}\b"
+        first, second = _any("first", self._months), _any("last", self._months)
+        between = rf"\b{first}\s+(?:{table['and']})\s+{second}\b(?:{of}\s+{_YEAR})?"
+        absolute: list[tuple[str, Reader]] = [
+            (rf"\b{day}{of}\s+{month}\b\.?(?:{of}\s+{_YEAR})?", self._date),
+            (rf"\b{month}\.?{of}\s+{_YEAR}\b", self._month_of_year),
+            (rf"\b{season}{of}\s+{_YEAR}\b", self._season),
+            (rf"\b(?:{table['in']})\s*{season}\s+{which}\b", self._season),
+            (rf"\b{which}\s+{season}\b", self._season),
+            (rf"\b(?:{table['in']})\s*{season}\b", self._season),
+            (
+                rf"\b(?:{'|'.join(f'(?P<q{n}>{each})' for n, each in enumerate(self._ordinals, 1))})\s+"
+                rf"(?:{self._units['quarter']})\b(?:{of}\s+{_YEAR})?",
+                self._quarter,
+            ),
+            (rf"\b(?:{inside})?{full}\b(?:\s+{last}\b)?", self._bare_month),
+            (years, lambda match, _: periods.year(int(match["year"]))),
+        ]
+        relative: list[tuple[str, Reader]] = [
+            *((rf"\b{each}\b", self._ago) for each in agos),
+            (rf"\b(?:{which}\s+)(?:{weekday})\b", self._weekday),
+            (rf"\b{weekday}\s+{last}\b", self._weekday),
+            (rf"\b{which}\s+{unit}\b", self._around),
+            (rf"\b{unit}\s+{which}\b", self._around),
+            (rf"(?<![\w-])(?P<name>{'|'.join(self._named_days)})\b", self._named_day),
+        ]
+        return re.compile(between, re.IGNORECASE), _all(absolute), _all(relative)
+
+    def _date(self, match: re.Match[str], now: datetime) -> Window:
+        month, day = _number(self._months, match["month"]), int(match["day"])
+        return (
+            periods.day(int(match["year"]), month, day)
+            if match["year"]
+            else periods.latest_day(month, day, now)
+        )
+
+    def _month_of_year(self, match: re.Match[str], _now: datetime) -> Window:
+        return periods.month(int(match["year"]), _number(self._months, match["month"]))
+
+    def _bare_month(self, match: re.Match[str], now: datetime) -> Window:
+        return periods.latest_month(_number(self._months, match["month"]), now)
+
+    def _season(self, match: re.Match[str], now: datetime) -> Window:
+        groups = match.groupdict()
+        first_month = _FIRST_MONTHS[_number(self._seasons, match["season"]) - 1]
+        year = int(groups["year"]) if groups.get("year") else None
+        return periods.season(first_month, year, now, over=self._is_last(groups.get("which") or ""))
+
+    def _quarter(self, match: re.Match[str], now: datetime) -> Window:
+        number = next(n for n in range(1, 5) if match[f"q{n}"])
+        return periods.quarter(number, int(match["year"]) if match["year"] else None, now)
+
+    def _ago(self, match: re.Match[str], now: datetime) -> Window:
+        count = match["count"].lower()
+        number = int(count) if count.isdigit() else self._numbers[count]
+        return periods.ago(number, self._unit(match["unit"]), now)
+
+    def _weekday(self, match: re.Match[str], now: datetime) -> Window:
+        return periods.weekday(_number(self._weekdays, match["weekday"]) - 1, now)
+
+    def _around(self, match: re.Match[str], now: datetime) -> Window:
+        return periods.around(self._unit(match["unit"]), now, this=not self._is_last(match["which"]))
+
+    def _named_day(self, match: re.Match[str], now: datetime) -> Window:
+        return periods.days_back(self._named_days[match["name"].lower()], now)
+
+    def _unit(self, written: str) -> str:
+        return next(name for name, each in self._units.items() if re.fullmatch(each, written, re.IGNORECASE))
+
+    def _is_last(self, written: str) -> bool:
+        return re.fullmatch(self._last, written, re.IGNORECASE) is not None
+
+
+@cache
+def grammar(language: str) -> Grammar:
+    """The grammar of a language that has a calendar."""
+    return Grammar(lexicon(language).calendar)
+
+
+def _any(name: str, patterns: Iterable[str]) -> str:
+    return rf"(?P<{name}>{'|'.join(patterns)})"
+
+
+def _number(patterns: Sequence[str], written: str) -> int:
+    """Which of the patterns a word matches, counted from one."""
+    return next(n for n, pattern in enumerate(patterns, 1) if re.fullmatch(pattern, written, re.IGNORECASE))
+
+
+def _all(patterns: Iterable[tuple[str, Reader]]) -> list[tuple[re.Pattern[str], Reader]]:
+    return [(re.compile(pattern, re.IGNORECASE), read) for pattern, read in patterns]
+
+
 def window(text: str, now: datetime, language: str = DEFAULT) -> Window | None:
     """The interval that a question speaks of; the hull if it names several times."""
     now = now.astimezone(UTC)
     try:
         if lexicon(language).calendar:
-            found = date_grammar.grammar(language).windows(text, now)
+            found = grammar(language).windows(text, now)
         else:
             found = _absolute(text, now) or _relative(text, now)
     except (ValueError, OverflowError):

@@ -1,25 +1,43 @@
-"""What speaks for a candidate, each a named number: words, meaning, neighbours, people, time, shape, kind.
-
-Every function takes the pool and gives one number for each row. The ranker's weights name these
-features; a feature that changes its meaning needs weights that were learned again.
-"""
+"""What speaks for a candidate, each a named number: words, meaning, neighbors, people, time and age."""
 
 import re
 from datetime import datetime
+from typing import Final
 
 import numpy as np
 
 from nexus import clock
 from nexus.memory.languages import cues
+from nexus.memory.recall.item import Item
 from nexus.memory.recall.pool import Flags, Floats, Pool, Whole
 from nexus.memory.recall.question import Question
 
+# After so long a thing's newness has halved.
+_HALF_LIFE_DAYS: Final = 90.0
+# How far a fact is believed by the way it was learned. What was said is itself; it needs no belief.
+_TRUST: Final = {"self_disclosed": 1.0, "observed": 0.9, "mentioned": 0.8, "inferred": 0.5}
 # People speak of a thing for some days after it happened.
 _SPOKEN_OF_DAYS = 14.0
 # An e-mail address, a phone number or a web address.
 _CONTACT = re.compile(r"\S@\S+\.\w|\bhttps?://|\+?\d[\d ()/-]{6,}\d")
 # Who this share of the candidates is about is behind everything.
 _HUB = 0.3
+
+
+def factors(item: Item, now: datetime, weights: dict[str, float]) -> dict[str, float]:
+    """What each factor adds to the item's score."""
+    values = {
+        "recency": 0.5 ** (age_days(item, now) / _HALF_LIFE_DAYS),
+        "stale": float(item.stale_since is not None),
+        "unsure": 1.0 - item.confidence,
+        "distrust": 1.0 - _TRUST.get(item.source_type or "self_disclosed", 0.8),
+    }
+    return {name: weight * values[name] for name, weight in weights.items()}
+
+
+def age_days(item: Item, now: datetime) -> float:
+    """How old a thing is; what lies in the future is new."""
+    return max(0.0, (now - clock.parse(item.at)).total_seconds() / 86_400)
 
 
 def table(question: Question, pool: Pool) -> dict[str, Floats]:

@@ -1,8 +1,11 @@
 """What recall finds and says: items of the ledgers, who saw them, and the answer."""
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Literal
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from nexus.errors import UsageError
 from nexus.memory.recall.naming import Named
@@ -122,7 +125,7 @@ class Reasons:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Result:
+class Match:
     """One answer, with its reasons."""
 
     item: Item
@@ -140,10 +143,10 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class Matches:
     """What recall returns: results best first, threads best first, and how it went."""
 
-    results: tuple[Result, ...]
+    results: tuple[Match, ...]
     threads: tuple[tuple[str, float], ...] = ()
     late_arms: tuple[str, ...] = ()
     window: tuple[datetime, datetime] | None = None
@@ -160,3 +163,24 @@ class Answer:
             if named.name and not named.by_name and named.name not in said.get(named.said, ()):
                 said[named.said] = (*said.get(named.said, ()), named.name)
         return said
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preset:
+    """One budget's numbers."""
+
+    arms: frozenset[str]
+    candidates: int  # what each arm may bring
+    matched_rows: int  # what a full-text query may match before common words are left out
+    temporal_candidates: int
+    reranked: int  # how many of the best a reranker reads, where there is one
+    deadline_ms: int
+
+
+@cache
+def preset(budget: Budget) -> Preset:
+    """The preset of a budget."""
+    text = Path(__file__).with_name("presets.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)[budget]
+    arms = frozenset(data.pop("arms"))
+    return Preset(arms=arms, **data)

@@ -13,11 +13,10 @@ import apsw
 from nexus import clock
 from nexus.ledgers import sql
 from nexus.memory.recall import causality, surroundings
-from nexus.memory.recall.deadline import LateError
 from nexus.memory.recall.item import Item, Replacement, Sighting
+from nexus.memory.recall.reading import SQL, LateError
 from nexus.memory.recall.scope import permitted
 from nexus.memory.recall.search import Search
-from nexus.memory.recall.statements import SQL
 from nexus.memory.recall.surroundings import Stretch
 
 

@@ -8,10 +8,10 @@ from typing import cast
 import apsw
 from rapidfuzz.distance import OSA
 
-from nexus.memory.blocking import keys
+from nexus.memory.candidates import blocking_keys
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall.question import Question
-from nexus.memory.recall.statements import SQL
+from nexus.memory.recall.reading import SQL
 from nexus.memory.recall.words import tokens
 
 _LONGEST_ALIAS_WORDS = 4
@@ -85,7 +85,7 @@ def entities_misspelt(
     found: list[tuple[str, str, str]] = []
     for word in (word.lower() for word in words if len(word) >= _SHORTEST_SLIP):
         given = {
-            "keys": json.dumps(sorted(keys(word))),
+            "keys": json.dumps(sorted(blocking_keys(word))),
             "shortest": len(word) - 1,
             "longest": len(word) + 1,
             "limit": _COMPARED,

@@ -6,30 +6,54 @@ from datetime import datetime
 import numpy as np
 
 from nexus import clock
-from nexus.memory.recall import (
-    causality,
-    factors,
-    features,
-    need,
-    pool,
-    ranker,
-    selection,
-    succession,
-    surroundings,
-    threads,
-)
-from nexus.memory.recall.deadline import Deadline
-from nexus.memory.recall.item import Answer, Kind, Query, Reasons, Result, Sighting
+from nexus.memory.recall import causality, features, need, pool, ranker, selection, succession, surroundings
+from nexus.memory.recall.item import Kind, Match, Matches, Query, Reasons, Sighting, preset
 from nexus.memory.recall.naming import Named
-from nexus.memory.recall.pool import Floats, Whole
-from nexus.memory.recall.presets import preset
+from nexus.memory.recall.pool import Floats, Pool, Whole
 from nexus.memory.recall.question import Question
+from nexus.memory.recall.reading import Deadline, timed
 from nexus.memory.recall.reranker import Reranker
-from nexus.memory.recall.timing import timed
 
 _NEIGHBOUR_ARM = "neighbour"
 # The factors are small: what lies far down the order is not moved by them into the answer.
 _WEIGHED = 3
+
+
+def rank_threads(
+    pool: Pool, table: dict[str, Floats], rows: Whole, scores: Floats, weights: dict[str, float]
+) -> tuple[tuple[str, float], ...]:
+    """Every thread that has a candidate, best first, with its score."""
+    named: dict[str, list[int]] = {}
+    for position, row in enumerate(rows):
+        thread_id = pool.items[int(row)].thread_id
+        if thread_id is not None:
+            named.setdefault(thread_id, []).append(position)
+    values = {
+        thread_id: _score(thread_features(positions, rows, table, scores), weights)
+        for thread_id, positions in named.items()
+    }
+    return tuple(sorted(values.items(), key=lambda pair: -pair[1]))
+
+
+def thread_features(
+    positions: list[int], rows: Whole, table: dict[str, Floats], scores: Floats
+) -> dict[str, float]:
+    """What a thread's candidates say of it."""
+    own = np.sort(scores[positions])[::-1]
+    first = rows[positions[0]]
+    return {
+        "best": float(own[0]),
+        "best3": float(own[:3].mean()),
+        "best5": float(own[:5].mean()),
+        "cover": float(table["thread_cover"][first]),
+        "gist": float(table["thread_gist"][first]),
+        "bare": float(table["bare"][rows[positions]].sum()),
+        "exchange": float(np.sort(table["exchange"][rows[positions]])[::-1][:3].mean()),
+    }
+
+
+def _score(values: dict[str, float], weights: dict[str, float]) -> float:
+    return sum(weight * values[name] for name, weight in weights.items())
 
 
 @dataclass(slots=True)
@@ -52,12 +76,12 @@ def order(
     now: clock.Clock,
     reranker: Reranker | None = None,
     deadline: Deadline | None = None,
-) -> Answer:
+) -> Matches:
     """The answer: best first, each marked strong or weak, within the token budget."""
     rows = np.flatnonzero(found.pool.candidate)
     window = found.question.window
     if not len(rows):
-        return Answer(
+        return Matches(
             results=(), late_arms=found.late, window=window, timings_ms=found.timings_ms, named=found.entities
         )
     with timed(found.timings_ms, "order"):
@@ -77,10 +101,10 @@ def order(
             max_results=query.max_results,
             max_tokens=query.max_tokens,
         )
-        best_threads = threads.rank(found.pool, table, rows, scores, learned.threads)
+        best_threads = rank_threads(found.pool, table, rows, scores, learned.threads)
         row_of = {item.id: row for row, item in enumerate(found.pool.items)}
         results = [_result(entry, found, row_of[entry.ranked.item.id], now()) for entry in chosen]
-    return Answer(
+    return Matches(
         results=tuple(results),
         threads=best_threads,
         late_arms=found.late,
@@ -108,7 +132,7 @@ def _weighed(found: Found, rows: Whole, scores: Floats, query: Query, now: datet
     entries: list[_Entry] = []
     for position in np.argsort(-scores, kind="stable")[: max(_WEIGHED * query.max_results, 50)]:
         row = int(rows[position])
-        added = factors.of(found.pool.items[row], now, weights)
+        added = features.factors(found.pool.items[row], now, weights)
         entries.append(_Entry(row, float(scores[position]) + sum(added.values()), added))
     return sorted(entries, key=lambda entry: -entry.score)
 
@@ -179,9 +203,9 @@ def _rest(found: Found, rows: Whole, scores: Floats, placed: set[int]) -> list[s
     ]
 
 
-def _result(chosen: selection.Chosen, found: Found, row: int, now: datetime) -> Result:
+def _result(chosen: selection.Chosen, found: Found, row: int, now: datetime) -> Match:
     ranked = chosen.ranked
-    return Result(
+    return Match(
         item=ranked.item,
         score=ranked.score,
         probability=ranked.probability,
@@ -211,7 +235,7 @@ def _reasons(ranked: selection.Ranked, found: Found, row: int, now: datetime) ->
         matched_names=tuple(dict.fromkeys(names)),
         about=about and about.name,
         neighbour_of=None if seen else _nearest_seen(row, found),
-        age_days=factors.age_days(item, now),
+        age_days=features.age_days(item, now),
         stale_since=item.stale_since,
         confidence=item.confidence,
         source_type=item.source_type,

@@ -12,16 +12,13 @@ from nexus.ledgers import Ledgers
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall import arms, loading, pool, ranker, surroundings
-from nexus.memory.recall.deadline import Deadline, LateError
-from nexus.memory.recall.home_language import home_language
-from nexus.memory.recall.item import Answer, Item, Query, Sighting
+from nexus.memory.recall.item import Item, Matches, Query, Sighting, preset
 from nexus.memory.recall.order import Found, order
-from nexus.memory.recall.presets import preset
-from nexus.memory.recall.question import understand
+from nexus.memory.recall.question import home_language, understand
+from nexus.memory.recall.reading import Deadline, LateError, timed
 from nexus.memory.recall.reranker import Reranker
 from nexus.memory.recall.scope import Scope, permitted
 from nexus.memory.recall.search import ARMS, Arm, Search
-from nexus.memory.recall.timing import timed
 from nexus.request import EVERYTHING, Visibility
 
 # Fetching and weighing what one sighting brings, its neighbours included; what is always weighed, and
@@ -59,7 +56,7 @@ class Recall:
         self._arms = arms
         self.reranker = reranker
 
-    async def find(self, query: Query) -> Answer:
+    async def find(self, query: Query) -> Matches:
         """The best results for a question, within its budget's deadline; nothing where nothing is relevant.
 
         What was late is dropped and named in the answer.
@@ -74,7 +71,7 @@ class Recall:
                 answer = await asyncio.to_thread(order, found, query, self._now, self.reranker, rerank_until)
         except TimeoutError:
             late = ("fetch",) if found is None else (*found.late, "order")
-            answer = Answer(results=(), late_arms=late)
+            answer = Matches(results=(), late_arms=late)
         answer.timings_ms["total"] = (time.perf_counter() - started) * 1000
         return answer
 

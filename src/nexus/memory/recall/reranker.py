@@ -19,7 +19,7 @@ from nexus.ledgers.text import storable
 from nexus.memory.embedding.catalogue import MODELS, RERANKERS, Model
 from nexus.memory.embedding.embedder import session, tokenizer
 from nexus.memory.embedding.files import ModelFiles, find, locate
-from nexus.memory.recall.deadline import Deadline
+from nexus.memory.recall.reading import Deadline
 
 # So many pairs at a time: between two batches the clock is looked at.
 _BATCH = 4

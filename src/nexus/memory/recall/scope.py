@@ -12,9 +12,8 @@ from typing import Final, get_args
 
 from nexus import clock
 from nexus.ledgers import Ledgers, sql
-from nexus.memory.recall.deadline import Deadline
 from nexus.memory.recall.item import Kind, Query, Sighting
-from nexus.memory.recall.statements import SQL
+from nexus.memory.recall.reading import SQL, Deadline
 from nexus.request import Visibility
 
 # What was said in a place, and what is known to come from there. Conclusions may rest on other places.

@@ -19,15 +19,12 @@ from nexus.ledgers import Ledgers, keywords
 from nexus.ledgers.database import Database, Work
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.recall import arms, naming
-from nexus.memory.recall.deadline import Deadline
-from nexus.memory.recall.item import Query, Sighting
+from nexus.memory.recall.item import Preset, Query, Sighting
 from nexus.memory.recall.naming import Named
-from nexus.memory.recall.presets import Preset
 from nexus.memory.recall.question import Question, gist
+from nexus.memory.recall.reading import SQL, Deadline, timed
 from nexus.memory.recall.referents import Referents
 from nexus.memory.recall.scope import Scope
-from nexus.memory.recall.statements import SQL
-from nexus.memory.recall.timing import timed
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from typing import Any, cast
 import apsw
 
 from nexus.memory.recall.item import Item
+from nexus.memory.recall.reading import SQL
 from nexus.memory.recall.scope import Scope
-from nexus.memory.recall.statements import SQL
 
 # A neighbour this near may itself be the answer.
 CANDIDATE_REACH = 2

@@ -1,8 +1,4 @@
-"""Text cut into words and stemmed by the rules of a language.
-
-Two texts are compared in one language, the question's: a word and its other forms must become the same
-stem on both sides, whatever language each text is in. English is stemmed as the full-text index stems.
-"""
+"""Text cut into words, stemmed by the rules of a language, and spelled as a full-text index has them."""
 
 import re
 import sys
@@ -11,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import cast
+from typing import Literal, cast
 
 import apsw
 
 from nexus.ledgers.text import storable
-from nexus.memory.languages import DEFAULT, detect, lexicon, stem
+from nexus.memory.languages import DEFAULT, detect, fold, lexicon, stem
+from nexus.memory.recall.reading import SQL
 
 # Speakers that are a part played, not a person: nobody asks for them by name.
 ROLE_WORDS = frozenset({"user", "assist", "assistant", "system", "agent", "bot", "tool", "human"})
@@ -29,6 +26,14 @@ _LONGEST_TEXT = 20_000
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
+Index = Literal["events", "facts", "summaries"]
+
+# Fewer letters begin too many words.
+_SHORTEST_BEGINNING = 3
+_MOST_LOOKED_AT = 400
+_MOST_SPELLINGS = 24
+# What the English stemmer of the index may have cut off a word of another language.
+_CUT_OFF = ("", "s", "e", "es", "ed", "ing", "ment", "ement", "ation", "ion")
 
 
 def tokens(text: str, language: str = DEFAULT) -> list[str]:
@@ -159,3 +164,54 @@ def _tokenizer(*, porter: bool) -> apsw.FTS5Tokenizer:
             False: connection.fts5_tokenizer("unicode61", ["remove_diacritics", "0"]),
         }
     return found[porter]
+
+
+def spellings(
+    connection: apsw.Connection, index: Index, term: str, form: str, language: str
+) -> tuple[str, ...]:
+    """What to ask an index for, to find a word in any of its forms; the word itself comes first."""
+    if unspaced(form):
+        # Summaries have no such index: they are few, and found by meaning.
+        return () if index == "summaries" else _trigrams(connection, index, form)
+    if language == DEFAULT:
+        return (form,)
+    beginning = _common(fold(form.lower()), term)
+    if len(beginning) < _SHORTEST_BEGINNING:
+        return (form,)
+    # The stem is often a form too, and the index may have cut it shorter still.
+    found = dict.fromkeys([form, term] if stem(term, language) == term else [form])
+    for known in _beginning(connection, f"{index}_words_beginning", beginning, _MOST_LOOKED_AT):
+        if len(found) >= _MOST_SPELLINGS:
+            break
+        spelling = _spelling(known, term, language)
+        if spelling is not None:
+            found[spelling] = None
+    return tuple(found)
+
+
+def _spelling(known: str, term: str, language: str) -> str | None:
+    """A form of the term that the index keeps as `known`; None if that is another word."""
+    for ending in _CUT_OFF:
+        written = known + ending
+        if stem(written, language) == term and tokens(written) == [known]:
+            return written
+    return None
+
+
+def _trigrams(connection: apsw.Connection, index: Index, form: str) -> tuple[str, ...]:
+    return tuple(_beginning(connection, f"{index}_unspaced_beginning", form, _MOST_SPELLINGS))
+
+
+def _beginning(connection: apsw.Connection, statement: str, beginning: str, most: int) -> Iterator[str]:
+    given = {"first": beginning, "last": beginning + chr(0x10FFFF), "limit": most}
+    for row in connection.execute(SQL[statement], given):
+        yield cast("str", row[0])
+
+
+def _common(one: str, other: str) -> str:
+    length = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        length += 1
+    return one[:length]

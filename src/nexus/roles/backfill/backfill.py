@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock, ids
 from nexus.broker.agent.roles import models_of
-from nexus.broker.handle import OUTAGE
+from nexus.broker.run import OUTAGE
 from nexus.engine import Context
 from nexus.errors import LEDGER_PASSES, ConfigError, NexusError, UsageError
 from nexus.ledgers import sql
@@ -29,7 +29,8 @@ from nexus.roles.memory_writer.extractor import ROLE
 from nexus.runs import money
 
 if TYPE_CHECKING:
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
+
 
 WORK: Final = "memory.backfill"
 # Apart from the background, where the runs are that this waits for.
@@ -65,7 +66,7 @@ class Sampled:
 class Backfilling:
     """Backfills of one home. Make it before the engine opens; `recover` when the home is served."""
 
-    def __init__(self, parts: "Parts", now: clock.Clock = clock.now) -> None:
+    def __init__(self, parts: "Services", now: clock.Clock = clock.now) -> None:
         self._parts = parts
         self._ledgers = parts.ledgers
         self._now = now
@@ -263,7 +264,7 @@ class Backfilling:
 class _Round:
     """Some hundred episodes, or as many as pace and budget allow."""
 
-    def __init__(self, parts: "Parts", backfill_id: str, now: clock.Clock) -> None:
+    def __init__(self, parts: "Services", backfill_id: str, now: clock.Clock) -> None:
         self._parts = parts
         self._memory = parts.ledgers.memory
         self._id = backfill_id

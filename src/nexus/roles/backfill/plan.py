@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nexus.ledgers import Ledgers
     from nexus.ledgers.memory.backfills import Limits, Sort
     from nexus.roles.backfill.reading import Past
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 _EVENTS_A_READ: Final = 5_000
 # So many episodes, chosen at random, are prepared as if to be read; the rest is taken to be like them.
@@ -113,7 +113,7 @@ def sampled(chosen: Sequence[Chosen], count: int) -> list[Chosen]:
 
 
 async def estimated(
-    parts: "Parts", chosen: Sequence[Chosen], limits: "Limits", reader: Reader | None = None
+    parts: "Services", chosen: Sequence[Chosen], limits: "Limits", reader: Reader | None = None
 ) -> Estimate:
     """What reading these episodes will take. No model is called."""
     reader = reader or await Reader.of(parts)

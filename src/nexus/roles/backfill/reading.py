@@ -21,15 +21,15 @@ from nexus.ledgers.memory import backfills, processing
 from nexus.ledgers.memory.backfills import Outcome
 from nexus.ledgers.runtime import requests, usage
 from nexus.memory.merging import root
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 from nexus.request import Agent, Event, Request
 from nexus.roles import runs
+from nexus.roles.instructions import role_text
 from nexus.roles.memory_writer import NAME, PEER, known, names, time_limit
 from nexus.roles.memory_writer.evidence import Evidence, Heard
 from nexus.roles.memory_writer.extractor import ROLE, Extractor
 from nexus.roles.memory_writer.gate import Gate
 from nexus.roles.memory_writer.turns import Message
-from nexus.roles.texts import role_text
 from nexus.runs import Totals
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from nexus.context import AssembledContext
     from nexus.ledgers import Ledgers
     from nexus.ledgers.runtime.models import Capabilities
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 MOST_CALLS: Final = 40
 """Of one episode. A document as long as a book is read as far as that."""
@@ -130,14 +130,14 @@ async def past(ledgers: "Ledgers", episode_id: str) -> Past | None:
 class Reader:
     """The memory writer, reading episodes of one home."""
 
-    parts: "Parts"
+    parts: "Services"
     model: "Capabilities"
     """What is known of the writer's."""
     workspace: Workspace
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
-    async def of(cls, parts: "Parts") -> "Reader":
+    async def of(cls, parts: "Services") -> "Reader":
         """A reader with the instructions that the owner may have edited."""
         return cls(
             parts,
@@ -172,7 +172,7 @@ class Reader:
 
         last = episode.due_messages[-1].event.id if episode.due else None
         extractor = Extractor(
-            parts=self.parts,
+            services=self.parts,
             request=request,
             workspace=self.workspace,
             label=f"backfill:{episode.episode_id}:{attempt}",

@@ -16,18 +16,18 @@ from nexus import clock, ids
 from nexus.broker.agent.roles import models_of
 from nexus.errors import ConfigError, UnusableAnswerError
 from nexus.ledgers.runtime import requests
-from nexus.memory.conclusions import batches, observations, shown
+from nexus.memory.conclusions import batches, observations
 from nexus.memory.conclusions.batches import Batch, Limits
 from nexus.request import Agent, Event, Request
 from nexus.roles import runs, spending
-from nexus.roles.consolidation import answer, prompt
-from nexus.roles.texts import role_of
+from nexus.roles.consolidation import prompt
+from nexus.roles.instructions import role_of
 
 if TYPE_CHECKING:
     from nexus.config import Config
     from nexus.context import AssembledContext
     from nexus.engine import Context
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 ROLE: Final = "consolidation"
 # A conversation goes on: what was just learned may be corrected in the next message.
@@ -80,7 +80,7 @@ def limits_of(config: "Config") -> Limits:
 class Consolidating:
     """One run under way."""
 
-    parts: "Parts"
+    services: "Services"
     context: "Context"
     until: str
     report: Report = field(default_factory=Report)
@@ -108,7 +108,7 @@ class Consolidating:
 
     async def _look(self, part: Part | None) -> dict[str, Any]:
         """The next batch, and why there is none where a limit ends the run."""
-        ledgers, limits = self.parts.ledgers, limits_of(self.parts.config)
+        ledgers, limits = self.services.ledgers, limits_of(self.services.config)
         after_seq = self._after_seq
         if part is not None:
             batch: Batch | None = await batches.complete(ledgers, *part, limits)
@@ -121,10 +121,10 @@ class Consolidating:
         return {"batch": told, "after_seq": after_seq, "stopped": stopped}
 
     async def _limit(self) -> str:
-        most = self.parts.config.memory.consolidation_batches
+        most = self.services.config.memory.consolidation_batches
         if self.report.batches == most:
             return f"{most} batches are done, the most of one run (consolidation_batches in [memory])"
-        return await spending.reached(self.parts.ledgers, self.parts.config.memory)
+        return await spending.reached(self.services.ledgers, self.services.config.memory)
 
     async def _consolidate(self, batch: Batch) -> None:
         execution_id = ids.derived("exe", self.context.id, batch.key)
@@ -133,19 +133,21 @@ class Consolidating:
             self._left.update(batch.fact_ids)  # its message was forgotten just now
             return
         assembled = await self._assembled(request, batch)
-        await shown.note(self.parts.ledgers, execution_id, batch.shown)
-        result = await runs.answered(self.parts, request, assembled, execution_id)
+        await batches.note_shown(self.services.ledgers, execution_id, batch.shown)
+        result = await runs.answered(self.services, request, assembled, execution_id)
         if isinstance(result, runs.Failed):
             await self._failed(batch, request, result)
         else:
             await self._answered(batch, request, execution_id, result.response.content)
         if batch.root_request_id is None:
-            await self.parts.ledgers.runtime.write(requests.end, request_id=request.request_id, status="done")
+            await self.services.ledgers.runtime.write(
+                requests.end, request_id=request.request_id, status="done"
+            )
 
     async def _request(self, batch: Batch, execution_id: str) -> Request | None:
         """On whose account: the message that taught the facts, or a request that stands for itself."""
         if batch.root_request_id is not None:
-            return await requests.restore(self.parts.ledgers, batch.root_request_id)
+            return await requests.restore(self.services.ledgers, batch.root_request_id)
         return Request(
             request_id=ids.derived("req", execution_id, ROLE),
             event=Event(content=""),
@@ -153,24 +155,24 @@ class Consolidating:
         )
 
     async def _assembled(self, request: Request, batch: Batch) -> "AssembledContext":
-        assembled = await self.parts.broker.assemble_context(
+        assembled = await self.services.broker.assemble_context(
             request,
             session_label=f"meeseeks:{ROLE}:{batch.key}",
-            task=await prompt.task(self.parts.ledgers, batch),
+            task=await prompt.task(self.services.ledgers, batch),
             role=ROLE,
         )
         # Facts are other people's words, and the request may be the owner's: there is nothing to call.
         assembled.tools = ()
         assembled.situation = ""
         assembled.knows_owner = False
-        assembled.role_context = await asyncio.to_thread(role_of, self.parts.home, ROLE)
+        assembled.role_context = await asyncio.to_thread(role_of, self.services.home, ROLE)
         assembled.max_turns = _TURNS
         assembled.timeout_ms = _TIMEOUT_MS
         return assembled
 
     async def _answered(self, batch: Batch, request: Request, execution_id: str, text: str) -> None:
         try:
-            reading = answer.read(text, batch, await prompt.texts(self.parts.ledgers, batch))
+            reading = prompt.read_answer(text, batch, await prompt.texts(self.services.ledgers, batch))
         except UnusableAnswerError as error:
             await self._split(batch, request, error.message)
             return
@@ -178,7 +180,7 @@ class Consolidating:
         for reason in reading.refused:
             _LOG.warning("an observation was refused: %s", reason)
         recorded = await observations.record(
-            self.parts.ledgers,
+            self.services.ledgers,
             batch,
             found,
             name=execution_id,
@@ -197,7 +199,7 @@ class Consolidating:
         self.report.added += len(recorded.added)
         self.report.revised += len(recorded.revised)
         self.report.confirmed += len(recorded.confirmed)
-        await self.parts.memory.written("observation", [*recorded.added, *recorded.revised])
+        await self.services.memory.written("observation", [*recorded.added, *recorded.revised])
 
     async def _failed(self, batch: Batch, request: Request, failed: runs.Failed) -> None:
         if failed.kind == "refused":
@@ -215,7 +217,7 @@ class Consolidating:
             return
         now = clock.timestamp(clock.now())
         await observations.set_aside(
-            self.parts.ledgers, batch.fact_ids, reason=reason, request_id=request.request_id, now=now
+            self.services.ledgers, batch.fact_ids, reason=reason, request_id=request.request_id, now=now
         )
         self.report.set_aside += len(batch.fact_ids)
 

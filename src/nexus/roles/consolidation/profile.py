@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from nexus import clock, ids
 from nexus.context.wrapping import wrapped
-from nexus.memory.conclusions import shown, support
+from nexus.memory.conclusions import batches, support
 from nexus.memory.conclusions.batches import labels_of
-from nexus.memory.confidential import is_confidential
+from nexus.memory.gate import is_confidential
 from nexus.memory.profile import Line, NewVersion, OwnerProfile, Version, local, versions
 from nexus.request import Agent, Event, Request
 from nexus.roles import runs, spending
@@ -23,7 +23,7 @@ from nexus.roles import runs, spending
 if TYPE_CHECKING:
     from nexus.engine import Context
     from nexus.memory.profile.local import Material
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 ROLE: Final = "consolidation"
 SCHEMA: Final[dict[str, Any]] = {
@@ -58,25 +58,25 @@ def instructions() -> str:
     return resources.files(__package__ or "").joinpath("PROFILE.md").read_text(encoding="utf-8").strip()
 
 
-async def written(parts: "Parts", context: "Context") -> Version | None:
+async def written(services: "Services", context: "Context") -> Version | None:
     """Have the profile written again if there is something new to write; None where there is not."""
-    before = await versions.newest(parts.ledgers)
+    before = await versions.newest(services.ledgers)
     since = None if before is None else before.written_at
-    found = await local.material(parts.ledgers, now=clock.timestamp(clock.now()), after=since)
+    found = await local.material(services.ledgers, now=clock.timestamp(clock.now()), after=since)
     chosen = await context.step("profile_facts", _ids, found)
     if len(chosen) < _FEW:
         return None
     made = ids.derived("pro", chosen[0], " ".join((since or "", *chosen)))
-    if await versions.exists(parts.ledgers, made):
+    if await versions.exists(services.ledgers, made):
         return None
-    if await spending.reached(parts.ledgers, parts.config.memory):
+    if await spending.reached(services.ledgers, services.config.memory):
         return None
     facts = {id_: found.facts[id_] for id_ in chosen if id_ in found.facts}
     execution_id = ids.derived("exe", context.id, made)
-    request, answer = await _asked(parts, facts, execution_id)
+    request, answer = await _asked(services, facts, execution_id)
     lines = checked(answer, facts)
     if not lines:
-        return await OwnerProfile(parts.ledgers).refresh()
+        return await OwnerProfile(services.ledgers).refresh()
     own = None if before is None else before.written
     new = NewVersion(
         lines=versions.fitting(_complete(lines, found), own or ""),
@@ -85,7 +85,7 @@ async def written(parts: "Parts", context: "Context") -> Version | None:
         written_at=since,
         request_id=request.request_id,
     )
-    return await versions.append(parts.ledgers, new, now=clock.timestamp(clock.now()), id_=made)
+    return await versions.append(services.ledgers, new, now=clock.timestamp(clock.now()), id_=made)
 
 
 def checked(answer: str, facts: Mapping[str, str]) -> list[Line]:
@@ -128,7 +128,7 @@ async def _ids(found: "Material") -> list[str]:
     return list(found.facts)
 
 
-async def _asked(parts: "Parts", facts: Mapping[str, str], execution_id: str) -> tuple[Request, str]:
+async def _asked(services: "Services", facts: Mapping[str, str], execution_id: str) -> tuple[Request, str]:
     request = Request(
         request_id=ids.derived("req", execution_id, ROLE),
         event=Event(content=""),
@@ -137,7 +137,7 @@ async def _asked(parts: "Parts", facts: Mapping[str, str], execution_id: str) ->
     labels = labels_of(tuple(facts))
     listed = "\n".join(f"{labels[id_]}. {text}" for id_, text in facts.items())
     key = hashlib.sha256(listed.encode()).hexdigest()[:20]
-    assembled = await parts.broker.assemble_context(
+    assembled = await services.broker.assemble_context(
         request,
         session_label=f"meeseeks:{ROLE}:profile:{key}",
         task=f"{wrapped('facts', listed)}\n\nWrite the owner's profile. Answer with the JSON object.",
@@ -150,6 +150,6 @@ async def _asked(parts: "Parts", facts: Mapping[str, str], execution_id: str) ->
     assembled.output_schema = SCHEMA
     assembled.max_turns = _TURNS
     assembled.timeout_ms = _TIMEOUT_MS
-    await shown.note(parts.ledgers, execution_id, [("fact", id_) for id_ in facts])
-    result = await runs.answered(parts, request, assembled, execution_id)
+    await batches.note_shown(services.ledgers, execution_id, [("fact", id_) for id_ in facts])
+    result = await runs.answered(services, request, assembled, execution_id)
     return request, "" if isinstance(result, runs.Failed) else result.response.content

@@ -5,17 +5,17 @@ from typing import Final
 from nexus.automations.context import Context, Handler
 from nexus.automations.loading import Plugin
 from nexus.errors import AutomationError
-from nexus.roles.parts import Parts
-from nexus.roles.texts import role_text
+from nexus.roles.instructions import role_text
+from nexus.roles.services import Services
 
 NAME: Final = "memory-injection"
 CHAT: Final = "memory-injection-chat"
 TIMEOUT_MS: Final = 3_000
 
 
-def plugins(parts: Parts | None) -> tuple[Plugin, ...]:
+def plugins(services: Services | None) -> tuple[Plugin, ...]:
     """Those that inject, for workers and for conversations, and the one that records what came of it."""
-    inject, notice = _handlers(parts)
+    inject, notice = _handlers(services)
     role = role_text(__package__ or "")
     return (
         Plugin(
@@ -47,14 +47,14 @@ def plugins(parts: Parts | None) -> tuple[Plugin, ...]:
     )
 
 
-def _handlers(parts: Parts | None) -> tuple[Handler, Handler]:
-    if parts is None:
+def _handlers(services: Services | None) -> tuple[Handler, Handler]:
+    if services is None:
         return _closed, _closed
     # A command that only lists automations does not load what recall needs.
+    from nexus.roles.memory_injection.feedback import Use
     from nexus.roles.memory_injection.injection import Injection
-    from nexus.roles.memory_injection.use import Use
 
-    return Injection(parts), Use(parts.ledgers)
+    return Injection(services), Use(services.ledgers)
 
 
 def _closed(context: Context) -> None:

@@ -11,7 +11,7 @@ from nexus.automations.context import Context, Run
 from nexus.context.wrapping import wrapped
 from nexus.errors import NexusError
 from nexus.memory.recall import Deadline
-from nexus.roles.texts import role_text
+from nexus.roles.instructions import role_text
 
 # The first look was taken before it is asked; it may look twice more.
 _TURNS: Final = 3

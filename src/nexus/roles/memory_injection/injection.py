@@ -9,15 +9,15 @@ from typing import Any, Final
 from nexus import ids
 from nexus.automations.context import Context
 from nexus.ledgers.runtime import injections
-from nexus.memory.conclusions import speakers
+from nexus.memory.conclusions import batches
 from nexus.memory.languages import cues
-from nexus.memory.recall import Answer, Deadline, Item, Kind, kinds
-from nexus.roles.memory_injection import asking, offer, triage, visible, wording
+from nexus.memory.recall import Deadline, Item, Kind, Matches, kinds
+from nexus.roles.memory_injection import asking, candidates, formatting, triage
 from nexus.roles.memory_injection.asking import Choice, Reply
-from nexus.roles.memory_injection.offer import Asked
+from nexus.roles.memory_injection.candidates import Asked
+from nexus.roles.memory_injection.formatting import NOTHING_KNOWN, Known
 from nexus.roles.memory_injection.triage import Verdict
-from nexus.roles.memory_injection.visible import NOTHING_KNOWN, Known
-from nexus.roles.parts import Parts
+from nexus.roles.services import Services
 
 # How many a model is shown.
 _SHOWN: Final = 12
@@ -44,16 +44,16 @@ class Decision:
 class Injection:
     """Runs before a task, for whoever is going to do it, and never longer than it may."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._recording: set[asyncio.Task[None]] = set()
 
     async def __call__(self, context: Context) -> dict[str, Any] | None:
         deadline = Deadline((context.automation.timeout_ms or _TIMEOUT_MS) - _MARGIN_MS)
         try:
             async with asyncio.timeout(deadline.left_s):
-                about = await offer.asked(self._parts.ledgers, context.request)
-                answer = await offer.offered(self._parts, context.request, about, _kinds(context))
+                about = await candidates.asked(self._services.ledgers, context.request)
+                answer = await candidates.offered(self._services, context.request, about, _kinds(context))
                 known = await self._known_already(context) if answer and answer.results else NOTHING_KNOWN
         except TimeoutError:
             context.log.warning("recall took too long: the run begins without memories")
@@ -72,18 +72,18 @@ class Injection:
     async def _known_already(self, context: Context) -> Known:
         """What the conversation holds, and what an automation before this one told."""
         request = context.request
-        known = await visible.in_session(self._parts.ledgers, request, request.agent.session_label)
-        told = wording.told(str(request.enrichment.get("memories") or ""))
+        known = await formatting.in_session(self._services.ledgers, request, request.agent.session_label)
+        told = formatting.told(str(request.enrichment.get("memories") or ""))
         return replace(known, item_ids=known.item_ids | told.keys())
 
     async def _decided(
-        self, context: Context, about: Asked, answer: Answer, known: Known, deadline: Deadline
+        self, context: Context, about: Asked, answer: Matches, known: Known, deadline: Deadline
     ) -> Decision:
         verdicts = triage.judge(answer, task=about.task, known=known)
         chosen = [verdict.result.item for verdict in verdicts if verdict.chosen]
         local = Decision(items=chosen, verdicts=_looked_at(verdicts), decided_by="triage")
         hopeful = answer.answerable >= _HOPELESS and (cues.asks(about.task) or cues.orders(about.task))
-        if not self._parts.config.models.fast or not (chosen or hopeful):
+        if not self._services.config.models.fast or not (chosen or hopeful):
             return local
         shown = [verdict.result.item for verdict in local.verdicts]
         lines = (await self._told([_clipped(item) for item in shown])).splitlines()
@@ -136,11 +136,11 @@ class Injection:
     async def _known(self, context: Context, ids_: list[str]) -> list[Item]:
         request = context.request
         seen = request.access.visibility(request.event.thread_id)
-        return await (await self._parts.recall(seen)).known(ids_) if ids_ and not seen.nothing else []
+        return await (await self._services.recall(seen)).known(ids_) if ids_ and not seen.nothing else []
 
     async def _told(self, items: list[Item]) -> str:
-        said = await speakers.behind(self._parts.ledgers, [item.id for item in items])
-        return wording.block(items, said)
+        said = await batches.speakers_behind(self._services.ledgers, [item.id for item in items])
+        return formatting.block(items, said)
 
     async def _note(self, context: Context, decision: Decision, deadline: Deadline) -> None:
         """Record it; where the ledger is busy, the task does not wait for that."""
@@ -165,7 +165,7 @@ class Injection:
             _row(context, decision, rank, item, None)
             for rank, item in enumerate(further, start=len(rows) + 1)
         ]
-        await self._parts.ledgers.runtime.write(injections.add, injections=rows)
+        await self._services.ledgers.runtime.write(injections.add, injections=rows)
 
 
 def _kinds(context: Context) -> frozenset[Kind]:

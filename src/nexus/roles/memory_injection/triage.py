@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from nexus.memory.languages import cues, detect
-from nexus.memory.recall import Answer, Item, Kind, Result, ranker
+from nexus.memory.recall import Item, Kind, Match, Matches, ranker
 from nexus.memory.recall.selection import token_count
 from nexus.memory.recall.words import counted
-from nexus.roles.memory_injection.visible import NOTHING_KNOWN, Known
+from nexus.roles.memory_injection.formatting import NOTHING_KNOWN, Known
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +47,7 @@ _TELLING: Final[frozenset[Kind]] = frozenset({"fact", "observation", "mental_mod
 class Verdict:
     """One result, whether it is told, and why."""
 
-    result: Result
+    result: Match
     chosen: bool
     why: str
     is_final: bool = False
@@ -55,7 +55,7 @@ class Verdict:
 
 
 def judge(
-    answer: Answer, limits: Limits = LIMITS, *, task: str = "", known: Known = NOTHING_KNOWN
+    answer: Matches, limits: Limits = LIMITS, *, task: str = "", known: Known = NOTHING_KNOWN
 ) -> list[Verdict]:
     """Every result in recall's order, with the verdict about it.
 
@@ -71,7 +71,7 @@ def judge(
     return within([passed_over[each.item.id] or verdicts[each.item.id] for each in answer.results], limits)
 
 
-def _for_question(answer: Answer, rest: Sequence[Result], task: str, limits: Limits) -> list[Verdict]:
+def _for_question(answer: Matches, rest: Sequence[Match], task: str, limits: Limits) -> list[Verdict]:
     """The best, unless nothing is likely to answer: small talk and general knowledge need no memory."""
     is_personal = bool(answer.named) or cues.first_person(task, detect(task))
     enough = limits.answers_about if is_personal else limits.answers
@@ -86,7 +86,7 @@ def _for_question(answer: Answer, rest: Sequence[Result], task: str, limits: Lim
     ]
 
 
-def _for_task(answer: Answer, rest: Sequence[Result], limits: Limits) -> list[Verdict]:
+def _for_task(answer: Matches, rest: Sequence[Match], limits: Limits) -> list[Verdict]:
     """What is needed, if anything is, and what little is known of what the task names."""
     learned, named = ranker.load(), _named(answer.results)
     need = learned.told if limits.need is None else limits.need
@@ -95,7 +95,7 @@ def _for_task(answer: Answer, rest: Sequence[Result], limits: Limits) -> list[Ve
     return [_verdict(each, named, limits, enough) for each in rest]
 
 
-def _passed_over(result: Result, task: str, known: Known) -> Verdict | None:
+def _passed_over(result: Match, task: str, known: Known) -> Verdict | None:
     """The verdict about what is never told, whatever the task; None for anything else."""
     item = result.item
     why = ""
@@ -128,7 +128,7 @@ def _echoes(text: str, task: str) -> bool:
     return bool(said) and len(said & asked) >= _ECHO * len(said | asked)
 
 
-def _named(results: Sequence[Result]) -> Counter[str]:
+def _named(results: Sequence[Match]) -> Counter[str]:
     """The entities that the task names, and how much that still holds is known of each."""
     counts = Counter[str]()
     for result in results:
@@ -138,7 +138,7 @@ def _named(results: Sequence[Result]) -> Counter[str]:
     return counts
 
 
-def _verdict(result: Result, named: Counter[str], limits: Limits, need: float) -> Verdict:
+def _verdict(result: Match, named: Counter[str], limits: Limits, need: float) -> Verdict:
     item, about = result.item, result.reasons.about
     if about is not None and named[item.subject_id or ""] <= limits.few:
         return Verdict(result=result, chosen=True, why=f"about {about}, of whom little is known")

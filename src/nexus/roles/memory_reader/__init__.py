@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from nexus.automations.loading import Plugin
-from nexus.roles.texts import role_text
+from nexus.roles.instructions import role_text
 
 if TYPE_CHECKING:
     from nexus.automations.context import Context
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 NAME = "memory-reader"
 PEER = "memory-writer"
@@ -16,15 +16,15 @@ TIMEOUT_MS = 10_000
 _PRIORITY = 120
 
 
-def plugin(parts: "Parts | None") -> Plugin:
-    """The automation. Without the parts of an open home it can be listed, not run."""
+def plugin(services: "Services | None") -> Plugin:
+    """The automation. Without the services of an open home it can be listed, not run."""
 
     async def run(ctx: "Context") -> dict[str, Any] | None:
         # Imported when it first runs: listing automations needs neither the engine nor recall.
         from nexus.roles.memory_reader.reader import Reader
 
-        assert parts is not None, "automations run in an open home"  # noqa: S101 - an invariant, for the reader and the type checker
-        return await Reader(parts)(ctx)
+        assert services is not None, "automations run in an open home"  # noqa: S101 - an invariant, for the reader and the type checker
+        return await Reader(services)(ctx)
 
     return Plugin(
         name=NAME,

@@ -5,6 +5,7 @@ so it has three turns and ten seconds.
 """
 
 import asyncio
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,19 @@ from typing import Any
 from nexus.automations.context import Context
 from nexus.context.wrapping import wrapped
 from nexus.engine.errors import EndedError
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 from nexus.request import Request, Visibility
-from nexus.roles import desk, instructions
-from nexus.roles.memory_reader import answer
+from nexus.roles import instructions, role_sandbox
 from nexus.roles.memory_writer import known, names
-from nexus.roles.parts import Parts
+from nexus.roles.services import Services
 from nexus.skills.memory import longest_read_ms
 
+SECTIONS = ("Entities", "Relationship History", "Recent Episodes", "Facts")
+_NOTHING = "nothing relevant"
+_BLOCK = re.compile(r"<memory_context>(.*?)</memory_context>", re.DOTALL)
+_HEADING = re.compile(r"^##\s+(.+)$")
+_LINE = re.compile(r"^\s*-\s+\S")
+_MOST_CHARACTERS = 8_000
 NAME = "memory-reader"
 ROLE = "reader"
 MAX_TURNS = 3
@@ -30,11 +36,33 @@ Find in the memory what is relevant to the task below, as your role says. Do not
 {task}{known}"""
 
 
+def sections(answer: str) -> dict[str, list[str]]:
+    """The lines of each section; nothing where it found nothing or answered in another form."""
+    block = _BLOCK.search(answer)
+    found: dict[str, list[str]] = {}
+    heading = ""
+    for line in (block.group(1) if block else answer).splitlines():
+        headed = _HEADING.match(line.strip())
+        if headed:
+            heading = headed.group(1).strip()
+        elif _LINE.match(line) and heading.startswith(SECTIONS):
+            found.setdefault(heading, []).append(line.rstrip())
+    return found
+
+
+def memories_in(answer: str) -> str:
+    """What is put before the worker's task; empty where there is nothing."""
+    if answer.strip().casefold().strip(" .`") == _NOTHING:
+        return ""
+    told = [f"## {heading}\n" + "\n".join(lines) for heading, lines in sections(answer).items()]
+    return "\n\n".join(told)[:_MOST_CHARACTERS]
+
+
 class Reader:
     """The automation's code, for one home."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def __call__(self, ctx: Context) -> dict[str, Any] | None:
         request = ctx.request
@@ -45,14 +73,14 @@ class Reader:
         provenance = Provenance(actor=NAME, request_id=request.request_id)
         name = f"{NAME}/{ctx.invocation_id}"
         is_owners = request.access.level == "owner"
-        async with desk.desk(
-            self._parts, name, provenance, visible=visible, writes=False, in_workspace=is_owners
+        async with role_sandbox.desk(
+            self._services, name, provenance, visible=visible, writes=False, in_workspace=is_owners
         ) as place:
             try:
                 told = await self._run(ctx, place, found, visible)
             except EndedError as error:
                 return {"flag": f"the worker goes on without memories: {error.message}"}
-        memories = answer.memories(told)
+        memories = memories_in(told)
         if memories:
             return {"enrich": {"memories": memories}}
         return {"flag": f"found nothing, though these are known: {'; '.join(found)}"} if found else None
@@ -62,16 +90,18 @@ class Reader:
         if not visible.everything:
             return []
         named = await asyncio.to_thread(names.found, request.event.content)
-        return await self._parts.ledgers.identity.read(known.entities, names=named)
+        return await self._services.ledgers.identity.read(known.entities, names=named)
 
     async def _run(self, ctx: Context, place: Path, found: list[str], visible: Visibility) -> str:
         request, workspace = ctx.request, ctx.workspace
         assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         is_owners = request.access.level == "owner"
         learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
-        access = desk.access(self._parts, place, learned if is_owners else [], ledgers=visible.everything)
+        access = role_sandbox.access(
+            self._services, place, learned if is_owners else [], ledgers=visible.everything
+        )
         shown = "\n\n" + wrapped("known_entities", "\n".join(found)) if found else ""
-        assembled = await self._parts.broker.assemble_context(
+        assembled = await self._services.broker.assemble_context(
             replace(request, access=access),
             session_label=f"meeseeks:{NAME}:{request.agent.session_label}:{request.request_id}",
             task=_TASK.format(task=wrapped("task", request.event.content), known=shown),
@@ -82,6 +112,6 @@ class Reader:
         )
         assembled.max_turns = MAX_TURNS
         assembled.timeout_ms = ctx.automation.timeout_ms
-        assembled.tool_timeout_ms = longest_read_ms(self._parts.config.ledgers)
+        assembled.tool_timeout_ms = longest_read_ms(self._services.config.ledgers)
         run = await ctx.services.start_execution(request, assembled, access=access)
         return (await run.result()).response.content

@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from nexus.automations.loading import Plugin
+from nexus.roles.instructions import role_text
 from nexus.roles.memory_writer.frequency import DEFAULTS
-from nexus.roles.texts import role_text
 
 if TYPE_CHECKING:
     from nexus.automations.context import Context
     from nexus.config import Config
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 NAME = "memory-writer"
 PEER = "memory-reader"
@@ -17,15 +17,15 @@ TIMEOUT_MS = 300_000
 """Where the speed of the model is not known. Nobody waits for it."""
 
 
-def plugin(parts: "Parts | None", config: "Config | None") -> Plugin:
-    """The automation. Without the parts of an open home it can be listed, not run."""
+def plugin(services: "Services | None", config: "Config | None") -> Plugin:
+    """The automation. Without the services of an open home it can be listed, not run."""
 
     async def run(ctx: "Context") -> dict[str, Any] | None:
         # Imported when it first runs: listing automations needs neither the engine nor recall.
         from nexus.roles.memory_writer.writer import Writer
 
-        assert parts is not None, "automations run in an open home"  # noqa: S101 - an invariant, for the reader and the type checker
-        return await Writer(parts)(ctx)
+        assert services is not None, "automations run in an open home"  # noqa: S101 - an invariant, for the reader and the type checker
+        return await Writer(services)(ctx)
 
     return Plugin(
         name=NAME,

@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any, Final, cast
 
 from nexus.errors import UnusableAnswerError
@@ -48,6 +50,21 @@ _FACT_KEYS: Final = ("fact", "statement", "text", "content", "value")
 _ABOUT_KEYS: Final = ("about", "subject", "entity", "who", "person")
 _MESSAGE_KEYS: Final = ("message", "message_number", "source", "id", "n")
 _ALIAS_KEYS: Final = ("also_called", "alias", "aliases", "nickname", "also")
+
+
+def structured_text() -> str:
+    """How to answer by the schema."""
+    return _text("STRUCTURED.md")
+
+
+def code_text() -> str:
+    """How to look things up and write with scripts."""
+    return _text("CODE.md")
+
+
+@cache
+def _text(name: str) -> str:
+    return resources.files(__package__ or "").joinpath(name).read_text(encoding="utf-8").strip()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

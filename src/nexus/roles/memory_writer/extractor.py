@@ -12,19 +12,18 @@ from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import UnusableAnswerError, UsageError
 from nexus.memory.operations import BATCH
-from nexus.memory.provenance import Provenance
-from nexus.memory.recall.deadline import Deadline, LateError
+from nexus.memory.recall.reading import Deadline, LateError
 from nexus.memory.recall.referents import Referents
+from nexus.memory.writing import Provenance
 from nexus.request import Access, Request
 from nexus.roles import instructions
 from nexus.roles.memory_writer import extraction, known, transcript
 from nexus.roles.memory_writer.drafting import Drafting
 from nexus.roles.memory_writer.evidence import Heard
-from nexus.roles.memory_writer.extraction import Extraction
+from nexus.roles.memory_writer.extraction import Extraction, structured_text
 from nexus.roles.memory_writer.gate import Gate
-from nexus.roles.memory_writer.prompts import structured_text
 from nexus.roles.memory_writer.transcript import Chunk
-from nexus.roles.parts import Parts
+from nexus.roles.services import Services
 
 ROLE: Final = "writer"
 _NAME: Final = "memory-writer"
@@ -47,7 +46,7 @@ Operations = list[dict[str, Any]]
 class Extractor:
     """One run of the writer in structured mode."""
 
-    parts: Parts
+    services: Services
     request: Request
     """On whose account it runs."""
     workspace: Workspace
@@ -107,7 +106,7 @@ class Extractor:
             return
         draft = partial(_drafted, chunk=chunk, found=found, meant=meant, phone_region=self.gate.phone_region)
         async with self.writing:
-            operations = await self.parts.ledgers.identity.read(draft)
+            operations = await self.services.ledgers.identity.read(draft)
             if not operations:
                 return
             try:
@@ -133,11 +132,11 @@ class Extractor:
         return None
 
     async def _written(self, operations: Operations) -> None:
-        await self.parts.memory.run(BATCH, {"operations": operations}, self.provenance, rules=self.gate)
+        await self.services.memory.run(BATCH, {"operations": operations}, self.provenance, rules=self.gate)
 
     async def assembled(self, label: str, task: str) -> AssembledContext:
         """The prompt of one call."""
-        assembled = await self.parts.broker.assemble_context(
+        assembled = await self.services.broker.assemble_context(
             replace(self.request, access=ACCESS), session_label=label, task=task, role=ROLE
         )
         # Its instructions are the same for every turn, so they are what a provider keeps in its cache.
@@ -161,7 +160,7 @@ class Extractor:
         for heard in due:
             if heard.message is not None:
                 try:
-                    referents = Referents(self.parts.ledgers, Deadline(_REFERENTS_MS))
+                    referents = Referents(self.services.ledgers, Deadline(_REFERENTS_MS))
                     named = await referents.of(heard.text)
                 except LateError:
                     continue
@@ -172,8 +171,8 @@ class Extractor:
         """What the model is shown of whom the messages name."""
         if not self.gate.is_owners:
             return []
-        lines = await self.parts.ledgers.identity.read(known.told, names=names)
-        called = await self.parts.ledgers.identity.read(known.called_by, ids=list(meant.values()))
+        lines = await self.services.ledgers.identity.read(known.told, names=names)
+        called = await self.services.ledgers.identity.read(known.called_by, ids=list(meant.values()))
         return lines + [f"{said} = {called[id_]}" for said, id_ in meant.items() if id_ in called]
 
 

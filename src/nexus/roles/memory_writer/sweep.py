@@ -5,16 +5,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock
-from nexus.automations.context import Response, Result
-from nexus.automations.occasion import Occasion
+from nexus.automations.context import Occasion
 from nexus.engine import Context, Schedule, Schedules
 from nexus.ledgers.runtime import invocations, requests
 from nexus.roles.memory_writer.frequency import Frequency
 from nexus.roles.memory_writer.turns import PROCESSOR, Turn, of_requests, settled
+from nexus.runs import Response, Result
 
 if TYPE_CHECKING:
     from nexus.automations.runner import Runner
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 WORK: Final = "memory.missed_turns"
 _HOOK_POINT: Final = "after:runAgent"
@@ -30,15 +30,15 @@ _MOST_TURNS: Final = 200
 class Sweep:
     """The schedule in one home. Make it before the engine opens; `schedule` it afterwards."""
 
-    def __init__(self, parts: "Parts", runner: "Runner") -> None:
-        self._parts = parts
-        self._ledgers = parts.ledgers
+    def __init__(self, services: "Services", runner: "Runner") -> None:
+        self._services = services
+        self._ledgers = services.ledgers
         self._runner = runner
-        parts.engine.register(WORK, self._by_clock)
+        services.engine.register(WORK, self._by_clock)
 
     async def schedule(self) -> None:
         """See to it that the schedule is there; one that is keeps its next moment."""
-        engine = self._parts.engine
+        engine = self._services.engine
         await Schedules(engine.database, engine.settings.version).put(_SCHEDULE)
 
     async def sweep(self) -> int:

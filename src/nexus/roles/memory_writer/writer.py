@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from nexus.automations.context import Context, Result
+from nexus.automations.context import Context
 from nexus.config import WriterSetting
 from nexus.context import AssembledContext
 from nexus.context.wrapping import wrapped
@@ -20,19 +20,20 @@ from nexus.ledgers import memory
 from nexus.ledgers.runtime import usage
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.memory.profile import newest
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 from nexus.request import Request
-from nexus.roles import desk, instructions
+from nexus.roles import instructions, role_sandbox
 from nexus.roles.memory_writer import known, names, time_limit, turns
 from nexus.roles.memory_writer.attribution import speakers
 from nexus.roles.memory_writer.evidence import Evidence, Heard
+from nexus.roles.memory_writer.extraction import code_text
 from nexus.roles.memory_writer.extractor import ACCESS, Extractor
 from nexus.roles.memory_writer.frequency import Frequency
 from nexus.roles.memory_writer.gate import Gate
-from nexus.roles.memory_writer.prompts import code_text
 from nexus.roles.memory_writer.transcript import says_something
 from nexus.roles.memory_writer.turns import Message, Turn
-from nexus.roles.parts import Parts
+from nexus.roles.services import Services
+from nexus.runs import Result
 from nexus.skills.memory import longest_read_ms
 
 NAME = "memory-writer"
@@ -77,15 +78,17 @@ class _Work:
 class Writer:
     """The automation's code, for one home."""
 
-    parts: Parts
+    services: Services
 
     async def __call__(self, ctx: Context) -> dict[str, Any] | None:
         frequency = Frequency.of(ctx.config)
         if ctx.result is None or ctx.request.agent.role not in frequency.roles:
             return None
         await self._ended(ctx.result)
-        history = await turns.history(self.parts.ledgers, ctx.result.session_label, ctx.result.execution_id)
-        due = await turns.due(self.parts.ledgers, history, limit=frequency.most_turns)
+        history = await turns.history(
+            self.services.ledgers, ctx.result.session_label, ctx.result.execution_id
+        )
+        due = await turns.due(self.services.ledgers, history, limit=frequency.most_turns)
         waiting = await self._waiting(frequency, ctx.result, len(due))
         if not due or waiting is not None:
             return {"log": {"waits": waiting or "no turn is due"}}
@@ -100,27 +103,27 @@ class Writer:
     async def _ended(self, result: Result) -> None:
         """A fork shares what has ended, and the hook fires just before that."""
         with suppress(EndedError):
-            await self.parts.broker.run(result.execution_id).result()
+            await self.services.broker.run(result.execution_id).result()
 
     async def _waiting(self, frequency: Frequency, result: Result, due: int) -> str | None:
-        used = await self.parts.ledgers.runtime.read(
+        used = await self.services.ledgers.runtime.read(
             usage.last_of_session, session_label=result.session_label, but_of_execution=""
         )
-        budget_tokens = await self.parts.broker.budget_tokens(_ASKED)
+        budget_tokens = await self.services.broker.budget_tokens(_ASKED)
         return frequency.waits_for(due, used_tokens=used or 0, budget_tokens=budget_tokens)
 
     async def _write(self, ctx: Context, result: Result, work: _Work) -> dict[str, Any]:
-        model = await self.parts.broker.capabilities(ROLE)
-        is_structured = mode(self.parts.config.memory.writer, model) == "structured"
+        model = await self.services.broker.capabilities(ROLE)
+        is_structured = mode(self.services.config.memory.writer, model) == "structured"
         gate = Gate(
-            ledgers=self.parts.ledgers,
+            ledgers=self.services.ledgers,
             messages=work.messages,
             conversation=_messages(work.history),
             evidence=await self._evidence(work, result),
             is_owners=work.is_owners,
             is_delegated=work.is_delegated and _ASKED in Frequency.of(ctx.config).roles,
             concludes=not is_structured,
-            phone_region=self.parts.config.memory.phone_region,
+            phone_region=self.services.config.memory.phone_region,
         )
         last = work.messages[-1].event.id if work.messages else None
         provenance = Provenance(actor=NAME, kind="writer", request_id=ctx.request.request_id, event_id=last)
@@ -131,8 +134,8 @@ class Writer:
         visible = request.access.visibility(request.event.thread_id, in_company=not work.is_owners)
         name = f"{NAME}/{ctx.invocation_id}"
         time_limit.apply(ctx, model, _MAX_TURNS)
-        async with desk.desk(
-            self.parts, name, provenance, rules=gate, visible=visible, in_workspace=work.is_owners
+        async with role_sandbox.desk(
+            self.services, name, provenance, rules=gate, visible=visible, in_workspace=work.is_owners
         ) as place:
             answer = await self._run(ctx, result, work, place)
         return await self._settled(ctx, work, gate, answer)
@@ -151,7 +154,7 @@ class Writer:
             return (await run.result()).response.content
 
         return Extractor(
-            parts=self.parts,
+            services=self.services,
             request=ctx.request,
             workspace=ctx.workspace,
             label=f"{result.session_label}:{result.execution_id}",
@@ -163,7 +166,7 @@ class Writer:
 
     async def _evidence(self, work: _Work, result: Result) -> Evidence:
         """News is what these turns say; memories and who said what come from all that the fork shows."""
-        ledgers, evidence = self.parts.ledgers, Evidence()
+        ledgers, evidence = self.services.ledgers, Evidence()
         _, found = await turns.remembered(ledgers, work.turns)
         remembered, shown = await turns.remembered(ledgers, work.history)
         told = await turns.answers(ledgers, work.history[-_REPLIED:])
@@ -192,8 +195,8 @@ class Writer:
         assert workspace is not None  # noqa: S101 - an invariant, for the reader and the type checker
         learned = [workspace.home, *(peer.dir for peer in workspace.peers.values())]
         folders = learned if work.is_owners else []
-        access = desk.access(self.parts, place, folders, ledgers=work.is_owners)
-        assembled = await self.parts.broker.assemble_context(
+        access = role_sandbox.access(self.services, place, folders, ledgers=work.is_owners)
+        assembled = await self.services.broker.assemble_context(
             replace(ctx.request, access=access),
             session_label=f"meeseeks:{NAME}:{result.session_label}:{result.execution_id}",
             task=await self._task(work),
@@ -206,7 +209,7 @@ class Writer:
         )
         assembled.max_turns = _MAX_TURNS
         assembled.timeout_ms = round(ctx.timeout_ms) or None
-        assembled.tool_timeout_ms = longest_read_ms(self.parts.config.ledgers)
+        assembled.tool_timeout_ms = longest_read_ms(self.services.config.ledgers)
         run = await ctx.services.start_execution(ctx.request, assembled, access=access)
         return (await run.result()).response.content
 
@@ -218,7 +221,7 @@ class Writer:
             lines.append(
                 "An agent gave this task to another: what these messages say is written from its turn."
             )
-        found = await self.parts.ledgers.identity.read(known.entities, names=work.names)
+        found = await self.services.ledgers.identity.read(known.entities, names=work.names)
         shown = wrapped("known_entities", "\n".join(found)) + "\n\n" if found and work.is_owners else ""
         return _TASK.format(turns=which, messages=wrapped("messages", "\n".join(lines)) + "\n\n", known=shown)
 
@@ -238,7 +241,7 @@ class Writer:
         """Whether anything was written: also by an earlier attempt, which this one goes on from."""
         if gate.counts.total():
             return True
-        ledgers, id_ = self.parts.ledgers, ctx.request.request_id
+        ledgers, id_ = self.services.ledgers, ctx.request.request_id
         shown = [message.event.id for message in _messages(work.history)]
         if await ledgers.memory.read(memory.learned_by, request_id=id_, event_ids=shown):
             return True
@@ -246,7 +249,7 @@ class Writer:
         return bool(await ledgers.identity.read(known.met_in, event_ids=new))
 
     async def _mark(self, ctx: Context, due: Sequence[Turn], status: Any, detail: str | None) -> None:
-        await turns.mark(self.parts.ledgers, due, status, detail=detail, request_id=ctx.request.request_id)
+        await turns.mark(self.services.ledgers, due, status, detail=detail, request_id=ctx.request.request_id)
 
 
 async def _work(request: Request, due: Sequence[Turn], history: Sequence[Turn]) -> _Work:

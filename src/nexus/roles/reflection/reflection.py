@@ -9,17 +9,17 @@ from nexus.context.wrapping import wrapped
 from nexus.errors import AgentError, ModelError, UnusableAnswerError
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import requests, usage
-from nexus.memory.conclusions import mental_models, shown
+from nexus.memory.conclusions import batches, mental_models
 from nexus.memory.conclusions.mental_models import MentalModel, NewModel
 from nexus.request import Access, Agent, Event, Request
 from nexus.roles import runs
-from nexus.roles.reflection import citations, tools
-from nexus.roles.texts import role_of
+from nexus.roles.instructions import role_of
+from nexus.roles.reflection import tools
 from nexus.runs import Totals
 
 if TYPE_CHECKING:
     from nexus.context import AssembledContext
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 ROLE: Final = "reflection"
 _TURNS: Final = 16
@@ -78,34 +78,34 @@ OWNER: Final = Asking()
 
 
 async def reflect(
-    parts: "Parts", question: str, *, save_as: str | None = None, asking: Asking = OWNER
+    services: "Services", question: str, *, save_as: str | None = None, asking: Asking = OWNER
 ) -> Reflected:
     """Answer a question from the memory.
 
     With `save_as` the answer is kept as a mental model of that name: as a new version where there is one.
     """
-    asked = _Asked(parts, question, asking)
+    asked = _Asked(services, question, asking)
     found = await asked.answered(question)
     if save_as is None:
         return found
-    return await _kept(parts, found, NewModel(name=save_as, question=question), asked.base_id)
+    return await _kept(services, found, NewModel(name=save_as, question=question), asked.base_id)
 
 
-async def refresh(parts: "Parts", model_id: str, *, asking: Asking = OWNER) -> Reflected:
+async def refresh(services: "Services", model_id: str, *, asking: Asking = OWNER) -> Reflected:
     """Ask again what a mental model answers, and keep the answer as its next version."""
-    known = await mental_models.newest(parts.ledgers, model_id)
-    asked = _Asked(parts, known.question, asking)
+    known = await mental_models.newest(services.ledgers, model_id)
+    asked = _Asked(services, known.question, asking)
     found = await asked.answered(_again(known), shown_id=known.id)
     new = NewModel(name=known.name, question=known.question, previous_id=known.id)
-    return await _kept(parts, found, new, asked.base_id)
+    return await _kept(services, found, new, asked.base_id)
 
 
 class _Asked:
     """One question under way."""
 
-    def __init__(self, parts: "Parts", question: str, asking: Asking) -> None:
+    def __init__(self, services: "Services", question: str, asking: Asking) -> None:
         self.base_id = asking.execution_id or ids.new("exe")
-        self._parts = parts
+        self._services = services
         self._question = question
         self._asking = asking
         # The label decides the lane: what somebody waits for is no work for the background.
@@ -129,7 +129,7 @@ class _Asked:
                 )
             return await self._told(text, results)
         finally:
-            await self._parts.ledgers.runtime.write(
+            await self._services.ledgers.runtime.write(
                 requests.end, request_id=self._request.request_id, status="done"
             )
 
@@ -149,21 +149,21 @@ class _Asked:
         assembled = await self._assembled(task)
         execution_id = ids.derived("exe", self.base_id, number)
         if shown_id is not None:
-            await shown.note(self._parts.ledgers, execution_id, [("mental_model", shown_id)])
-        result = await runs.answered(self._parts, self._request, assembled, execution_id)
+            await batches.note_shown(self._services.ledgers, execution_id, [("mental_model", shown_id)])
+        result = await runs.answered(self._services, self._request, assembled, execution_id)
         if isinstance(result, runs.Failed):
             kind = ModelError if result.kind == "unreachable" else AgentError
             raise kind(result.reason, hint=f"See `nexus trace {self._request.request_id}`.")
         return result.response.content
 
     async def _assembled(self, task: str) -> "AssembledContext":
-        assembled = await self._parts.broker.assemble_context(
+        assembled = await self._services.broker.assemble_context(
             self._request, session_label=self._label, task=task, role=ROLE
         )
         assembled.tools = tools.NAMES
         assembled.role_context = ""
         if task != _SENT_BACK:
-            assembled.role_context = await asyncio.to_thread(role_of, self._parts.home, ROLE)
+            assembled.role_context = await asyncio.to_thread(role_of, self._services.home, ROLE)
         assembled.model = self._asking.model
         assembled.max_turns = _TURNS
         assembled.timeout_ms = _TIMEOUT_MS
@@ -171,17 +171,16 @@ class _Asked:
 
     async def _searched(self) -> list[str]:
         """What the searches of this session returned."""
-        return await self._parts.ledgers.agents.read(
+        return await self._services.ledgers.agents.read(
             tool_calls.results_in, session_label=self._label, tools=tools.NAMES
         )
 
     async def _told(self, text: str, results: list[str]) -> Reflected:
-        cited = citations.checked(text, tools.retrieved(results))
-        found = {
-            source.id: source
-            for source in [Source(**row) for row in await mental_models.told(self._parts.ledgers, cited.ids)]
-        }
-        spent = await self._parts.ledgers.runtime.read(usage.of_request, request_id=self._request.request_id)
+        cited = tools.checked(text, tools.retrieved(results))
+        ledgers = self._services.ledgers
+        sources = [Source(**row) for row in await mental_models.told(ledgers, cited.ids)]
+        found = {source.id: source for source in sources}
+        spent = await ledgers.runtime.read(usage.of_request, request_id=self._request.request_id)
         return Reflected(
             question=self._question,
             answer=cited.text,
@@ -193,8 +192,8 @@ class _Asked:
         )
 
 
-async def _kept(parts: "Parts", found: Reflected, new: NewModel, base_id: str) -> Reflected:
-    previous = await mental_models.followed(parts.ledgers, new)
+async def _kept(services: "Services", found: Reflected, new: NewModel, base_id: str) -> Reflected:
+    previous = await mental_models.followed(services.ledgers, new)
     sources = tuple((source.kind, source.id) for source in found.sources if source.id != previous)
     if not sources:
         raise UnusableAnswerError(
@@ -204,13 +203,13 @@ async def _kept(parts: "Parts", found: Reflected, new: NewModel, base_id: str) -
             hint="Ask without keeping it to see the answer.",
         )
     id_ = await mental_models.append(
-        parts.ledgers,
+        services.ledgers,
         replace(new, content=found.answer, sources=sources),
         id_=ids.derived("mod", base_id, "kept"),
         request_id=found.request_id,
         now=clock.timestamp(clock.now()),
     )
-    await parts.memory.written("mental_model", [id_])
+    await services.memory.written("mental_model", [id_])
     return replace(found, mental_model_id=id_)
 
 

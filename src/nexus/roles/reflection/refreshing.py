@@ -13,7 +13,7 @@ from nexus.roles.reflection.reflection import ROLE, Asking, refresh
 
 if TYPE_CHECKING:
     from nexus.engine import Context
-    from nexus.roles.parts import Parts
+    from nexus.roles.services import Services
 
 # So old must a version be before it is made anew: something is learned about a busy subject every hour.
 _AGE: Final = timedelta(hours=20)
@@ -31,38 +31,42 @@ class Report:
         return asdict(self)
 
 
-async def refreshed(parts: "Parts", context: "Context") -> Report:
+async def refreshed(services: "Services", context: "Context") -> Report:
     """Make anew what is stale, within the limits of the settings."""
     report = Report()
-    for _ in range(parts.config.memory.refreshed_models):
-        given = await context.step("next", _next, parts)
+    for _ in range(services.config.memory.refreshed_models):
+        given = await context.step("next", _next, services)
         report.stopped = given["stopped"]
         if given["model"] is not None:
-            await _refresh(parts, context, given["model"], report)
+            await _refresh(services, context, given["model"], report)
         if given["model"] is None or report.stopped:
             break
     return report
 
 
-async def _next(parts: "Parts") -> dict[str, Any]:
+async def _next(services: "Services") -> dict[str, Any]:
     made_until = clock.timestamp(clock.now() - _AGE)
-    found = await mental_models.to_refresh(parts.ledgers, made_until=made_until, limit=1)
-    stopped = (_why_off(parts) or await spending.reached(parts.ledgers, parts.config.memory)) if found else ""
+    found = await mental_models.to_refresh(services.ledgers, made_until=made_until, limit=1)
+    stopped = (
+        (_why_off(services) or await spending.reached(services.ledgers, services.config.memory))
+        if found
+        else ""
+    )
     return {"model": found[0] if found and not stopped else None, "stopped": stopped}
 
 
-def _why_off(parts: "Parts") -> str:
+def _why_off(services: "Services") -> str:
     try:
-        models_of(parts.config.models, ROLE)
+        models_of(services.config.models, ROLE)
     except ConfigError as error:
         return error.message
     return ""
 
 
-async def _refresh(parts: "Parts", context: "Context", model_id: str, report: Report) -> None:
+async def _refresh(services: "Services", context: "Context", model_id: str, report: Report) -> None:
     asking = Asking(execution_id=ids.derived("exe", context.id, model_id), background=True)
     try:
-        await refresh(parts, model_id, asking=asking)
+        await refresh(services, model_id, asking=asking)
         report.refreshed += 1
     except ModelError:
         report.stopped = "no model answers"
@@ -70,6 +74,6 @@ async def _refresh(parts: "Parts", context: "Context", model_id: str, report: Re
         # Noted, so that it is not tried again until something newer is known.
         now = clock.timestamp(clock.now())
         await mental_models.note_failure(
-            parts.ledgers, model_id, reason=error.message, request_id=None, now=now
+            services.ledgers, model_id, reason=error.message, request_id=None, now=now
         )
         report.failed += 1

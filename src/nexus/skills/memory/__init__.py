@@ -7,9 +7,9 @@ from typing import Final
 from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import attach
-from nexus.skills.doors import SOCKET
 from nexus.skills.folder import Seeded, seed
 from nexus.skills.memory.schema import page
+from nexus.skills.memory_socket import SOCKET
 
 NAME: Final = "memory"
 _HERE: Final = Path(__file__).parent
@@ -23,14 +23,14 @@ _AS_THEY_ARE: Final = (
 )
 
 
-def lay(home: Home, workspace: Path, doorway: Path) -> Seeded:
-    """Lay the skill into a workspace whose scripts use the door in that directory, or bring it up to date."""
-    return seed(workspace, NAME, files(home, doorway))
+def lay(home: Home, workspace: Path, socket_folder: Path) -> Seeded:
+    """Lay the skill into a workspace, or bring it up to date; its scripts use the socket in that folder."""
+    return seed(workspace, NAME, files(home, socket_folder))
 
 
-def files(home: Home, doorway: Path) -> dict[str, str]:
+def files(home: Home, socket_folder: Path) -> dict[str, str]:
     """Every file of the skill, by name."""
-    made = {"DB_PATHS": _paths(home, doorway), "SCHEMA.md": page()}
+    made = {"DB_PATHS": _paths(home, socket_folder), "SCHEMA.md": page()}
     return made | {name: (_HERE / name).read_text(encoding="utf-8") for name in _AS_THEY_ARE}
 
 
@@ -42,11 +42,11 @@ def longest_read_ms(settings: LedgersConfig) -> int:
     return settings.busy_timeout_ms * 2 // 3
 
 
-def _paths(home: Home, doorway: Path) -> str:
+def _paths(home: Home, socket_folder: Path) -> str:
     paths = {
         **{name: home.ledger(name) for name in LEDGERS},
         "attach": attach.path(home, writes=False),
-        "socket": doorway / SOCKET,
+        "socket": socket_folder / SOCKET,
         "home": home.root,
         "nexus": Path(sys.executable).with_name("nexus"),
     }

@@ -13,7 +13,7 @@ import pytest
 from nexus.errors import ModelFileError
 from nexus.memory.embedding import MODELS, Build, Model, find
 from nexus.memory.embedding.catalogue import File
-from nexus.memory.embedding.pull import pull
+from nexus.memory.embedding.files import pull
 
 CONTENT = b"weights " * 20_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
-from nexus.memory.recall import Item, Link, Query, Recall, Result, Visibility, causality
+from nexus.memory.recall import Item, Link, Match, Query, Recall, Visibility, causality
 from nexus.memory.recall.selection import Ranked
 from unit.memory.recall.homes import LONG_MS, NOW, say
 
@@ -22,7 +22,7 @@ async def _linked(opened: Ledgers, relation: str = "caused") -> tuple[str, str]:
     return str(cause), str(effect)
 
 
-async def _facts(opened: Ledgers, text: str, visible: Visibility | None = None) -> dict[str, Result]:
+async def _facts(opened: Ledgers, text: str, visible: Visibility | None = None) -> dict[str, Match]:
     recall = Recall(opened, None, now=lambda: NOW, visible=visible or Visibility())
     answer = await recall.find(Query(text=text, deadline_ms=LONG_MS))
     return {result.item.id: result for result in answer.results if result.item.kind == "fact"}

@@ -2,7 +2,7 @@
 
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.recall import Query, Recall
-from nexus.memory.recall.home_language import home_language
+from nexus.memory.recall.question import home_language
 from unit.memory.recall.homes import LONG_MS, NOW, learn, say
 
 GERMAN = ("Johanna hält fünf Bienenvölker.", "Die Werkstatt ist in Haslach.", "Levin mag keinen Fisch.")

@@ -6,9 +6,9 @@ import pytest
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.recall import EVERYTHING, Query, Recall, arms
 from nexus.memory.recall.arms import Log
-from nexus.memory.recall.inflections import spellings
 from nexus.memory.recall.question import understand
 from nexus.memory.recall.scope import Scope
+from nexus.memory.recall.words import spellings
 from unit.memory.recall.homes import LONG_MS, NOW, learn, say
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Vectors, embed_new
-from nexus.memory.recall import Kind, Query, Recall, Result
+from nexus.memory.recall import Kind, Match, Query, Recall
 from unit.memory.recall.homes import ANN, BOB, LONG_MS, NOW, TEA, WordHashes, know_people, learn, run, say
 
 
@@ -12,7 +12,7 @@ def recall_of(opened: Ledgers) -> Recall:
     return Recall(opened, Vectors(opened.embeddings, WordHashes()), now=lambda: NOW)
 
 
-async def found(opened: Ledgers, text: str, kind: Kind, **more: object) -> list[Result]:
+async def found(opened: Ledgers, text: str, kind: Kind, **more: object) -> list[Match]:
     query = Query(deadline_ms=LONG_MS, text=text, kinds=frozenset({kind}), **more)  # type: ignore[arg-type]
     return list((await recall_of(opened).find(query)).results)
 

@@ -4,7 +4,7 @@ import pytest
 
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
-from nexus.memory.recall import Query, Recall, Result, Visibility
+from nexus.memory.recall import Match, Query, Recall, Visibility
 from nexus.memory.recall.naming import entities_misspelt, entities_named
 from nexus.memory.recall.question import understand
 from unit.memory.recall.homes import LONG_MS, NOW, say
@@ -19,7 +19,7 @@ async def _know(
     return [str(each["id"]) for each in made]
 
 
-async def _find(opened: Ledgers, text: str, *, retained: bool = True) -> list[Result]:
+async def _find(opened: Ledgers, text: str, *, retained: bool = True) -> list[Match]:
     recall = Recall(opened, None, now=lambda: NOW)
     query = Query(text=text, budget="low", deadline_ms=LONG_MS, retained=retained)
     return list((await recall.find(query)).results)

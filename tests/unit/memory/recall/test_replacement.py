@@ -7,9 +7,9 @@ from nexus.ledgers import Ledgers, memory
 from nexus.memory import views
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.operations import Memory
-from nexus.memory.provenance import Provenance
 from nexus.memory.recall import Query, Recall, Visibility
 from nexus.memory.succession import derive
+from nexus.memory.writing import Provenance
 from unit.memory.recall.homes import ANN, LONG_MS, NOW, WordHashes, know_people, learn, run, say
 
 OLD = "Ann's dentist is Dr Moser in the Rosengasse"

@@ -13,14 +13,14 @@ import pytest
 from onnx import TensorProto, helper
 
 from nexus.app import App
-from nexus.automations.recalling import Alone
+from nexus.automations.services import Alone
 from nexus.config import Config
 from nexus.home import Home
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import MODELS, Build, Model, find
 from nexus.memory.embedding.catalogue import VOCABULARY, File
 from nexus.memory.recall import Query, Recall, ranker
-from nexus.memory.recall.deadline import Deadline
+from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.reranker import CrossEncoder, best_of, installed_reranker
 from unit.memory.recall.homes import LONG_MS, NOW, learn
 

@@ -9,7 +9,7 @@ from apps import settings
 from nexus.app import App
 from nexus.config import Config, EngineConfig, MemoryConfig
 from nexus.ledgers.runtime import requests
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 from nexus.request import Agent, Event, Request
 from nexus.testing import ModelRequest, ModelServer, Turn
 

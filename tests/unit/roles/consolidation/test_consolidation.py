@@ -10,7 +10,7 @@ from nexus.app import App
 from nexus.home import Home
 from nexus.ledgers import forgetting
 from nexus.ledgers.runtime import usage
-from nexus.memory.conclusions import speakers
+from nexus.memory.conclusions import batches
 from nexus.testing import ModelRequest, ModelServer, Turn, failures
 from unit.roles.consolidation.scene import (
     concluded,
@@ -299,7 +299,7 @@ async def test_whose_word_it_is_reaches_the_model_and_is_told_with_the_conclusio
         await app.memory.run("fact", {**fact, "metadata": {"speaker": "Sam (the neighbour)"}})
         await consolidated(app)
         ((observation,),) = await memory_rows(app, "SELECT id FROM observations")
-        said = await speakers.behind(app.ledgers, [observation])
+        said = await batches.speakers_behind(app.ledgers, [observation])
     (request,) = server.requests
     assert "said by Sam the neighbour, confidence 0.6" in "\n".join(numbered(request).values())
     assert said == {observation: "Sam the neighbour"}

@@ -219,7 +219,7 @@ async def test_a_busy_ledger_delays_the_record_and_not_the_task(home: Home, serv
         )
         blocker = apsw.Connection(str(home.ledger("runtime")))
         blocker.execute("BEGIN IMMEDIATE")
-        injecting = asyncio.ensure_future(Injection(app._parts())(context))  # pyright: ignore[reportPrivateUsage]
+        injecting = asyncio.ensure_future(Injection(app.services())(context))  # pyright: ignore[reportPrivateUsage]
         await asyncio.wait({injecting}, timeout=20)
         was_done = injecting.done()
         blocker.close()
@@ -360,7 +360,7 @@ async def test_a_guest_is_not_told_the_owners_memories(
             hook_point="after:assembleContext",
             invocation_id="inv_1",
         )
-        assert await Injection(app._parts())(context) is None  # pyright: ignore[reportPrivateUsage]
+        assert await Injection(app.services())(context) is None  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_a_second_registration_repeats_nothing(home: Home, server: ModelServer) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nexus.memory.recall import Answer, Item, Kind, Reasons, Result
+from nexus.memory.recall import Item, Kind, Match, Matches, Reasons
 from nexus.roles.memory_injection.triage import LIMITS, Limits, judge
 
 NEEDED = 0.5
@@ -17,7 +17,7 @@ def _result(
     stale: bool = False,
     outbound: bool = False,
     text: str = "Something is so.",
-) -> Result:
+) -> Match:
     item = Item(
         kind=kind,
         id=id_,
@@ -28,11 +28,11 @@ def _result(
         stale_since="2026-06-01T00:00:00.000Z" if stale else None,
     )
     reasons = Reasons(arms={"keyword": (1, 1.0)}, about=about)
-    return Result(item=item, score=need, probability=0.1, tokens=5, reasons=reasons, need=need)
+    return Match(item=item, score=need, probability=0.1, tokens=5, reasons=reasons, need=need)
 
 
-def _chosen(*results: Result, task: str = "") -> list[str]:
-    verdicts = judge(Answer(results=results, answerable=0.1), Limits(need=NEEDED), task=task)
+def _chosen(*results: Match, task: str = "") -> list[str]:
+    verdicts = judge(Matches(results=results, answerable=0.1), Limits(need=NEEDED), task=task)
     return [verdict.result.item.id for verdict in verdicts if verdict.chosen]
 
 
@@ -92,16 +92,16 @@ def test_what_is_too_long_is_passed_over() -> None:
 
 
 def test_every_result_has_a_verdict_with_its_reason() -> None:
-    verdicts = judge(Answer(results=(_result("a"), _result("b", 0.0))), Limits(need=NEEDED))
+    verdicts = judge(Matches(results=(_result("a"), _result("b", 0.0))), Limits(need=NEEDED))
     assert [verdict.why for verdict in verdicts] == ["needed", "the task hardly needs it"]
 
 
 def test_what_is_less_likely_is_told_beside_what_is_needed_and_never_alone() -> None:
     limits = Limits(need=0.5, beside=0.1)
     needed, likely, not_likely = _result("a", 0.6), _result("b", 0.2), _result("c", 0.05)
-    verdicts = judge(Answer(results=(needed, likely, not_likely)), limits)
+    verdicts = judge(Matches(results=(needed, likely, not_likely)), limits)
     assert [verdict.chosen for verdict in verdicts] == [True, True, False]
-    assert not any(verdict.chosen for verdict in judge(Answer(results=(likely, not_likely)), limits))
+    assert not any(verdict.chosen for verdict in judge(Matches(results=(likely, not_likely)), limits))
 
 
 def test_a_question_gets_the_best_in_the_order_of_recall() -> None:
@@ -126,7 +126,7 @@ def test_a_question_about_nobody_gets_something_only_if_it_probably_answers() ->
         ("How do I like my egg?", 0.1, True),
         ("How do I like my egg?", 0.01, False),
     ):
-        verdicts = judge(Answer(results=results, answerable=answerable), task=text)
+        verdicts = judge(Matches(results=results, answerable=answerable), task=text)
         assert [verdict.chosen for verdict in verdicts] == [told], text
 
 

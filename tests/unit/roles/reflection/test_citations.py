@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from nexus.roles.instructions import role_text
 from nexus.roles.reflection import tools
-from nexus.roles.reflection.citations import Cited, checked
-from nexus.roles.texts import role_text
+from nexus.roles.reflection.tools import Cited, checked
 
 _NAMES = {
     "<PERSON_A>": "Quillon",

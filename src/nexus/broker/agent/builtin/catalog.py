@@ -8,8 +8,7 @@ from typing import Final
 
 from nexus.errors import ConfigError, ModelFileError
 from nexus.memory.embedding.catalogue import Build, File
-from nexus.memory.embedding.files import check, pulled_folder
-from nexus.memory.embedding.pull import pull_build
+from nexus.memory.embedding.files import check, pull_build, pulled_folder
 
 EXTRA: Final = "local"
 _SUFFIX: Final = ".gguf"

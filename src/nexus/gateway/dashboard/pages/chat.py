@@ -12,7 +12,7 @@ from nexus import attachments, ids
 from nexus.app import App
 from nexus.attachments import File
 from nexus.broker.approvals import Decision, subject, suggested
-from nexus.broker.results import Run as BrokerRun
+from nexus.broker.run import Run as BrokerRun
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError, UsageError
 from nexus.gateway.dashboard import parts

@@ -8,7 +8,7 @@ from nexus.gateway.dashboard import graph
 from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import conclusions, entities
-from nexus.memory.provenance import Provenance
+from nexus.memory.writing import Provenance
 
 _ACTOR = Provenance(actor="person:dashboard", kind="owner")
 

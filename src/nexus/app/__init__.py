@@ -1,0 +1,5 @@
+"""One home as a program uses it: `building` wires it, `lifecycle` opens and closes it, `app` is its API."""
+
+from nexus.app.app import App
+
+__all__ = ["App"]

@@ -1,0 +1,208 @@
+"""The composition root of one home, as programs use it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from nexus.app.lifecycle import Lifecycle
+from nexus.attachments import File
+from nexus.automations import registration, reminders
+from nexus.automations.context import Occasion
+from nexus.automations.registry import Entry
+from nexus.automations.reminders import Place
+from nexus.config import load
+from nexus.engine import Settings
+from nexus.engine.forgetting import Forgetting
+from nexus.errors import UsageError
+from nexus.home import Home, locate
+from nexus.ledgers import events, forgetting
+from nexus.ledgers.identity import senders
+from nexus.ledgers.runtime import automations, executions, requests
+from nexus.ledgers.runtime.executions import Mode
+from nexus.ledgers.runtime.invocations import Invocation
+from nexus.memory.recall import Matches, Query
+from nexus.memory.writing import Provenance
+from nexus.pipeline import Incoming, access
+from nexus.request import Agent, Event, Request, check_label
+from nexus.roles.reflection import reflection
+from nexus.runs import Receipt, Run
+from nexus.skills.memory_socket import OWNER
+
+_OWNER: Final = Provenance(actor=OWNER, kind="owner")
+
+
+class App(Lifecycle):
+    """One home, open: `async with App.open() as app: run = await app.send("Hello")`.
+
+    With `serve=False` this process asks and watches, and leaves the work to one that serves. With
+    `memory_socket` it also lets the memory's scripts in; one process of a home can.
+    """
+
+    @classmethod
+    def open(cls, home: Home | Path | str | None = None, *, serve: bool = True) -> Self:
+        """A home with its settings, by default the one that NEXUS_HOME names; enter it to open it."""
+        place = home if isinstance(home, Home) else locate(Path(home) if home else None)
+        return cls(place, load(place.require().config_file), serve=serve)
+
+    async def send(
+        self,
+        text: str,
+        *,
+        session_label: str = "main",
+        channel: str = "cli",
+        model: str = "",
+        mode: Mode = "followup",
+    ) -> Run:
+        """Send a message as the owner and return its run without waiting for the answer."""
+        receipt = await self.receive(
+            text, session_label=session_label, channel=channel, model=model, mode=mode
+        )
+        return receipt.run
+
+    async def receive(
+        self,
+        text: str,
+        *,
+        session_label: str = "main",
+        channel: str = "cli",
+        model: str = "",
+        mode: Mode = "followup",
+        external_id: str | None = None,
+        files: Sequence[File] = (),
+        replaces: str | None = None,
+    ) -> Receipt:
+        """Take a message from the owner; one with the same `external_id` as before is not taken twice.
+
+        A message with images doesn't steer a run under way: it gets its own. With `replaces`, a run's id, it
+        takes the place of that run's message; that turn and those after it leave the history.
+        """
+        check_label(session_label)
+        await self.broker.check_models("manager", model)
+        text, kept = await self.reception.attach(text, files, model)
+        if any(each.is_image for each in kept) and mode == "steer":
+            mode = "followup"
+        incoming = Incoming(
+            channel=channel,
+            content=text,
+            attachments=kept,
+            sender=OWNER,
+            thread=session_label,
+            session_label=session_label,
+            is_owner=True,
+            model=model,
+            mode=mode,
+            external_id=external_id,
+            replaces=replaces,
+        )
+        return await self.accept(incoming)
+
+    async def regenerate(self, execution_id: str, model: str = "") -> Run:
+        """Answer the message of a finished run again; the new answer replaces the old one."""
+        await self.broker.check_models("manager", model)
+        return await self.broker.regenerate(execution_id, model)
+
+    async def accept(self, incoming: Incoming) -> Receipt:
+        """Take a message from a channel, from anyone; a repeated delivery is not taken twice."""
+        return await self.reception.accept(incoming)
+
+    async def recall(self, query: str | Query) -> Matches:
+        """Memories that match a question, best first, with the reasons. No model is called."""
+        asked = Query(text=query) if isinstance(query, str) else query
+        return await (await self.open_recall()).find(asked)
+
+    async def remember(self, fact: str, **details: Any) -> dict[str, Any]:
+        """Store a fact as the owner, with `about`, `entities`, `as_of` or `confidence`."""
+        return await self.memory.run("fact", {"fact": fact, **details}, _OWNER)
+
+    async def forget(self, entity: str, *, mentions: bool = True) -> forgetting.Report | None:
+        """Erase an entity from every ledger. None if there is nothing to erase.
+
+        With `mentions=False`, texts of others that only name it are kept. This can't be undone.
+        """
+        target = await forgetting.find(self.ledgers, forgetting.entity, wanted=entity, mentions=mentions)
+        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
+        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+
+    async def forget_import(self, import_id: str) -> forgetting.Report | None:
+        """Undo an import: what it recorded, and what was learned from it. This can't be undone."""
+        if self.imports.importing:
+            raise UsageError("An import is under way", hint="Undo it when that is done.")
+        target = await forgetting.find(self.ledgers, forgetting.import_, wanted=import_id)
+        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
+        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+
+    async def remind(
+        self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"
+    ) -> reminders.Reminder:
+        """Save a reminder of the owner's: it arrives in that session, on that channel."""
+        check_label(session_label)
+        place = Place(
+            channel=channel,
+            thread=session_label,
+            session=session_label,
+            sender=OWNER,
+            is_owner=True,
+            thread_id=await self.ledgers.events.write(
+                events.ensure_thread, channel=channel, external_id=session_label
+            ),
+        )
+        return reminders.reminder(await self.reminders.save(new, place), self.reminders.now())
+
+    async def run_automation(self, name: str, content: str = "") -> Invocation:
+        """Run an automation now with a message of the owner's, whatever its triggers and circuit say."""
+        found = await self.ledgers.runtime.read(automations.get, name=name)
+        if found is None:
+            raise registration.unknown(name)
+        registration.check_approved(found)
+        runner = self.automations.runner
+        entry = Entry(found, runner.registry.handlers.get(found.script_path or ""))
+        request = Request(
+            event=Event(content=content, channel="cli"),
+            agent=Agent(session_label="main"),
+            access=access.owner(self.config.tools, self.home),
+        )
+        await self.ledgers.runtime.write(requests.create, request=request)
+        invocation = await runner.run_now(entry, Occasion(request=request))
+        status = "done" if invocation.status == "done" else "failed"
+        await self.ledgers.runtime.write(
+            requests.end, request_id=request.request_id, status=status, error=invocation.error
+        )
+        return invocation
+
+    async def reflect(
+        self, question: str, *, save_as: str | None = None, asking: reflection.Asking = reflection.OWNER
+    ) -> reflection.Reflected:
+        """Answer a question from the memory, with sources; with `save_as`, keep it as a mental model."""
+        return await reflection.reflect(self.services(), question, save_as=save_as, asking=asking)
+
+    async def refresh(
+        self, mental_model: str, *, asking: reflection.Asking = reflection.OWNER
+    ) -> reflection.Reflected:
+        """Make the next version of a mental model, given by its id or its name."""
+        return await reflection.refresh(self.services(), mental_model, asking=asking)
+
+    async def new_session(self, session_label: str, *, channel: str = "cli") -> None:
+        """Leave a session for a new one; automations at `command:new` run for the one that is left."""
+        thread_id = await self.ledgers.events.write(
+            events.ensure_thread, channel=channel, external_id=session_label
+        )
+        owner = await self.ledgers.identity.read(senders.find, channel=channel, identifier=OWNER)
+        request = Request(
+            event=Event(content="/new", channel=channel, thread_id=thread_id, sender_id=OWNER),
+            agent=Agent(session_label=session_label),
+            principal_id=owner and owner.entity_id,
+            access=access.owner(self.config.tools, self.home),
+        )
+        await self.automations.runner.fire("command:new", Occasion(request=request))
+
+    async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
+        """The runs of a session that were started after another one, by anyone."""
+        found = await self.ledgers.runtime.read(
+            executions.begun_in, session_label=session_label, after=execution_id
+        )
+        return [self.broker.run(id_) for id_ in found]
+
+    async def active_runs(self, session_label: str) -> list[Run]:
+        """The unfinished runs of a session, including those that a crash interrupted."""
+        unfinished = await self.ledgers.runtime.read(executions.unfinished_in, session_label=session_label)
+        return [self.broker.run(id_) for id_ in unfinished]

@@ -1,0 +1,195 @@
+"""The parts of a home, built and wired; nothing is opened yet."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from nexus import clock
+from nexus.app.reception import Reception
+from nexus.automations import reminders
+from nexus.automations.automations import Automations
+from nexus.automations.reminders import Reminders
+from nexus.automations.services import BrokerServices
+from nexus.broker.agent.knowledge import Knowledge
+from nexus.broker.agent.models import Models
+from nexus.broker.broker import Broker
+from nexus.broker.outbox import Outbox
+from nexus.broker.queue import SessionQueue
+from nexus.broker.running import Hooks
+from nexus.broker.streams import Streams
+from nexus.channels import Channels
+from nexus.channels.kinds import Adapters
+from nexus.config import Config
+from nexus.context import AssembledContext
+from nexus.engine import Engine, Jobs, Settings
+from nexus.errors import ModelFileError
+from nexus.history import ImportJobs
+from nexus.home import Home
+from nexus.ledgers import Ledgers
+from nexus.ledgers.runtime.approvals import Approval
+from nexus.memory.alike import Alike
+from nexus.memory.embedding import Vectors, chosen_id, opener
+from nexus.memory.embedding.background import Background
+from nexus.memory.gate import Rules
+from nexus.memory.operations import Memory
+from nexus.memory.recall import EVERYTHING, Recall, Visibility
+from nexus.memory.recall.reranker import installed_reranker
+from nexus.memory.upkeep import Upkeep
+from nexus.memory.writing import Provenance
+from nexus.pipeline import Pipeline
+from nexus.pipeline.destinations import Destinations
+from nexus.pipeline.reminding import Reminding
+from nexus.pipeline.stages import Stages
+from nexus.pipeline.timetable import Timetable
+from nexus.request import Request
+from nexus.roles.backfill.backfill import Backfilling
+from nexus.roles.conclusions import Conclusions
+from nexus.roles.memory_writer.sweep import Sweep
+from nexus.roles.services import Services
+from nexus.runs import Result
+from nexus.skills.commands import Commands
+from nexus.skills.memory_socket import MemorySocket
+
+
+class BuiltHome:
+    """Everything that makes up an open home, in the order in which the parts depend on each other."""
+
+    def __init__(self, home: Home, config: Config, now: clock.Clock) -> None:
+        self.home = home.require()
+        self.config = config
+        self.ledgers = Ledgers(home, config.ledgers)
+        self.engine = Engine(Settings.of_home(home, config.engine))
+        self.embedding = Background(
+            self.ledgers, Jobs(self.engine), opener(config.memory), chosen_id(config.memory)
+        )
+        self.memory = Memory(
+            self.ledgers,
+            enqueue_embedding=self._embed,
+            cosines=self._cosines,
+            phone_region=config.memory.phone_region,
+            keeps_codes=config.memory.keep_codes,
+        )
+        self.upkeep = Upkeep(self.ledgers, self.engine)
+        self.queue = SessionQueue(self.engine, self._opened)
+        self.models = Models(config, knowledge=Knowledge(self.ledgers.runtime))
+        self.streams = Streams(home.run)
+        self.broker = Broker(
+            home,
+            config,
+            self.ledgers,
+            self.queue,
+            self.models,
+            self.streams,
+            hooks=Hooks(
+                before_worker=self._before_worker,
+                after_run=self._after_run,
+                after_failure=self._after_failure,
+                asked=self._asked,
+            ),
+        )
+        services = BrokerServices(self.ledgers, self.broker, self.open_recall)
+        self.automations = Automations(
+            self.ledgers, config.automations, self.engine, services, now, memory_socket=self.memory_socket
+        )
+        self._outbox = Outbox(self.broker.recover, partial(self.automations.queue.recover, self.ledgers))
+        self.queue.late = self.automations.queue.late = self._outbox.late
+        self.stages = Stages(
+            ledgers=self.ledgers,
+            config=config,
+            broker=self.broker,
+            runner=self.automations.runner,
+            deliver=self._deliver,
+            sends_files=self._sends_files,
+        )
+        self.automations.runner.destinations = Destinations(stages=self.stages, memory=self.memory)
+        self.pipeline = Pipeline(self.stages)
+        self.reception = Reception(home, config, self.ledgers, self.broker, self.pipeline)
+        self.adapters = Adapters(home=home)
+        self.channels = Channels(self.ledgers, {}, self.reception.from_channel)
+        self.timetable = Timetable(self.stages, self.engine, now)
+        self.reminders = Reminders(self.ledgers, config.automations, now)
+        self.automations.add_handler(
+            reminders.SCRIPT, Reminding(self.reception.accept, self.reception.is_owners)
+        )
+        self.conclusions = Conclusions(self.services())
+        self.missed_turns = Sweep(self.services(), self.automations.runner)
+        self.backfill = Backfilling(self.services(), now)
+        self.imports = ImportJobs(self.ledgers, self.memory, config)
+
+    def memory_socket(
+        self,
+        name: str,
+        provenance: Provenance,
+        *,
+        writes: bool = True,
+        rules: Rules | None = None,
+        visible: Visibility = EVERYTHING,
+    ) -> MemorySocket:
+        """A socket of its own for one principal, whose directory can be granted to it alone."""
+        recall = partial(self.open_recall, visible)
+        commands = Commands(self.memory, recall, provenance, writes=writes, rules=rules)
+        return MemorySocket(self.socket_folder(name), commands.answer)
+
+    def socket_folder(self, name: str) -> Path:
+        """The directory of a principal's socket."""
+        return self.home.run / name
+
+    async def open_recall(
+        self, visible: Visibility = EVERYTHING, without: frozenset[str] = frozenset()
+    ) -> Recall:
+        """Recall over this home's memory; by words alone if the embedding model isn't installed.
+
+        `without` has ids of what is never an answer.
+        """
+        vectors: Vectors | None = None
+        with suppress(ModelFileError):
+            vectors = await self.embedding.vectors()
+        reranker = await asyncio.to_thread(installed_reranker)
+        return Recall(self.ledgers, vectors, visible=visible, without=without, reranker=reranker)
+
+    def services(self) -> Services:
+        return Services(
+            home=self.home,
+            config=self.config,
+            ledgers=self.ledgers,
+            engine=self.engine,
+            memory=self.memory,
+            broker=self.broker,
+            recall=self.open_recall,
+            memory_socket=self.memory_socket,
+        )
+
+    async def _embed(self, kind: str, ids: list[str]) -> None:
+        self.embedding.wake()
+
+    async def _cosines(self, text: str, entity_ids: Sequence[str]) -> dict[str, float]:
+        """One sign among several: a model that is not open yet is not waited for."""
+        embedder = self.embedding.embedder
+        return {} if embedder is None else await Alike(self.ledgers.embeddings, embedder)(text, entity_ids)
+
+    def _sends_files(self, channel: str) -> bool:
+        adapter = self.adapters.made.get(channel)
+        return adapter is not None and "attachments" in adapter.capabilities
+
+    async def _deliver(self, request: Request, text: str) -> None:
+        self.channels.wake(request.event.channel or "")
+
+    async def _before_worker(self, request: Request, context: AssembledContext) -> None:
+        await self.pipeline.before_worker(request, context)
+
+    async def _after_run(self, request: Request, context: AssembledContext, result: Result) -> None:
+        await self.pipeline.after_run(request, context, result)
+
+    async def _after_failure(self, request: Request, context: AssembledContext, error: str) -> None:
+        await self.pipeline.after_failure(request, context, error)
+
+    async def _asked(self, request: Request, approval: Approval) -> None:
+        await self.pipeline.ask_owner(request, approval)
+
+    @asynccontextmanager
+    async def _opened(self, home: str) -> AsyncGenerator[Ledgers]:
+        """The ledgers of the one home that this process serves."""
+        assert home == ""  # noqa: S101 - an invariant, for the reader and the type checker
+        yield self.ledgers

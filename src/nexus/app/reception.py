@@ -1,0 +1,154 @@
+"""How a message gets in, from the owner or a channel: checked, with its files, and only once."""
+
+import asyncio
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+from nexus import ids
+from nexus.attachments import Attachment, File
+from nexus.broker import attached
+from nexus.broker.broker import Broker
+from nexus.channels import Message, kinds
+from nexus.config import Config
+from nexus.errors import UsageError
+from nexus.home import Home
+from nexus.ledgers import Ledgers, events
+from nexus.ledgers.identity import access as grants
+from nexus.ledgers.identity import senders
+from nexus.ledgers.runtime import channels as channel_states
+from nexus.pipeline import Incoming, Pipeline
+from nexus.pipeline.pipeline import refused
+from nexus.pipeline.repeated import received_before
+from nexus.runs import FinishedRun, Receipt
+
+
+class Reception:
+    """Takes the messages of a home and hands them to the pipeline."""
+
+    def __init__(
+        self, home: Home, config: Config, ledgers: Ledgers, broker: Broker, pipeline: Pipeline
+    ) -> None:
+        self.home = home
+        self.config = config
+        self.ledgers = ledgers
+        self.broker = broker
+        self.pipeline = pipeline
+        self._receiving: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def attach(
+        self, text: str, files: Sequence[File], model: str = ""
+    ) -> tuple[str, tuple[Attachment, ...]]:
+        """Keep the files of a message: its text with what they say, and what is kept.
+
+        UsageError where one can't be read, or is an image and the model reads none: then nothing is kept.
+        """
+        if not files:
+            return text, ()
+        found = await attached.Files.checked(files, self.config.attachments)
+        if found.has_images:
+            known = await self.broker.capabilities("manager", model)
+            if known.images is False:
+                name = model or self.config.models.manager[0]
+                raise UsageError(
+                    f"{name} can't read images", hint="Name a model that can, such as with `--model`."
+                )
+        text = await found.told(text)
+        await found.keep(self.home)
+        return text, found.attachments
+
+    async def accept(self, incoming: Incoming) -> Receipt:
+        """Take a message from a channel, from anyone; a repeated delivery is not taken twice."""
+        # The lock keeps two simultaneous deliveries of one message apart.
+        async with self._receiving.setdefault(incoming.external_id or ids.new("key"), asyncio.Lock()):
+            receipt = await received_before(self.ledgers, self.broker, incoming)
+            return receipt or await self._received(incoming)
+
+    async def from_channel(self, channel: str, message: Message) -> None:
+        """Take in a message from a channel. Its answer leaves by the channel, when there is one."""
+        state = await self.ledgers.runtime.read(channel_states.state, name=channel)
+        settings = kinds.effective(self.config.channels[channel], state)
+        answers = not message.is_automatic and (
+            not message.is_group
+            or settings.answer == "always"
+            or (settings.answer == "addressed" and message.is_addressed)
+        )
+        # What claims to come from somebody must not get in the way of what really does.
+        claimed = "" if message.is_verified else "unverified:"
+        text, kept, unread = await self._with_files(channel, message)
+        incoming = Incoming(
+            channel=channel,
+            content=text,
+            attachments=kept,
+            unread_files=unread,
+            sender=claimed + message.sender,
+            thread=claimed + message.thread,
+            title=message.title,
+            display_name=message.sender_name,
+            external_id=claimed + message.id,
+            is_owner=kinds.is_owner(settings, message),
+            is_verified=message.is_verified,
+            is_group=message.is_group,
+            wants_answer=answers,
+        )
+        await self.accept(incoming)
+
+    def is_owners(self, channel: str, address: str) -> bool:
+        """Whether an address is the owner's. What isn't a channel of the settings is the owner's own."""
+        settings = self.config.channels.get(channel)
+        return settings is None or kinds.is_owners(settings, address)
+
+    async def knows(self, channel: str, sender: str) -> bool:
+        """Whether a sender on a channel is the owner or was let in."""
+        if kinds.is_owners(self.config.channels[channel], sender):
+            return True
+        found = await self.ledgers.identity.read(senders.find, channel=channel, identifier=sender)
+        if found is None or found.is_owner:
+            return found is not None
+        return await self.ledgers.identity.read(grants.of, entity_id=found.entity_id) is not None
+
+    async def _with_files(
+        self, channel: str, message: Message
+    ) -> tuple[str, tuple[Attachment, ...], tuple[str, ...]]:
+        """The text of a message with what its files say, what is kept of them, and which can't be read.
+
+        A file that can't be read is named, with the reason, and doesn't hold up the message. Files of an
+        unverified sender are only named.
+        """
+        text, most = message.text, self.config.attachments.max_files
+        kept: list[Attachment] = []
+        unread: list[str] = []
+        if not message.files:
+            return text, (), ()
+        known = await self._taken(channel, message)
+        if known is not None:
+            # It comes again: a file that could be read then must be read now, or it would look like another.
+            files = await self.ledgers.events.read(events.attachments_of, event_id=known.id)
+            return known.content, files, ()
+        for number, file in enumerate(message.files):
+            try:
+                if number >= most or not message.is_verified:
+                    raise UsageError("not taken")
+                if file.problem:
+                    raise UsageError(file.problem)
+                text, found = await self.attach(text, [File(name=file.name, data=file.data)])
+                kept += found
+            except UsageError as error:
+                name = " ".join(file.name.split())[:200]
+                text = "\n\n".join(filter(None, [text, f"[Attachment not read: {name} ({error.message})]"]))
+                unread.append(f"{name}: {error.message.removeprefix(f'{name} is ')}")
+        return text, tuple(kept), tuple(unread)
+
+    async def _taken(self, channel: str, message: Message) -> events.Event | None:
+        """The message as it was recorded before, if it was; an unverified one could be another's."""
+        if not message.is_verified:
+            return None
+        return await self.ledgers.events.read(events.delivered, channel=channel, external_id=message.id)
+
+    async def _received(self, incoming: Incoming) -> Receipt:
+        journey = await self.pipeline.receive(incoming)
+        if journey.denied is not None:
+            raise refused(journey)
+        id_ = journey.request.request_id
+        if journey.run is None:
+            return Receipt(request_id=id_, run=FinishedRun.of(id_, journey.response or ""))
+        return Receipt(request_id=id_, run=journey.run, execution_id=journey.run.id)

@@ -1,0 +1,75 @@
+"""Reading the ledgers for a recall: named statements, timed, interrupted when the time runs out."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, ParamSpec, TypeVar
+
+import apsw
+
+from nexus.ledgers.database import Database, Work
+from nexus.ledgers.sql import named
+
+SQL: Final = named(Path(__file__).with_name("queries.sql"))
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# How many steps of SQLite's machine lie between two looks at the clock: some tens of microseconds.
+_STEPS = 1_000
+
+
+@contextmanager
+def timed(timings_ms: dict[str, float], name: str) -> Generator[None]:
+    """Add the milliseconds of a block to the timings, under a name."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        timings_ms[name] = timings_ms.get(name, 0.0) + (time.perf_counter() - started) * 1000
+
+
+class LateError(Exception):
+    """The work was stopped because its time had run out."""
+
+
+class Deadline:
+    """A moment that nothing may pass."""
+
+    def __init__(self, ms: float) -> None:
+        self._at = time.perf_counter() + ms / 1000
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._at - time.perf_counter())
+
+    @property
+    def left_ms(self) -> float:
+        return self.left_s * 1000
+
+    @property
+    def passed(self) -> bool:
+        return time.perf_counter() >= self._at
+
+    def part(self, share: float) -> "Deadline":
+        """An earlier one, after this share of what is left."""
+        return Deadline(self.left_ms * share)
+
+    async def read(self, database: Database, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Read from a ledger, stopped with LateError when the time has run out."""
+
+        def run(connection: apsw.Connection) -> T:
+            if self.passed:
+                raise LateError
+            connection.set_progress_handler(lambda: self.passed, _STEPS)
+            try:
+                return work(connection, *args, **kwargs)
+            except apsw.Error as error:
+                # Deep inside a full-text query the interruption comes out under another name.
+                if self.passed:
+                    raise LateError from error
+                raise
+            finally:
+                connection.set_progress_handler(None)
+
+        return await database.read(run)

@@ -1,8 +1,0 @@
-"""The named statements of recall."""
-
-from pathlib import Path
-from typing import Final
-
-from nexus.ledgers.sql import named
-
-SQL: Final = named(Path(__file__).with_name("queries.sql"))

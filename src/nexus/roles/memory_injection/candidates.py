@@ -1,0 +1,88 @@
+"""What the memory offers for a task: recall's best, as far as the asker may see."""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.runtime import requests
+from nexus.memory.recall import Item, Kind, Matches, Query, Recall, Visibility
+from nexus.request import Request
+from nexus.roles.services import Services
+
+# How many are judged, and how long recall may take on a machine that has much else to do.
+_JUDGED = 60
+_JUDGED_TOKENS = 30_000
+_RECALL_MS = 1_000
+_OPENING_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a request is about: the message that caused it is no memory of it."""
+
+    task: str
+    event_id: str | None
+    since: str
+
+    def is_new(self, item: Item) -> bool:
+        """Whether a message came with the request or after it."""
+        return item.kind == "event" and (item.id == self.event_id or item.at >= self.since)
+
+
+async def asked(ledgers: Ledgers, request: Request) -> Asked:
+    """The task, and the message at the root of it."""
+    root = request.root_request_id
+    stored = None
+    if root != request.request_id:
+        stored = await ledgers.runtime.read(requests.get, request_id=root)
+    return Asked(
+        task=request.event.content,
+        event_id=stored.event_id if stored else request.event.id,
+        since=stored.created_at if stored else request.created_at,
+    )
+
+
+async def is_empty(ledgers: Ledgers, about: Asked) -> bool:
+    """Whether there is nothing that could be recalled. It costs next to nothing to know."""
+    if await ledgers.memory.read(sql.value, sql.queries("memory")["anything_learned"]):
+        return False
+    before = {"since": about.since, "id": about.event_id or ""}
+    return not await ledgers.events.read(sql.value, sql.queries("events")["any_before"], before)
+
+
+async def offered(
+    services: Services, request: Request, about: Asked, kinds: frozenset[Kind]
+) -> Matches | None:
+    """Recall's best for the task, not judged yet; None where nothing may or can be recalled."""
+    seen = request.access.visibility(request.event.thread_id)
+    if seen.nothing or not about.task.strip() or await is_empty(services.ledgers, about):
+        return None
+    answer = await find(await _ready(services, seen), about.task, kinds)
+    return replace(answer, results=tuple(r for r in answer.results if not about.is_new(r.item)))
+
+
+async def _ready(services: Services, seen: Visibility) -> Recall:
+    """The memory, by words alone while the model that finds by meaning is still being loaded."""
+    opening = asyncio.ensure_future(services.recall(seen))
+    try:
+        async with asyncio.timeout(_OPENING_S):
+            return await asyncio.shield(opening)
+    except TimeoutError:
+        # Nobody waits for it any more, and the next task finds the model loaded.
+        opening.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
+        return Recall(services.ledgers, None, visible=seen)
+
+
+async def find(
+    recall: Recall, task: str, kinds: frozenset[Kind] | None = None, *, deadline_ms: int = _RECALL_MS
+) -> Matches:
+    """Ask for what is to be judged here."""
+    query = Query(
+        text=task,
+        max_results=_JUDGED,
+        max_tokens=_JUDGED_TOKENS,
+        budget="low",
+        deadline_ms=deadline_ms,
+        retained=False,
+    )
+    return await recall.find(query if kinds is None else replace(query, kinds=kinds))

@@ -1,0 +1,85 @@
+"""What the fast model may answer, how a memory is told, and how its use shows."""
+
+import pytest
+
+from nexus.memory.recall import Item
+from nexus.roles.memory_injection import formatting
+from nexus.roles.memory_injection.asking import Choice, parse
+from nexus.roles.memory_injection.feedback import signs
+
+_FACT = "fact_01J8ZQ5W4T3K9V7M2N6P8R0S1X"
+
+
+@pytest.mark.parametrize(
+    ("answer", "choice"),
+    [
+        ("1, 3", Choice(numbers=(1, 3))),
+        ("[2]", Choice(numbers=(2,))),
+        ("3 and 1", Choice(numbers=(3, 1))),
+        ("- 2\n", Choice(numbers=(2,))),
+        ("The birthday matters.\n\n2, 2", Choice(numbers=(2,))),
+        (f"1, `{_FACT}`.", Choice(numbers=(1,), ids=(_FACT,))),
+        ("none", Choice()),
+        ("None.", Choice()),
+        ("[]", Choice()),
+        ("0", Choice()),
+        ("", None),
+        ("4", None),
+        ("1, 2024", None),
+        ("I would choose 1", None),
+        ("1 <script>", None),
+    ],
+)
+def test_an_answer_is_numbers_ids_or_none_and_nothing_else(answer: str, choice: Choice | None) -> None:
+    assert parse(answer, offered=3) == choice
+
+
+def _item(text: str, **more: str) -> Item:
+    return Item(kind="fact", id=_FACT, text=text, at="2026-05-01T10:00:00.000Z", **more)  # type: ignore[arg-type]
+
+
+def test_a_line_is_the_text_with_date_speaker_and_id() -> None:
+    assert formatting.line(_item("Tyler likes\n Italian food"), "owner") == (
+        f"- Tyler likes Italian food (2026-05-01, said by owner, {_FACT})"
+    )
+    assert formatting.line(_item("It rains", source_type="inferred"), None) == (
+        f"- It rains (2026-05-01, inferred, {_FACT})"
+    )
+
+
+def test_a_line_tells_whose_word_a_conclusion_is_and_how_far_it_carries() -> None:
+    found = Item(kind="observation", id="obs_1", text="Sam may do it", at="2026-05-01", confidence=0.6)
+    assert formatting.line(found, "sam") == (
+        "- Sam may do it (evidence from 2026-05-01, a conclusion from what was said by sam, "
+        "confidence 0.6, obs_1)"
+    )
+
+
+def test_a_conclusion_that_is_out_of_date_says_so() -> None:
+    found = Item(kind="observation", id="obs_1", text="It is due", at="2026-05-01", stale_since="2026-06-02")
+    assert "out of date: something newer is known since 2026-06-02" in formatting.line(found, None)
+
+
+def test_what_is_told_can_be_read_back_by_id() -> None:
+    texts = ["Tyler (the tall one) likes food (a lot)", "a <b>bold</b> claim", "1 < 2 and 3 > 2"]
+    items = [Item(kind="fact", id=f"fact_{n}", text=text, at="2026-05-01") for n, text in enumerate(texts)]
+    block = formatting.block(items, {"fact_0": "an (odd), name"})
+    assert formatting.told(block) == {
+        "fact_0": texts[0],
+        "fact_1": "a &lt;b>bold&lt;/b> claim",
+        "fact_2": texts[2],
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "sign"),
+    [
+        (f"As you said ({_FACT}), we go out.", "id"),
+        ("We eat Italian food.", "words"),
+        ("Italian it is.", None),
+        ("We go out for Tyler's dinner.", None),
+    ],
+)
+def test_use_shows_by_the_id_or_by_words_that_the_task_did_not_have(answer: str, sign: str | None) -> None:
+    told = {_FACT: "Tyler likes Italian food for dinner"}
+    assert signs(told, task="Plan Tyler's dinner", answer=answer) == {_FACT: sign}
