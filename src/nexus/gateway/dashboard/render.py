@@ -26,8 +26,8 @@ POLICY: Final = (
 )
 _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FILTERS: Final = (
-    "age", "amount", "cited", "count", "dated", "day", "ended", "given", "markdown", "plural", "short",
-    "size", "ticked", "tone", "took", "uncited", "unit", "when",
+    "age", "amount", "cited", "count", "dated", "day", "ended", "given", "markdown", "plural", "preview",
+    "short", "size", "ticked", "tone", "took", "uncited", "unit", "when",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
 MOST_AT_ONCE: Final = 2

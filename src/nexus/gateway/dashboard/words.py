@@ -156,6 +156,7 @@ def _markdown() -> MarkdownIt:
 
 
 _MARKDOWN: Final = _markdown()
+_BREAKS: Final = frozenset({"softbreak", "hardbreak"})
 
 
 def markdown(text: str | None) -> Markup:
@@ -165,3 +166,11 @@ def markdown(text: str | None) -> Markup:
         return plain
     shown = Markup(_MARKDOWN.render(text or ""))  # noqa: S704 - raw HTML is off: all of it is escaped
     return shown if len(shown) <= _LARGER * len(plain) + 1_000 else plain
+
+
+def preview(text: str | None, length: int) -> str:
+    """The beginning of a Markdown text in one line, without its marks."""
+    blocks = _MARKDOWN.parse((text or "")[: 4 * length])
+    inside = (block.children or [block] for block in blocks if block.content)
+    lines = ("".join(" " if part.type in _BREAKS else part.content for part in parts) for parts in inside)
+    return short(" ".join(lines), length)

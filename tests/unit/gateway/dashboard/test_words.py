@@ -62,3 +62,12 @@ def test_citations_lead_to_what_a_conclusion_rests_on() -> None:
 
 def test_timestamps_in_a_sentence_are_to_the_minute() -> None:
     assert words.dated("open since 2026-11-12T07:39:17.765Z") == "open since 2026-11-12 07:39"
+
+
+def test_a_preview_has_the_words_of_an_answer_without_its_marks() -> None:
+    answer = (
+        "## Plan\n\nTake the **early**\ntrain, see [the table](https://example.org), `run`.\n\n```\ncode\n```"
+    )
+    assert words.preview(answer, 100) == "Plan Take the early train, see the table, run. code"
+    assert words.preview("a " * 100, 20) == "a a a a a a a a a a" + "…"
+    assert words.preview(None, 20) == ""
