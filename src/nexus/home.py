@@ -6,6 +6,7 @@ A home is the unit of everything. Nothing in the program assumes that a process 
 import fcntl
 import os
 import secrets
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,11 @@ class Home:
     def require(self) -> Self:
         """This home, or an error that says how to make it."""
         if not self.exists:
-            raise HomeMissingError(f"No Nexus home at {self.root}", hint="Run `nexus init` to create one.")
+            hint = "Run `nexus init` to create one."
+            if self.root != locate().root:
+                chosen = shlex.quote(str(self.root))
+                hint = f"Check the path, or run `nexus --home {chosen} init` to create one."
+            raise HomeMissingError(f"No Nexus home at {self.root}", hint=hint)
         return self
 
     def create(self) -> list[Path]:

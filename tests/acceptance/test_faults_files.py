@@ -290,6 +290,7 @@ def test_a_disk_that_is_nearly_full(tmp_path: Path) -> None:
 
 
 def test_a_refusal_has_both_lines(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "none", "status") == Refusal(
-        f"No Nexus home at {tmp_path / 'none'}", "Run `nexus init` to create one."
+    none = tmp_path / "none"
+    assert refusal(none, "status") == Refusal(
+        f"No Nexus home at {none}", f"Check the path, or run `nexus --home {none} init` to create one."
     )

@@ -265,7 +265,7 @@ def check_approved(row: Automation) -> None:
 
 def unknown(name: str) -> UnknownAutomationError:
     return UnknownAutomationError(
-        f"Unknown automation `{name}`", hint="List them with `nexus automations list`."
+        f"Unknown automation `{name}`", hint="To see the names: `nexus automations list`."
     )
 
 

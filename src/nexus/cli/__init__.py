@@ -18,8 +18,8 @@ from nexus.errors import NexusError
 # Every command under a heading of the help: the file and function that carry it out, and its line.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
-        "init": ("nexus.cli.init:init", "Create or complete a home."),
-        "demo": ("nexus.cli.demo:demo", "Fill a new home with an invented month of data."),
+        "init": ("nexus.cli.init:init", "Create a home, or finish setting one up."),
+        "demo": ("nexus.cli.demo:demo", "Create a sample home with a made-up month of data."),
         "up": ("nexus.cli.up:up", "Run Nexus: agents, API and dashboard."),
         "login": ("nexus.cli.login:login", "Print a dashboard login link or the API token."),
         "status": ("nexus.cli.status:status", "Show a summary of the home."),
@@ -29,7 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "chat": ("nexus.cli.chat:chat", "Chat with the agent."),
         "run": ("nexus.cli.run:run", "Run one task and print the answer."),
         "remind": ("nexus.cli.remind:remind", "Set, list, pause and delete reminders."),
-        "approvals": ("nexus.cli.approvals:approvals", "Allow or deny tool calls that wait for you."),
+        "approvals": ("nexus.cli.approvals:approvals", "Approve or deny pending tool calls."),
         "channels": ("nexus.cli.channels:channels", "Connect email, Telegram and other channels."),
         "access": ("nexus.cli.access:access", "Manage who may talk to the agent."),
     },
@@ -39,7 +39,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "memory": ("nexus.cli.memory:memory", "Inspect and edit the memory: entities, facts, merges."),
         "mcp": ("nexus.cli.mcp:mcp", "Connect other agents to this memory over MCP."),
         "skills": ("nexus.cli.skills:skills", "Install the memory skill into an agent's workspace."),
-        "import": ("nexus.cli.transfer:import_", "Import a history, or an exported home."),
+        "import": ("nexus.cli.transfer:import_", "Import chat or mail history, or an exported home."),
         "backfill": ("nexus.cli.backfill:backfill", "Learn from imported histories."),
         "forget": ("nexus.cli.forget:forget", "Permanently delete an entity, thread, time range or import."),
     },
@@ -56,7 +56,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "eval": ("nexus.cli.eval:evaluate", "Evaluate a model on recorded conversations."),
     },
     "Back up": {
-        "backup": ("nexus.cli.backup:backup", "Back up the home while it runs."),
+        "backup": ("nexus.cli.backup:backup", "Back up the home, even while it is running."),
         "restore": ("nexus.cli.backup:restore", "Restore a backup."),
         "export": ("nexus.cli.transfer:export", "Export the home as JSONL or Markdown."),
     },
@@ -105,7 +105,7 @@ class _Commands(click.Group):
 @click.option(
     "--home",
     metavar="PATH",
-    help="The home to use. Default: $NEXUS_HOME, else ~/.nexus.",
+    help="The home folder to use. Default: $NEXUS_HOME, else ~/.nexus.",
 )
 @click.version_option(__version__, prog_name="nexus")
 @click.pass_context

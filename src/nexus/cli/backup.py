@@ -44,7 +44,7 @@ def backup(ctx: click.Context, folder: Path, verify: bool, as_json: bool) -> Non
     if manifest.engine is None and _on_a_server(home):
         click.echo("  skipped: the engine's Postgres database; back it up with pg_dump")
     click.echo(
-        f"Next: `nexus backup --verify {folder}` to verify it, `nexus restore {folder}` to restore it."
+        f"Next: `nexus backup --verify {folder}` to check it again, `nexus restore {folder}` to restore it."
     )
 
 

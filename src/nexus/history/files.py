@@ -73,7 +73,7 @@ def opened(path: Path) -> Files:
             start = stream.read(4)
     except OSError as error:
         raise CareError(
-            f"Can't read {path}: {error.strerror}", hint="Check its name and permissions."
+            f"Can't read {path}: {error.strerror}", hint="Check the path and its permissions."
         ) from error
     return Archive(path) if start == b"PK\x03\x04" else Single(path)
 

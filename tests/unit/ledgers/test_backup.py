@@ -196,6 +196,11 @@ def test_a_home_that_is_there_is_not_replaced_unasked(furnished: Home, copy: Pat
     assert rows(furnished) == before
 
 
+def test_a_wrong_path_is_said_before_a_home_in_the_way(furnished: Home, tmp_path: Path) -> None:
+    with pytest.raises(CareError, match="No such folder"):
+        backup.restore(tmp_path / "nothing", furnished)
+
+
 async def test_a_home_in_use_is_not_replaced(furnished: Home, copy: Path) -> None:
     async with Ledgers(furnished, LedgersConfig()):
         with pytest.raises(HomeBusyError):

@@ -86,9 +86,11 @@ class Manifest:
         try:
             return cls._parsed(json.loads((folder / NAME).read_bytes()))
         except (FileNotFoundError, NotADirectoryError) as error:
+            if not folder.is_dir():
+                raise CareError(f"No such folder: {folder}", hint="Check the path.") from error
             raise CareError(
                 f"{folder} is not a complete backup: {NAME} is missing",
-                hint="Use another backup, or create a new one.",
+                hint="Check the path, or use another backup.",
             ) from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CareError(f"{folder / NAME} is damaged", hint="Use another backup.") from error

@@ -40,13 +40,14 @@ def restore(
 
     Without `trust`, what could run arrives switched off.
     """
+    source = source.expanduser().resolve()
+    Manifest.read(source)  # a wrong path is the first thing to say
     if staging.occupied(home) and not replace:
         raise CareError(
             f"{home.root} already exists",
             hint="Pass `--replace` to move it aside and restore the backup in its place, "
             "or restore elsewhere: `nexus --home PATH restore …`.",
         )
-    source = source.expanduser().resolve()
     manifest = verification.verified(source)
     with staging.staged(home) as place:
         _lay(source, manifest, place, progress)
