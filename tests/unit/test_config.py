@@ -41,7 +41,7 @@ def test_the_template_shows_every_setting_at_its_default() -> None:
         "prices": {"NAME": asdict(PriceConfig())},
         "agents": asdict(Config().agents),
         "budgets": asdict(Config().budgets),
-        "tools": {**asdict(Config().tools), "directories": []},
+        "tools": {**asdict(Config().tools), "directories": [], "ask": []},
         "web": asdict(Config().web),
         "attachments": asdict(Config().attachments),
         "mcp": {"NAME": {**asdict(McpConfig()), "args": []}},
