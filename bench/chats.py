@@ -12,6 +12,7 @@ process does the asking. The home records every message, call, cost and step dur
 
 import argparse
 import asyncio
+import hashlib
 import json
 import os
 import statistics
@@ -199,7 +200,9 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     chats, pieces = (20, 25) if given.quick else (200, 250)
-    story = {"text": "x" * _PIECE * pieces, "pace": {"between_ms": _BETWEEN_MS}}
+    # No two pieces are alike: an answer that repeats itself is cut off.
+    text = "".join(f"{hashlib.sha256(bytes([each])).hexdigest()[: _PIECE - 1]} " for each in range(pieces))
+    story = {"text": text, "pace": {"between_ms": _BETWEEN_MS}}
     with tempfile.TemporaryDirectory() as name, model_server(Path(name), {"always": story}) as url:
         figures = asyncio.run(measured(url, Path(name), chats=chats, pieces=pieces))
     about = f"{chats} chats at once, answers of {pieces} pieces, one every {_BETWEEN_MS} ms"
