@@ -62,11 +62,18 @@ def test_a_relative_path_means_the_directory_of_now(tmp_path: Path, monkeypatch:
     assert locate(Path("here"), {}).root == tmp_path / "here"
 
 
-def test_a_home_that_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
+def test_a_home_that_is_not_there_says_how_to_make_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = tmp_path / "nowhere"
     with pytest.raises(HomeMissingError) as caught:
-        Home(tmp_path / "nowhere").require()
-    assert "nexus init" in caught.value.hint
-    assert not (tmp_path / "nowhere").exists()
+        Home(nowhere).require()
+    assert f"`nexus --home {nowhere} init`" in caught.value.hint
+    monkeypatch.setenv("NEXUS_HOME", str(nowhere))
+    with pytest.raises(HomeMissingError) as caught:
+        Home(nowhere).require()
+    assert "`nexus init`" in caught.value.hint
+    assert not nowhere.exists()
 
 
 def test_creating_makes_every_folder_and_a_commented_config(tmp_path: Path) -> None:
