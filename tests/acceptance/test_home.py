@@ -92,7 +92,7 @@ def test_every_command_on_a_missing_home_says_what_to_do(tmp_path: Path) -> None
     for command in (["status"], ["sql", "SELECT 1"], ["doctor"]):
         done = nexus(tmp_path / "none", *command)
         assert done.returncode == 1
-        assert "nexus init" in done.stdout + done.stderr
+        assert " init`" in done.stdout + done.stderr
         assert "Traceback" not in done.stderr
 
 

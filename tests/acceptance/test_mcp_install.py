@@ -43,4 +43,4 @@ def test_print_writes_nothing(tmp_path: Path) -> None:
 def test_a_home_that_is_not_there_is_not_installed(tmp_path: Path) -> None:
     refused = nexus(tmp_path / "nowhere", "mcp", "install", "cursor")
     assert refused.returncode == 1
-    assert "nexus init" in refused.stderr
+    assert f"nexus --home {tmp_path / 'nowhere'} init" in refused.stderr
