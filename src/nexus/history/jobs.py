@@ -143,18 +143,17 @@ class ImportJobs:
             async with self._turn:
                 job.status = "running"
                 await self._work(job)
-            job.status = "done"
         except NexusError as error:
-            job.error, job.status = error, "failed"
+            job.error = error
         except Exception as error:
             _LOG.exception("an import failed")
             job.error = CareError(f"The import failed: {type(error).__name__}: {error}")
-            job.status = "failed"
         if job.kind == "import":
-            upload = job.upload
-            await asyncio.to_thread(self.uploads.choose, upload, None)
-            if job.status == "done":
-                await asyncio.to_thread(self.uploads.discard, upload)
+            if job.error is None:
+                await asyncio.to_thread(self.uploads.discard, job.upload)
+            else:
+                await asyncio.to_thread(self.uploads.choose, job.upload, None)
+        job.status = "failed" if job.error else "done"
 
     async def _work(self, job: Job) -> None:
         source = await asyncio.to_thread(self._opened, job)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from discord_server import DIRECT as DISCORD_DIRECT
@@ -56,6 +56,7 @@ _SLACK = st.fixed_dictionaries(
 _ME = parsing.Bot(user_id="U0BOT", bot_id="B0", name="nexus")
 
 
+@example({"channel": "D1", "channel_type": [], "ts": "1700000000.000100", "user": "U1", "text": "x"})
 @given(_SLACK)
 def test_any_event_of_slack_is_read_or_refused(event: dict[str, Any]) -> None:
     assert isinstance(parsing.is_said(event, _ME), bool)

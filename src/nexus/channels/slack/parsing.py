@@ -51,7 +51,7 @@ def conversation(event: dict[str, Any]) -> str:
 def is_group(event: dict[str, Any]) -> bool:
     """Whether others read along. What isn't known to be a direct message is read by others."""
     kind = event.get("channel_type")
-    return kind != "im" if isinstance(kind, str) else not conversation(event).startswith("D")
+    return kind != "im" if kind is not None else not conversation(event).startswith("D")
 
 
 def thread(event: dict[str, Any]) -> str:
