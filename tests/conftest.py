@@ -1,6 +1,6 @@
 """What every test may use: a home of its own, never the person's."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from nexus import ledgers
 from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import attach
+from nexus.testing import ModelServer
 
 pytest_plugins = ["leftovers"]
 
@@ -38,3 +39,10 @@ async def opened(home: Home) -> AsyncIterator[ledgers.Ledgers]:
     """The ledgers of a complete, empty home."""
     async with ledgers.Ledgers(home, LedgersConfig()) as opened:
         yield opened
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    """A model server with nothing to say yet."""
+    with ModelServer() as made:
+        yield made

@@ -1,14 +1,14 @@
 """A server that speaks Discord's gateway and REST API as their documentation describes them, for tests."""
 
-import asyncio
 import json
-import threading
 import time
 import zlib
 from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import WSMsgType, web
+
+from threaded_server import ThreadedServer
 
 TOKEN: Final = "MTA5.test.token"
 BOT: Final = "500000000000000001"
@@ -18,7 +18,7 @@ GUILD, GROUP = "900", "901"
 _EPOCH_MS: Final = 1_420_070_400_000
 
 
-class DiscordServer:
+class DiscordServer(ThreadedServer):
     """Channels keep what is said; the gateway sends each message once, and again to who resumes a session."""
 
     def __init__(self) -> None:
@@ -40,17 +40,8 @@ class DiscordServer:
         self._events: list[dict[str, Any]] = []
         self._sockets: list[_Socket] = []
         self._next = 0
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-        self._ready.wait()
-
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(30)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
-        self._loop.close()
+        super().__init__()
+        self.url = self.origin
 
     def write(
         self, text: str = "", *, channel: str = DIRECT, user: str = HANA, quietly: bool = False, **more: Any
@@ -64,13 +55,10 @@ class DiscordServer:
 
     def drop(self) -> None:
         """Cut every connection, as a network does."""
-        self._call(self._drop())
+        self._call(self.hang_up())
 
     def texts(self) -> list[str]:
         return [each["content"] for each in self.sent if each.get("content")]
-
-    def _call(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     async def _write(self, text: str, channel: str, user: str, quietly: bool, more: dict[str, Any]) -> str:
         message = self._message(
@@ -115,31 +103,18 @@ class DiscordServer:
             with suppress(ConnectionError):  # Whoever listened was killed just now.
                 await socket.send(event)
 
-    async def _drop(self) -> None:
+    async def hang_up(self) -> None:
         for socket in list(self._sockets):
             await socket.close(4000)
 
-    async def _stop(self) -> None:
-        await self._drop()
-        await self._runner.cleanup()
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        app = web.Application(client_max_size=100_000_000)
-        app.router.add_get("/gateway", self._gateway)
-        app.router.add_get("/files/{name}", self._file)
-        app.router.add_get("/api/v10/users/@me", self._answering(self._me))
-        app.router.add_get("/api/v10/oauth2/applications/@me", self._answering(self._application))
-        app.router.add_get("/api/v10/channels/{id}/messages", self._answering(self._history))
-        app.router.add_post("/api/v10/channels/{id}/messages", self._answering(self._post))
-        app.router.add_post("/api/v10/channels/{id}/typing", self._answering(self._typing))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-        self._loop.run_until_complete(self._runner.setup())
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        self._loop.run_until_complete(site.start())
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        self._ready.set()
-        self._loop.run_forever()
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/gateway", self._gateway)
+        router.add_get("/files/{name}", self._file)
+        router.add_get("/api/v10/users/@me", self._answering(self._me))
+        router.add_get("/api/v10/oauth2/applications/@me", self._answering(self._application))
+        router.add_get("/api/v10/channels/{id}/messages", self._answering(self._history))
+        router.add_post("/api/v10/channels/{id}/messages", self._answering(self._post))
+        router.add_post("/api/v10/channels/{id}/typing", self._answering(self._typing))
 
     async def _gateway(self, request: web.Request) -> web.WebSocketResponse:
         assert request.query["compress"] == "zlib-stream"

@@ -1,13 +1,13 @@
 """A server that speaks the Web API and socket mode of Slack as they are documented, for tests."""
 
-import asyncio
 import json
-import threading
 import time
 from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import WSMsgType, web
+
+from threaded_server import ThreadedServer
 
 TOKEN: Final = "xoxb-test-token"
 APP_TOKEN: Final = "xapp-test-token"
@@ -17,7 +17,7 @@ DIRECT: Final = "D0HANA"
 GROUP: Final = "C0TRIP"
 
 
-class SlackServer:
+class SlackServer(ThreadedServer):
     """Conversations keep what is said; each event goes to the open socket until it is acknowledged."""
 
     def __init__(self) -> None:
@@ -35,25 +35,11 @@ class SlackServer:
         self._sockets: list[web.WebSocketResponse] = []
         self._waiting: dict[str, tuple[str, bytes]] = {}
         self._next = 0
-        self._loop = asyncio.new_event_loop()
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-        self._ready.wait()
+        super().__init__()
 
     @property
     def url(self) -> str:
-        return f"{self._origin}/api/"
-
-    @property
-    def origin(self) -> str:
-        return self._origin
-
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(30)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
-        self._loop.close()
+        return f"{self.origin}/api/"
 
     def write(
         self, text: str = "", *, channel: str = DIRECT, user: str = HANA, quietly: bool = False, **more: Any
@@ -71,9 +57,6 @@ class SlackServer:
 
     def texts(self) -> list[str]:
         return [each["markdown_text"] for each in self.sent]
-
-    def _call(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     async def _write(self, text: str, channel: str, user: str, quietly: bool, more: dict[str, Any]) -> str:
         event = {"type": "message", "text": text, "user": user, "ts": self._ts(), **more}
@@ -109,25 +92,15 @@ class SlackServer:
         self._next += 1
         return f"{time.time():.3f}{self._next % 1000:03d}"
 
-    async def _stop(self) -> None:
+    async def hang_up(self) -> None:
         for socket in list(self._sockets):
             await socket.close()
-        await self._runner.cleanup()
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        app = web.Application(client_max_size=100_000_000)
-        app.router.add_route("*", "/api/{method}", self._method)
-        app.router.add_get("/socket", self._socket)
-        app.router.add_post("/upload/{id}", self._upload)
-        app.router.add_get("/files/{name}", self._file)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-        self._loop.run_until_complete(self._runner.setup())
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        self._loop.run_until_complete(site.start())
-        self._origin = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        self._ready.set()
-        self._loop.run_forever()
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        router.add_route("*", "/api/{method}", self._method)
+        router.add_get("/socket", self._socket)
+        router.add_post("/upload/{id}", self._upload)
+        router.add_get("/files/{name}", self._file)
 
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()
@@ -173,10 +146,10 @@ class SlackServer:
         return web.json_response({"ok": True, **getattr(self, "_" + method.replace(".", "_"))(values)})
 
     def _auth_test(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"user_id": BOT, "user": "nexus", "bot_id": "B0BOT", "team_id": "T0", "url": self._origin}
+        return {"user_id": BOT, "user": "nexus", "bot_id": "B0BOT", "team_id": "T0", "url": self.origin}
 
     def _apps_connections_open(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"url": f"{self._origin.replace('http', 'ws')}/socket"}
+        return {"url": f"{self.origin.replace('http', 'ws')}/socket"}
 
     def _users_conversations(self, values: dict[str, Any]) -> dict[str, Any]:
         found = [_conversation(id_) for id_ in self.said]
@@ -222,7 +195,7 @@ class SlackServer:
         self._next += 1
         id_ = f"F{self._next}"
         self._waiting[id_] = (str(values["filename"]), b"")
-        return {"file_id": id_, "upload_url": f"{self._origin}/upload/{id_}"}
+        return {"file_id": id_, "upload_url": f"{self.origin}/upload/{id_}"}
 
     def _files_completeUploadExternal(self, values: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         given = values["files"]

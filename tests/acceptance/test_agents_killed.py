@@ -2,7 +2,6 @@
 
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,6 @@ from acceptance.agents import (
 from apps import heard, send
 from nexus.home import Home
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def unfinished(home: Home) -> list[str]:

@@ -1,22 +1,14 @@
 """A tool call that waits for the owner goes on waiting after a crash, and is made once."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
 
 from acceptance.agents import environment, finish, until, written
 from acceptance.running import Served
 from nexus.home import Home
 from nexus.testing import ModelServer, ToolCall, Turn
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def test_a_call_waits_through_a_kill_and_is_made_once_when_it_is_allowed(

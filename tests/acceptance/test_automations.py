@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -18,12 +18,6 @@ from migration.old_hooks import OLD_ROWS, old_database
 from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer
 from unit.automations.test_registration import install_plugin
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 def register(home: Home, folder: Path, name: str, source: str, *options: str) -> None:

@@ -2,10 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from acceptance.agents import PATIENCE_MS, PATIENCE_S, environment, finish, rows, start
 from nexus.home import Home
@@ -13,12 +10,6 @@ from nexus.testing import Hold, ModelRequest, ModelServer, Turn
 
 _LINE = re.compile(r"^\[(\d+)\] [^\n]*?\d\d:\d\d: (Elin lives in \w+)", re.MULTILINE)
 _READ = "SELECT count(*) FROM backfill_episodes WHERE status = 'done'"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def _answer(request: ModelRequest) -> Turn:

@@ -43,12 +43,6 @@ FROM usage
 """
 
 
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
-
-
 CONVERSATION: list[tuple[str, list[Step]]] = [
     ("Hello?", [SOON, failures.overloaded(), Silence(), "Hello."]),
     ("Say something long.", [Turn(LONG, faults=[Cut(after_deltas=2)]), SOON, LONG]),

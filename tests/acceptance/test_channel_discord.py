@@ -29,12 +29,6 @@ def discord() -> Iterator[DiscordServer]:
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
-
-
-@pytest.fixture
 def env(home: Home, server: ModelServer, discord: DiscordServer) -> dict[str, str]:
     """A home with a bot, whose owner is Hana."""
     with home.config_file.open("a") as file:

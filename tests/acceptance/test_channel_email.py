@@ -34,12 +34,6 @@ def post(servers: tuple[Dovecot, Post]) -> Post:
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
-
-
-@pytest.fixture
 def env(home: Home, server: ModelServer, servers: tuple[Dovecot, Post]) -> dict[str, str]:
     """A home that reads a mailbox, and whose owner writes from `me@home.example`."""
     dovecot, post = servers

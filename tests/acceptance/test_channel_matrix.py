@@ -42,12 +42,6 @@ def sam(synapse: Synapse) -> Person:
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
-
-
-@pytest.fixture
 def shared(tmp_path: Path) -> Path:
     """A folder that agents may read."""
     folder = tmp_path / "shared"

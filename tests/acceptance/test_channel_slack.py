@@ -28,12 +28,6 @@ def slack() -> Iterator[SlackServer]:
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
-
-
-@pytest.fixture
 def env(home: Home, server: ModelServer, slack: SlackServer) -> dict[str, str]:
     """A home with an app, whose owner is Hana."""
     with home.config_file.open("a") as file:

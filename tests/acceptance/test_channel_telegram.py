@@ -26,12 +26,6 @@ def telegram() -> Iterator[TelegramServer]:
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
-
-
-@pytest.fixture
 def env(home: Home, server: ModelServer, telegram: TelegramServer) -> dict[str, str]:
     """A home with a bot, whose owner has the id 7."""
     with home.config_file.open("a") as config:

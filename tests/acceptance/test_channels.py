@@ -65,12 +65,6 @@ def receiver() -> Iterator[_Receiver]:
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
-
-
-@pytest.fixture
 def env(home: Home, server: ModelServer, receiver: _Receiver) -> dict[str, str]:
     """A home with a channel, whose owner writes as `me`."""
     with home.config_file.open("a") as config:

@@ -1,7 +1,6 @@
 """Talking with the agent: in a terminal, in a pipe, in one shot, and where nothing is set up yet."""
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -10,12 +9,6 @@ from acceptance.agents import PATIENCE_S, answers, environment, finish
 from acceptance.terminal import Terminal
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, ToolCall, Turn, echo, failures
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def test_a_conversation_in_a_terminal(home: Home, server: ModelServer) -> None:

@@ -1,10 +1,8 @@
 """Killed between the model's answer and its recording, consolidation pays nothing twice and loses nothing."""
 
 import json
-from collections.abc import Iterator
 
 import apsw
-import pytest
 
 from acceptance.agents import PATIENCE_MS, PATIENCE_S, environment, finish, rows, start
 from nexus.home import Home
@@ -12,12 +10,6 @@ from nexus.testing import Hold, ModelServer, Turn
 
 ANSWER = json.dumps({"observations": [{"text": "Tyler likes tea and sings.", "facts": [1, 2]}]})
 _ANSWERED = "SELECT count(*) FROM executions WHERE work = 'agent' AND status = 'done'"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def _learn(home: Home, env: dict[str, str]) -> None:

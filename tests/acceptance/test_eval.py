@@ -1,7 +1,6 @@
 """`nexus eval memory`: a tiny life is played through a real home, on a scripted model, and scored exactly."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +27,6 @@ RIGHT = {
     "charge": "I don't know: you never told me.",
 }
 WRONG = {"see the dentist": "On 4 February 2026.", "Per eat": "Nuts.", "charge": "It charges 90 euros."}
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """A conversation with a worker, a tool, a failure and an unfinished run is forgotten to the last byte."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from acceptance.agents import rows
@@ -15,12 +13,6 @@ from nexus.testing.model_server.failures import Hold
 
 # In everything that is said on either side, and nowhere else.
 _MARK = "Quorblat"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def holding(home: Home) -> set[str]:

@@ -1,9 +1,6 @@
 """Agents see nothing of the home that was not granted by name, and no result of a tool shows its token."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-
-import pytest
 
 from apps import granted, settings
 from memory_writers import bash, rows
@@ -11,12 +8,6 @@ from nexus.cli import access_checks
 from nexus.config import ToolsConfig
 from nexus.home import Home
 from nexus.testing import ModelServer, Turn
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 async def test_a_grant_above_the_home_shows_nothing_of_it(home: Home, server: ModelServer) -> None:

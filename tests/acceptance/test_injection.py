@@ -5,9 +5,6 @@ worker that plans a dinner knows it.
 """
 
 import re
-from collections.abc import Iterator
-
-import pytest
 
 from acceptance.agents import environment, finish, rows
 from apps import dispatching
@@ -22,12 +19,6 @@ TAUGHT = {
     "Tyler's birthday is on March 12, don't let me forget it.": "Tyler's birthday is March 12",
     "By the way, Tyler loves Italian food.": "Tyler likes Italian food",
 }
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 def run(home: Home, server: ModelServer | None, *arguments: str, **more: str) -> str:

@@ -1,9 +1,6 @@
 """A worker never waits longer than three seconds for its memories, whatever the fast model does."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-
-import pytest
 
 from apps import settings
 from nexus.app import App
@@ -22,12 +19,6 @@ BAD: dict[str, Step] = {
     "overloaded": failures.overloaded(),
     "garbage": "Well! As a memory agent I find these \u0000 very interesting: 7000.",
 }
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 async def test_the_triage_decides_in_time_where_the_model_does_not(home: Home, server: ModelServer) -> None:

@@ -1,9 +1,6 @@
 """What the memory gave is never written back to it, however often that is tried and in whatever words."""
 
-from collections.abc import Iterator
 from itertools import cycle
-
-import pytest
 
 from apps import dispatching
 from memory_writers import batch, facts, invocations, is_reflection, is_writer, quiet, rows, writing
@@ -36,12 +33,6 @@ BACK = [
     {"operation": "describe", "entity": "tyler", "summary": "Likes Italian food, is lactose intolerant"},
 ]
 NEWS = {"operation": "fact", "about": "tyler", "fact": "Tyler wants to sit on the terrace"}
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 def has_called(request: ModelRequest) -> bool:

@@ -4,10 +4,7 @@ The writer's model is scripted to do all that the message asks for: what holds, 
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from apps import dispatching
 from memory_writers import bash, batch, is_reflection, is_writer, quiet, rows, writing
@@ -47,12 +44,6 @@ REFUSED: list[dict[str, Any]] = [
     {"operation": "fact", "about": "Owner", "fact": CLAIM, "event": "evt_of_the_owner"},
     {"operation": "fact", "about": "Owner", "fact": "The owner's password is hunter22"},
 ]
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 def tries() -> list[Turn | str]:

@@ -1,9 +1,5 @@
 """The deep reader, switched on: it searches with the skill's scripts, and the worker gets what it found."""
 
-from collections.abc import Iterator
-
-import pytest
-
 from acceptance.agents import environment, finish
 from apps import app_on, dispatching
 from memory_writers import bash, facts, invocations, quiet, rows
@@ -20,12 +16,6 @@ SEARCH = "skills/memory/memory-search.sh 'Sarah project timeline' --scope facts"
 SIX = "sqlite3 -init \"$(sed -n 's/^attach=//p' skills/memory/DB_PATHS)\" :memory:"
 LOG = f"{SIX} 'SELECT fact FROM relationships'"
 WRITE = "skills/memory/memory-write.sh fact --fact 'planted'"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 def is_reader(request: ModelRequest) -> bool:

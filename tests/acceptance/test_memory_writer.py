@@ -3,9 +3,6 @@
 import asyncio
 import json
 import subprocess
-from collections.abc import Iterator
-
-import pytest
 
 from acceptance.agents import environment, finish, kill_when
 from acceptance.agents import rows as rows_of
@@ -28,12 +25,6 @@ LEADS = {
 }
 _OWN = "automation_id IN (SELECT id FROM automations WHERE name = 'memory-writer')"
 _LOG = "SELECT target_type, target_id, status FROM processing_log WHERE processor = 'memory-writer'"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 async def say(app: App, text: str) -> str:

@@ -1,7 +1,6 @@
 """What a provider has cached stays usable: a request begins with the last one's bytes, a fork's as well."""
 
 import re
-from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -16,12 +15,6 @@ from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
 
 _TURNS = 30
 _MESSAGES = b'"messages":['
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def split(request: ModelRequest) -> tuple[bytes, bytes, bytes]:

@@ -2,19 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
-
-import pytest
 
 from acceptance.agents import environment, finish
 from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def _answer(request: ModelRequest) -> str:

@@ -4,11 +4,9 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-import pytest
 
 from acceptance.agents import answers, environment, finish
 from acceptance.program import nexus
@@ -19,12 +17,6 @@ from nexus.serving import serving as who_serves
 from nexus.testing import Hold, ModelServer, Turn
 
 SECRET_WORDS = "the raspberry password"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def test_commands_talk_through_the_process_that_serves(home: Home, server: ModelServer) -> None:

@@ -6,7 +6,6 @@ every line leads back to the message that taught it.
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -70,12 +69,6 @@ _WRITTEN = (
     "SELECT count(*) FROM processing_log WHERE processor = 'memory-writer' AND target_type = 'execution'"
 )
 LOOK = f"""sqlite3 -init "$(sed -n 's/^attach=//p' skills/memory/DB_PATHS)" :memory: "{_SQL}" """
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 def has_called(request: ModelRequest) -> bool:

@@ -1,7 +1,6 @@
 """What a message cost, as `nexus trace` tells it, is what the provider counted."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,12 +10,6 @@ from acceptance.program import nexus
 from apps import send
 from nexus.home import Home
 from nexus.testing import ModelServer, Turn
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 @pytest.mark.parametrize("wire", ["anthropic", "openai"])

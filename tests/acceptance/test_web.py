@@ -1,11 +1,8 @@
 """The web tools in a home: who has them, what they reach, and whose search tool is used."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from acceptance.test_group_session import acquainted, guest
 from apps import dispatching, settings
@@ -16,12 +13,6 @@ from nexus.home import Home
 from nexus.ledgers.identity.access import Granted
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
 from sites import answer, site
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 def app_with(home: Home, server: ModelServer, web: WebConfig, wire: str = "anthropic") -> App:

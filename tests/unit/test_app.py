@@ -1,7 +1,6 @@
 """A home that is open: what is said into it is recorded, answered in its session, and recorded again."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,12 +22,6 @@ from nexus.request import Grant
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn, failures
 
 OWNER = Provenance(actor="owner", kind="owner")
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 async def rows(app: App, ledger: str, query: str) -> list[tuple[Any, ...]]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,6 @@ def test_lessons_are_notes_and_never_programs() -> None:
 def test_a_file_that_grows_too_long_is_put_aside() -> None:
     edit = Edit(file="SKILLS.md", content="x" * 10_000)
     assert "10,000 characters" in (lessons.objection([edit]) or "")
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 LESSON = "# Skills\n- Greet people by name.\n"

@@ -1,7 +1,6 @@
 """The `schedule` tool: what agents may schedule and propose, and with whose rights."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -29,12 +28,6 @@ SCRIPT = '''"""tea-time: Says that there is tea."""
 def run(ctx):
     return {"response": "tea"}
 '''
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)

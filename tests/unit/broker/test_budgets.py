@@ -1,7 +1,6 @@
 """Budgets: what is spent counts wherever it was spent, and nothing is asked when a budget is used up."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -55,12 +54,6 @@ async def run(ctx):
     run = await ctx.start_execution(assembled)
     await run.result()
 """
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def _app(home: Home, server: ModelServer, **limits: Any) -> App:

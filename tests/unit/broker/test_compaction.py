@@ -1,7 +1,6 @@
 """A conversation that outgrows its budget goes on with a summary, and the ledger keeps every word."""
 
 import json
-from collections.abc import Iterator
 from typing import Any, cast
 
 import apsw
@@ -43,12 +42,6 @@ _BUDGET_TOKENS = _FIXED_TOKENS + 740
 # A fork has no call yet whose tokens were counted.
 _FORK_BUDGET_TOKENS = _FIXED_TOKENS + 490
 _LONG = "lorem ipsum " * 70
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 async def talk(app: App, *texts: str) -> str:

@@ -1,6 +1,6 @@
 """A run that failed: what is kept of its error, and who may ask for it again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,6 @@ from nexus.home import Home
 from nexus.testing import Hold, ModelServer, ToolCall, Turn
 
 KEY = "sk-secret-0123456789"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 async def test_a_key_in_the_error_of_a_run_is_masked_wherever_it_is_kept(

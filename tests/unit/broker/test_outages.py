@@ -1,7 +1,6 @@
 """Outages of providers: a message waits for their end, visibly, across restarts, until it is cancelled."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,12 +14,6 @@ from nexus.runs import Run
 from nexus.testing import ModelServer, failures
 
 _HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 async def waiting(answer: Run) -> Execution:

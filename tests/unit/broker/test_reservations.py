@@ -1,7 +1,6 @@
 """Runs side by side: what one may yet spend is held back from the others, in whatever process they run."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -229,12 +228,6 @@ async def test_a_process_that_was_only_frozen_corrects_the_estimate_and_leaves_o
     assert await _held(opened) == 1
     total = await opened.runtime.read(usage.of_root, root_request_id="req_1")
     assert (total.calls, total.tokens, total.unpriced_calls) == (1, 10, 0)
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 async def test_runs_side_by_side_spend_a_day_once(home: Home, server: ModelServer) -> None:

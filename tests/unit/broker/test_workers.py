@@ -1,7 +1,7 @@
 """Workers: dispatched, heard of once, and never able to reach further than who dispatched them."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,6 @@ from nexus.ledgers.runtime import dispatches, executions, requests, usage
 from nexus.ledgers.runtime.dispatches import Dispatch
 from nexus.request import Access, Agent, Event, Request
 from nexus.testing import Hold, ModelRequest, ModelServer, ToolCall, Turn
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 async def given_by(app: App, session: str = "main") -> list[Dispatch]:

@@ -18,6 +18,7 @@ from nexus.ledgers import Ledgers, backup, forgetting
 from nexus.ledgers.events.imports import Batch
 from nexus.memory.operations import Memory
 from unit.history.exports import bring, chatgpt, conversation, mail, node, rows
+from unit.history.samples import APPLE_TABLES
 from unit.history.test_importing import StopError, stopping
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
@@ -101,16 +102,7 @@ async def test_whatsapp_and_telegram_bring_the_files_beside_the_chat(opened: Led
 async def test_apples_messages_bring_all_files_of_a_message(opened: Ledgers, tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "chat.db"))
     connection.execute(
-        "CREATE TABLE message (ROWID INTEGER PRIMARY KEY, guid TEXT, text TEXT, attributedBody BLOB, "
-        "date INTEGER, is_from_me INTEGER, handle_id INTEGER, thread_originator_guid TEXT, "
-        "date_edited INTEGER, associated_message_type INTEGER, item_type INTEGER);"
-        "CREATE TABLE handle (ROWID INTEGER PRIMARY KEY, id TEXT);"
-        "CREATE TABLE chat (ROWID INTEGER PRIMARY KEY, chat_identifier TEXT, display_name TEXT);"
-        "CREATE TABLE chat_message_join (chat_id INTEGER, message_id INTEGER);"
-        "CREATE TABLE attachment "
-        "(ROWID INTEGER PRIMARY KEY, filename TEXT, transfer_name TEXT, mime_type TEXT, total_bytes INTEGER);"
-        "CREATE TABLE message_attachment_join (message_id INTEGER, attachment_id INTEGER);"
-        "INSERT INTO handle VALUES (1, '+4917012345678');"
+        APPLE_TABLES + "INSERT INTO handle VALUES (1, '+4917012345678');"
         "INSERT INTO message VALUES (1, 'g1', 'Two', NULL, 700000000000000000, 0, 1, NULL, 0, 0, 0);"
         "INSERT INTO attachment VALUES "
         "(1, '~/Library/Messages/Attachments/a/1/x.png', 'x.png', 'image/png', 4),"

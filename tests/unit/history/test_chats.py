@@ -10,6 +10,7 @@ import pytest
 
 from nexus.ledgers import Ledgers
 from unit.history.exports import bring, rows, said
+from unit.history.samples import APPLE_TABLES
 
 
 async def test_a_slack_export(opened: Ledgers, tmp_path: Path) -> None:
@@ -160,16 +161,7 @@ async def test_telegrams_export_of_everything(opened: Ledgers, tmp_path: Path) -
 async def test_apples_messages(opened: Ledgers, tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "chat.db"))
     connection.execute(
-        "CREATE TABLE message (ROWID INTEGER PRIMARY KEY, guid TEXT, text TEXT, attributedBody BLOB, "
-        "date INTEGER, is_from_me INTEGER, handle_id INTEGER, thread_originator_guid TEXT, "
-        "date_edited INTEGER, associated_message_type INTEGER, item_type INTEGER);"
-        "CREATE TABLE handle (ROWID INTEGER PRIMARY KEY, id TEXT);"
-        "CREATE TABLE chat (ROWID INTEGER PRIMARY KEY, chat_identifier TEXT, display_name TEXT);"
-        "CREATE TABLE chat_message_join (chat_id INTEGER, message_id INTEGER);"
-        "CREATE TABLE attachment "
-        "(ROWID INTEGER PRIMARY KEY, filename TEXT, transfer_name TEXT, mime_type TEXT, total_bytes INTEGER);"
-        "CREATE TABLE message_attachment_join (message_id INTEGER, attachment_id INTEGER);"
-        "INSERT INTO handle VALUES (1, '+4917012345678');"
+        APPLE_TABLES + "INSERT INTO handle VALUES (1, '+4917012345678');"
         "INSERT INTO chat VALUES (1, '+4917012345678', NULL);"
         "INSERT INTO chat_message_join VALUES (1, 1), (1, 2), (1, 3)"
     )

@@ -1,7 +1,6 @@
 """The way of a message through the eight stages, with a real broker on a model server."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,12 +32,6 @@ _STAGES = [
     "deliverResponse",
     "finalize",
 ]
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 async def register(app: App, name: str, hook_point: str, run: Handler, **settings: Any) -> None:

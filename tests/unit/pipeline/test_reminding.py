@@ -1,7 +1,6 @@
 """Reminders: made with words, due once whatever happens to clock and process, delivered where asked."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -22,12 +21,6 @@ from nexus.testing import ModelServer
 
 TEN = datetime(2031, 5, 5, 10, 0, tzinfo=UTC)
 """A Monday, at ten in UTC."""
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
 
 
 @pytest.fixture(autouse=True)

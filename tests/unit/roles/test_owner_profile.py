@@ -1,7 +1,5 @@
 """The owner's profile in the prompt: for everybody with the owner's rights, and for nobody else."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from apps import app_on, dispatching
@@ -10,12 +8,6 @@ from nexus.home import Home
 from nexus.memory.profile import OwnerProfile
 from nexus.request import Access, Agent, Event, Request
 from nexus.testing import ModelServer
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 async def _ask(app: App, access: Access) -> None:

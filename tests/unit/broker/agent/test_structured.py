@@ -1,6 +1,5 @@
 """Answers by a JSON schema: asked for natively where a model takes one, in words otherwise."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,6 @@ SCHEMA: dict[str, Any] = {
     "required": ["city"],
     "additionalProperties": False,
 }
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 async def test_a_schema_is_sent_natively_where_the_model_takes_one(

@@ -1,10 +1,7 @@
 """Failed async runs of automations over HTTP and in the dashboard."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 import automating
 from gateways import app_for_gateway, gateway_on
@@ -15,12 +12,6 @@ from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.testing import ModelServer
 from unit.pipeline.test_pipeline import register
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def fails(ctx: Context) -> None:

@@ -1,9 +1,6 @@
 """Runs that were given up: retried in the dashboard, dismissed over HTTP."""
 
 import sqlite3
-from collections.abc import Iterator
-
-import pytest
 
 from apps import app_on
 from gateways import app_for_gateway, gateway_on
@@ -11,12 +8,6 @@ from memory_writers import rows
 from nexus.engine import letters
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 async def given_up(home: Home, server: ModelServer) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -11,12 +11,6 @@ import pytest
 from gateways import app_for_gateway, gateway_on
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn, failures
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """Facts become observations: cited, versioned, with both sides of a contradiction, within limits."""
 
-from collections.abc import Iterator
-
 import apsw
-import pytest
 
 from apps import settings
 from nexus.app import App
@@ -28,12 +25,6 @@ from unit.roles.consolidation.scene import (
 GOOGLE = "Tyler works at Google (said in January)"
 ANTHROPIC = "Tyler works at Anthropic since March"
 BOTH = "Tyler used to work at Google; since March he works at Anthropic."
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 async def test_facts_become_an_observation_that_is_linked_to_them(home: Home, server: ModelServer) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -25,12 +25,6 @@ FACTS = [
     "The owner prefers short answers",
     *(f"The owner wants to read book {number}" for number in range(9)),
 ]
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 def asks_for_profile(request: ModelRequest) -> bool:

@@ -1,10 +1,8 @@
 """What was put before a task is forgotten with what it came from, wherever its words were copied to."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import apsw
-import pytest
 
 from apps import app_on, settings
 from nexus.app import App
@@ -16,12 +14,6 @@ from unit.roles.memory_injection.knowing import SHIP, done, know, said, workers
 
 _WORD = "zebrawurst"
 _DINNER = f"Tyler's birthday dinner must have {_WORD}"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 async def test_the_work_that_was_told_it_goes_and_its_cost_stays(home: Home, server: ModelServer) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -33,12 +32,6 @@ from unit.roles.memory_injection.knowing import (
     said,
     workers,
 )
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as made:
-        yield made
 
 
 def _with_fast(home: Home, server: ModelServer) -> App:

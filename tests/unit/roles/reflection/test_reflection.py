@@ -1,7 +1,6 @@
 """A question answered from the memory: searched first, cited, kept, and made anew."""
 
 import re
-from collections.abc import Iterator
 from typing import Any, cast
 
 import apsw
@@ -19,12 +18,6 @@ from unit.roles.consolidation.scene import consolidated, learn, memory_rows, one
 
 QUESTION = "Which tea does Tyler like?"
 TEA = "Tyler likes jasmine tea"
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 def search(level: str = "facts", query: str = QUESTION, **more: str) -> Turn:
