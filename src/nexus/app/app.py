@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
+from nexus.app.building import BY_OWNER
 from nexus.app.lifecycle import Lifecycle
 from nexus.attachments import File
 from nexus.automations import registration, reminders
@@ -21,14 +22,11 @@ from nexus.ledgers.runtime import automations, executions, requests
 from nexus.ledgers.runtime.executions import Mode
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.memory.recall import Matches, Query
-from nexus.memory.writing import Provenance
 from nexus.pipeline import Incoming, access
 from nexus.request import Agent, Event, Request, check_label
 from nexus.roles.reflection import reflection
 from nexus.runs import Receipt, Run
 from nexus.skills.memory_socket import OWNER
-
-_OWNER: Final = Provenance(actor=OWNER, kind="owner")
 
 
 class App(Lifecycle):
@@ -112,7 +110,7 @@ class App(Lifecycle):
 
     async def remember(self, fact: str, **details: Any) -> dict[str, Any]:
         """Store a fact as the owner, with `about`, `entities`, `as_of` or `confidence`."""
-        return await self.memory.run("fact", {"fact": fact, **details}, _OWNER)
+        return await self.memory.run("fact", {"fact": fact, **details}, BY_OWNER)
 
     async def forget(self, entity: str, *, mentions: bool = True) -> forgetting.Report | None:
         """Erase an entity from every ledger. None if there is nothing to erase.

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from nexus import clock
 from nexus.app.reception import Reception
@@ -50,7 +51,10 @@ from nexus.roles.memory_writer.sweep import Sweep
 from nexus.roles.services import Services
 from nexus.runs import Result
 from nexus.skills.commands import Commands
-from nexus.skills.memory_socket import MemorySocket
+from nexus.skills.memory_socket import OWNER, MemorySocket
+
+BY_OWNER: Final = Provenance(actor=OWNER, kind="owner")
+"""Where what the owner writes comes from."""
 
 
 class BuiltHome:

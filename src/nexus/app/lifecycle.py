@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from nexus import clock
-from nexus.app.building import BuiltHome
+from nexus.app.building import BY_OWNER, BuiltHome
 from nexus.automations.scheduling import Scheduling
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.tools import Context as ToolContext
@@ -23,13 +23,10 @@ from nexus.ledgers import events, sql
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import requests
 from nexus.memory.recall import Recall
-from nexus.memory.writing import Provenance
 from nexus.pipeline import access
 from nexus.roles.bundled import bundled
 from nexus.roles.instructions import seed_roles
 from nexus.skills.memory_socket import OWNER
-
-_OWNER: Final = Provenance(actor=OWNER, kind="owner")
 
 
 class Lifecycle(BuiltHome):
@@ -55,7 +52,7 @@ class Lifecycle(BuiltHome):
             if self._has_socket:
                 await self._touch_ledgers()
                 # The socket comes before the engine: a second process is refused before it takes any work.
-                await opening.enter_async_context(self.memory_socket(OWNER, _OWNER))
+                await opening.enter_async_context(self.memory_socket(OWNER, BY_OWNER))
             await opening.enter_async_context(self.models)
             await self._open_tools(opening)
             opening.push_async_callback(self.automations.close)

@@ -394,7 +394,7 @@ class AgentRun:
     ) -> None:
         """Record the end where it belongs, the worker's result among it, before the run itself ends."""
         error = None if status == "done" else text
-        if self._opened is not None and status != "done":
+        if self._opened is not None and status == "failed":
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status=status, error=error)
         workers, execution_id = self._parts.workers, self._turn.execution.id
         if status == "failed" and request.depth == 0:

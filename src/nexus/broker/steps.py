@@ -9,7 +9,7 @@ So the engine's database, which many homes may share and `nexus forget` does not
 import pickle
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from nexus.broker.errors import StepError
 from nexus.engine import Context, serializer
@@ -44,28 +44,8 @@ class Steps:
 
         The engine still knows that it is done: an executor that lost the run can't go on after it.
         """
-        number, self._begun = self._begun, self._begun + 1
-        raised: list[Exception] = []
-
-        async def done() -> None:
-            if number in self._known:
-                return
-            try:
-                try:
-                    await function(*arguments)
-                except LEDGER_PASSES:
-                    raise
-                except Exception as error:
-                    raised.append(error)
-                    self._known[number] = await self._record(number, name, _written(error), failed=True)
-            except LEDGER_PASSES:
-                raise self._context.put_back() from None
-
-        await self._context.step(name, done)
-        if raised:
-            raise raised[0]
-        if number in self._known and self._known[number].failed:
-            raise serializer.loads(self._known[number].outcome)
+        guarded = partial(self._context.step, name)
+        await self._run(name, guarded, function, *arguments, keeps_own_record=True)
 
     async def _run(
         self,
@@ -73,6 +53,7 @@ class Steps:
         guarded: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]],
         function: Callable[..., Awaitable[T]],
         *arguments: Any,
+        keeps_own_record: bool = False,
     ) -> T:
         number, self._begun = self._begun, self._begun + 1
         raised: list[Exception] = []
@@ -81,17 +62,21 @@ class Steps:
             # Recorded here and not by the engine: the crash came between the two.
             if number not in self._known:
                 try:
-                    self._known[number] = await self._done(number, name, raised, function, *arguments)
+                    step = await self._done(number, name, raised, function, *arguments)
+                    if step.failed or not keeps_own_record:
+                        self._known[number] = await self._ledgers.runtime.write(steps.record, step=step)
                 except LEDGER_PASSES:
                     # Not the step's outcome: the run goes on when the ledger can be written again.
                     raise self._context.put_back() from None
 
         await guarded(recorded)
-        if number not in self._known:
-            raise StepError(f"What the step {name} of the run {self._context.id} gave was forgotten")
-        step = self._known[number]
         if raised:
             raise raised[0]
+        step = self._known.get(number)
+        if step is None and keeps_own_record:
+            return cast("T", None)
+        if step is None:
+            raise StepError(f"What the step {name} of the run {self._context.id} gave was forgotten")
         outcome = serializer.loads(step.outcome)
         if step.failed:
             raise outcome
@@ -112,11 +97,9 @@ class Steps:
         except Exception as error:
             raised.append(error)
             outcome = _written(error)
-        return await self._record(number, name, outcome, failed=bool(raised))
-
-    async def _record(self, number: int, name: str, outcome: str, *, failed: bool) -> Step:
-        step = Step(execution_id=self._context.id, number=number, name=name, failed=failed, outcome=outcome)
-        return await self._ledgers.runtime.write(steps.record, step=step)
+        return Step(
+            execution_id=self._context.id, number=number, name=name, failed=bool(raised), outcome=outcome
+        )
 
 
 async def _alone(function: Callable[[], Awaitable[None]]) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
 import aiohttp
 import discord
@@ -44,7 +43,7 @@ class Discord:
 
     def __init__(self, *, token: str, url: str = "", settle_s: float = _SETTLE_S) -> None:
         self._token = token
-        self._host = urlsplit(url).netloc
+        self._url = url
         self._settle_s = settle_s
         self._client: _Client | None = None
         self._sent: dict[str, list[int]] = {}
@@ -60,7 +59,7 @@ class Discord:
         try:
             await self._log_in(client)
             self._client = client
-            reader = _Reader(client, inbox, self._host)
+            reader = _Reader(client, inbox, self._url)
             tasks = [asyncio.create_task(client.connect()), asyncio.create_task(reader.read())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             _raise_why(tasks)
@@ -139,10 +138,10 @@ class _Client(discord.Client):
 class _Reader:
     """Hands over what a client receives, one message after the other."""
 
-    def __init__(self, client: _Client, inbox: Inbox, host: str) -> None:
+    def __init__(self, client: _Client, inbox: Inbox, url: str) -> None:
         self._client = client
         self._inbox = inbox
-        self._host = host
+        self._url = url
         self._since = 0
         self._seen: dict[str, int] = {}
         self._direct: set[str] = set()
@@ -216,12 +215,10 @@ class _Reader:
         await self._inbox.keep_cursor(told)
 
     async def _file(self, attached: discord.Attachment) -> File:
-        data, place = b"", urlsplit(attached.url)
+        data = b""
         if attached.size > _MAX_FILE_BYTES:
             problem = http.too_large(_MAX_FILE_BYTES)
-        elif place.netloc != self._host and not (
-            place.scheme == "https" and (place.hostname or "").endswith(_HOSTS)
-        ):
+        elif not http.is_at(attached.url, self._url, _HOSTS):
             problem = "it isn't kept at Discord"
         else:
             data, problem = await http.fetched(attached.url, _MAX_FILE_BYTES)

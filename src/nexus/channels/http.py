@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Mapping
 from functools import cache
 from typing import Final
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -46,6 +47,17 @@ async def fetched(
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ConnectionError(f"A file could not be fetched: {type(error).__name__}") from None
     return b"".join(parts), ""
+
+
+def is_at(url: str, own: str, hosts: tuple[str, ...]) -> bool:
+    """Whether an address is at a service: where it is reached, or at one of its hosts, over TLS."""
+    try:
+        place, here = urlsplit(url), urlsplit(own)
+        if here.netloc and (place.scheme, place.netloc) == (here.scheme, here.netloc):
+            return True
+        return place.scheme == "https" and (place.hostname or "").endswith(hosts)
+    except ValueError:
+        return False
 
 
 def too_large(most: int) -> str:

@@ -51,7 +51,7 @@ class Telegram:
 
     async def run(self, inbox: Inbox) -> None:
         """Hand over what people write until this is canceled."""
-        async with self._client() as client:
+        async with http.client() as client:
             me = await self._call(client, "getMe")
             offset = int(await inbox.cursor() or 0)
             await inbox.connected()
@@ -75,7 +75,7 @@ class Telegram:
         where: dict[str, Any] = {"chat_id": chat} | ({"message_thread_id": int(topic)} if topic else {})
         sent = self._sent.setdefault(delivery.key, [])
         calls = [*self._texts(delivery), *self._files(delivery)]
-        async with self._client() as client:
+        async with http.client() as client:
             for method, values, files in calls[len(sent) :]:
                 made = await self._patiently(client, method, where | values, files)
                 sent.append(int(made["message_id"]))
@@ -84,12 +84,12 @@ class Telegram:
 
     async def me(self) -> dict[str, Any]:
         """The bot itself: its id, `username` and so on."""
-        async with self._client() as client:
+        async with http.client() as client:
             return cast("dict[str, Any]", await self._call(client, "getMe"))
 
     async def newest_sender(self) -> tuple[str, str] | None:
         """The id and name of who wrote to the bot last. Nothing is marked as read."""
-        async with self._client() as client:
+        async with http.client() as client:
             updates = await self._call(client, "getUpdates", {"offset": -1, "timeout": 0})
         for update in reversed(cast("list[Any]", updates)):
             sender = update.get("message", {}).get("from")
@@ -187,9 +187,6 @@ class Telegram:
         if isinstance(told, dict) and cast("dict[str, Any]", told).get("ok") is True:
             return cast("dict[str, Any]", told)["result"]
         raise _refusal(told, answer.status_code)
-
-    def _client(self) -> httpx.AsyncClient:
-        return http.client()
 
 
 def _message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) -> Message | None:

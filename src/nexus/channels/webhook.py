@@ -16,13 +16,12 @@ from typing import Any, Final, Literal, cast
 
 import httpx
 
-from nexus.channels import wire
+from nexus.channels import http, wire
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, Inbox, Message, MessageError
 from nexus.errors import AccessError, ConfigError
 
 HEADER: Final = "nexus-signature"
 _WINDOW_S: Final = 300
-_TIMEOUT_S: Final = 30.0
 _TIMED: Final = re.compile(r"t=(\d{1,12}),v1=([0-9a-f]{64})")
 _FIELDS: Final = {name: name for name in ("id", "thread", "sender", "text", "sender_name")}
 _FLAGS: Final = ("is_group", "is_addressed")
@@ -62,9 +61,7 @@ class Webhook:
 
     async def run(self, inbox: Inbox) -> None:
         """Take in requests, and send through one client until canceled."""
-        # Loading the certificates takes as long as several messages: not for each, and not on the loop.
-        certificates = await asyncio.to_thread(httpx.create_ssl_context)
-        async with httpx.AsyncClient(timeout=_TIMEOUT_S, verify=certificates) as client:
+        async with http.client() as client:
             self._inbox, self._client = inbox, client
             try:
                 await inbox.connected()

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import AsyncGenerator, Awaitable
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
 import aiohttp
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
@@ -123,21 +122,12 @@ class Slack:
         data = b""
         if isinstance(size, int) and size > _MAX_FILE_BYTES:
             problem = http.too_large(_MAX_FILE_BYTES)
-        elif not isinstance(url, str) or not self._is_ours(url):
+        elif not isinstance(url, str) or not http.is_at(url, self._url, _HOSTS):
             problem = "it isn't kept at Slack"
         else:
             headers = {"authorization": f"Bearer {self._token}"}
             data, problem = await http.fetched(url, _MAX_FILE_BYTES, headers)
         return File(name=name, media_type=media_type, data=data, problem=problem)
-
-    def _is_ours(self, url: str) -> bool:
-        try:
-            place, own = urlsplit(url), urlsplit(self._url)
-            if (place.scheme, place.netloc) == (own.scheme, own.netloc):
-                return True
-            return place.scheme == "https" and (place.hostname or "").endswith(_HOSTS)
-        except ValueError:
-            return False
 
     def _client(self) -> Any:
         """The library's client. Its types say little: it takes and returns whatever Slack does."""

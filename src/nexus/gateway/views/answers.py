@@ -84,13 +84,16 @@ async def lines(ledgers: Ledgers, said: Sequence[Message], running: Iterable[str
     given = await injections.of_requests(ledgers, [each.request_id for each in said])
     runs = [each.execution_id for each in said if each.execution_id]
     spent = await ledgers.runtime.read(usage.of_executions, execution_ids=sorted(set(runs)))
+    came = await ledgers.events.read(
+        _files, event_ids={each.event_id for each in said if each.role == "user"}
+    )
     found: list[Line] = []
     left_out = set(running)
     for _, group in groupby(said, key=lambda each: each.turn_id):
         turn = list(group)
         if turn[0].turn_kind == "summary":
             continue
-        found += [await _asked(ledgers, each) for each in turn if each.role == "user"]
+        found += [_asked(each, came.get(each.event_id, ())) for each in turn if each.role == "user"]
         if turn[0].execution_id not in left_out and turn[0].turn_status != "running":
             found.append(await _answer(ledgers, turn, spent, given))
     return found
@@ -133,8 +136,13 @@ def said(text: str, files: Sequence[Attachment]) -> str:
     return _FILES.split(text, maxsplit=1)[0] if files else text
 
 
-async def _asked(ledgers: Ledgers, message: Message) -> Asked:
-    came = await files(ledgers, message.event_id) if message.event_id else ()
+def _files(
+    connection: apsw.Connection, event_ids: Iterable[str | None]
+) -> dict[str | None, tuple[Attachment, ...]]:
+    return {id_: events.attachments_of(connection, id_) for id_ in event_ids if id_}
+
+
+def _asked(message: Message, came: tuple[Attachment, ...]) -> Asked:
     return Asked(
         run_id=message.execution_id,
         text=said(message.said or message.content, came),

@@ -6,7 +6,7 @@ A call that was allowed for its session or always leaves a rule: its row, with t
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import apsw
 
@@ -75,8 +75,9 @@ def waiting(connection: apsw.Connection, session_label: str | None = None) -> li
 
 def rules(connection: apsw.Connection, session_label: str) -> list[str]:
     """The patterns of calls that were allowed for a session, or always."""
-    rows = connection.execute(sql.queries("runtime")["approval_rules"], (session_label,))
-    return [cast("str", row[0]) for row in rows]
+    return [
+        row[0] for row in sql.rows(connection, sql.queries("runtime")["approval_rules"], (session_label,))
+    ]
 
 
 def decide(
@@ -99,8 +100,8 @@ def start(connection: apsw.Connection, approval_id: str) -> None:
 
 
 def _all(connection: apsw.Connection, query: str, values: Any) -> list[Approval]:
-    rows = connection.execute(sql.queries("runtime")[query], values).fetchall()
-    return [_approval(dict(zip(Approval.__slots__, row, strict=True))) for row in cast("Any", rows)]
+    rows = sql.rows(connection, sql.queries("runtime")[query], values)
+    return [_approval(dict(zip(Approval.__slots__, row, strict=True))) for row in rows]
 
 
 def _approval(values: dict[str, Any]) -> Approval:
