@@ -4,7 +4,7 @@ The same types are used in this process and over HTTP.
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol, Self
 
 MICRO: Final = 1_000_000
@@ -87,7 +87,8 @@ class Result:
     """What this run cost; what its workers did is below its request."""
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        usage = {name: getattr(self.usage, name) for name in Totals.__slots__}
+        return {**vars(self), "response": dict(vars(self.response)), "usage": usage}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:

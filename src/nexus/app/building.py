@@ -1,6 +1,5 @@
 """The parts of a home, built and wired; nothing is opened yet."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -36,7 +35,7 @@ from nexus.memory.embedding.background import Background
 from nexus.memory.gate import Rules
 from nexus.memory.operations import Memory
 from nexus.memory.recall import EVERYTHING, Recall, Visibility
-from nexus.memory.recall.reranker import installed_reranker
+from nexus.memory.recall.reranker import ready_reranker
 from nexus.memory.upkeep import Upkeep
 from nexus.memory.writing import Provenance
 from nexus.pipeline import Pipeline
@@ -150,7 +149,7 @@ class BuiltHome:
         vectors: Vectors | None = None
         with suppress(ModelFileError):
             vectors = await self.embedding.vectors()
-        reranker = await asyncio.to_thread(installed_reranker)
+        reranker = await ready_reranker()
         return Recall(self.ledgers, vectors, visible=visible, without=without, reranker=reranker)
 
     def services(self) -> Services:

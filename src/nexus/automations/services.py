@@ -17,7 +17,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
 from nexus.memory.embedding import Vectors, opened
 from nexus.memory.recall import Budget, Kind, Match, Query, Recall
-from nexus.memory.recall.reranker import installed_reranker
+from nexus.memory.recall.reranker import ready_reranker
 from nexus.request import Access, Request
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Alone:
     async def __call__(self) -> Recall:
         async with self._loading:
             if self._recall is None:
-                reranker = await asyncio.to_thread(installed_reranker)
+                reranker = await ready_reranker()
                 self._recall = Recall(self._ledgers, await self._vectors(), reranker=reranker)
             return self._recall
 

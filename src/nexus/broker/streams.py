@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -229,7 +228,7 @@ async def _woken(event: asyncio.Event, most_s: float) -> None:
 
 
 def _line(delta: Delta) -> bytes:
-    said = {key: value for key, value in asdict(delta).items() if value}
+    said = {key: value for key, value in vars(delta).items() if value}
     return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 

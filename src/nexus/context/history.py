@@ -27,23 +27,36 @@ _UNANSWERED = "(This turn was not answered here.)"
 
 async def before(ledgers: Ledgers, request: Request, session_label: str, turn: OpenTurn) -> History:
     """What a turn of a request builds on. It is the same whenever it is asked for again."""
-    made_by = await _summarisers(ledgers, request, session_label)
-    past = await ledgers.agents.read(history.before, turn=turn, made_by=made_by)
+    made_by, past = await ledgers.agents.read(_plain, session_label=session_label, turn=turn)
+    if past is None:
+        summed_up = await _with_rights(ledgers, request, made_by)
+        past = await ledgers.agents.read(history.before, turn=turn, made_by=summed_up)
     return await _known_to(ledgers, request, past)
 
 
 async def load(ledgers: Ledgers, request: Request, session_label: str) -> History:
     """All of a session so far."""
-    made_by = await _summarisers(ledgers, request, session_label)
-    past = await ledgers.agents.read(history.load, session_label=session_label, made_by=made_by)
+    made_by, past = await ledgers.agents.read(_plain, session_label=session_label)
+    if past is None:
+        summed_up = await _with_rights(ledgers, request, made_by)
+        past = await ledgers.agents.read(history.load, session_label=session_label, made_by=summed_up)
     return await _known_to(ledgers, request, past)
 
 
-async def _summarisers(ledgers: Ledgers, request: Request, session_label: str) -> list[str]:
+def _plain(
+    connection: apsw.Connection, session_label: str, turn: OpenTurn | None = None
+) -> tuple[list[str], History | None]:
+    """Who summed up a session, and its history if nobody has: most sessions are short."""
+    made_by = history.summarisers(connection, session_label)
+    if made_by:
+        return made_by, None
+    if turn is None:
+        return [], history.load(connection, session_label, made_by=())
+    return [], history.before(connection, turn, made_by=())
+
+
+async def _with_rights(ledgers: Ledgers, request: Request, made_by: Sequence[str]) -> list[str]:
     """The requests whose summaries count here: one that others made tells too much, or not enough."""
-    made_by = await ledgers.agents.read(history.summarisers, session_label=session_label)
-    if not made_by:
-        return []
     authors = await ledgers.runtime.read(requests.parties, request_ids=made_by)
     return [id_ for id_, author in authors.items() if request.has_rights_of(author)]
 

@@ -2,7 +2,7 @@
 
 Work is a plain function of a connection, handed over with its arguments as to `asyncio.to_thread`:
 `await ledgers.runtime.read(executions.get, execution_id=id_)`. Queries that belong together are called by
-one function and share its transaction. Work runs on a thread of the executor that was handed in, so a
+one function and share its transaction. Work runs on one of the threads that were handed in, so a
 host with hundreds of open homes shares a few threads; an idle database has none. Writes that wait
 for each other are committed together: each is acknowledged after the sync that made it durable, and
 one that fails takes back only its own changes. Where another process has just changed the schema (a
@@ -13,7 +13,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -24,6 +24,7 @@ from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError
 from nexus.ledgers.connection import connect
 from nexus.ledgers.failures import translated
+from nexus.ledgers.threads import Workers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,13 +47,13 @@ class Database:
         path: Path,
         ledger: str,
         settings: LedgersConfig,
-        executor: Executor,
+        threads: Workers,
         vfs: str | None = None,
     ) -> None:
         self.path = path
         self.ledger = ledger
         self._settings = settings
-        self._executor = executor
+        self._threads = threads
         self._vfs = vfs
         self._lock = threading.Lock()
         self._closing = False
@@ -85,7 +86,7 @@ class Database:
             first, self._closing = not self._closing, True
             idle = first and self._settled()
         if idle and (self._writer or self._readers):
-            self._executor.submit(self._disconnect)
+            self._threads.submit(self._disconnect)
         elif idle:
             self._disconnect()
         await asyncio.shield(asyncio.wrap_future(self._gone))
@@ -103,10 +104,10 @@ class Database:
         """Hand waiting work to threads: one for writing, a few for reading. Called with the lock held."""
         if self._writes and not self._writing:
             self._writing = True
-            self._executor.submit(self._write_some)
+            self._threads.submit(self._write_some)
         if self._reads and self._reading < max(1, self._settings.readers):
             self._reading += 1
-            self._executor.submit(self._read_some)
+            self._threads.submit(self._read_some)
 
     def _settled(self) -> bool:
         """Whether a closing database has nothing left to do. Called with the lock held."""
@@ -142,8 +143,8 @@ class Database:
         except BaseException as error:  # every caller must hear of it
             self._roll_back()
             outcomes = [(None, error)] * len(jobs)
-        for (_, outcome), (result, error) in zip(jobs, outcomes, strict=True):
-            outcome.tell(result, error)
+        for (_, outcome), told in zip(jobs, outcomes, strict=True):
+            outcome.tell(*told)
 
     def _attempt(self, connection: apsw.Connection, work: _Bound[Any]) -> tuple[Any, BaseException | None]:
         connection.execute("SAVEPOINT job")

@@ -7,7 +7,6 @@ Closing leaves no thread, no connection and no lock behind.
 
 import asyncio
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
 
@@ -18,6 +17,7 @@ from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import migrate
 from nexus.ledgers.database import Database
 from nexus.ledgers.dated import Dated
+from nexus.ledgers.threads import Threads, Workers
 
 # Six writers and a few readers: threads start when there is work for them.
 _THREADS_OF_ONE_HOME = 8
@@ -26,7 +26,7 @@ _THREADS_OF_ONE_HOME = 8
 class Ledgers:
     """Use as `async with Ledgers(home, config.ledgers) as ledgers:`.
 
-    A host that serves many homes hands the same executor to all of them. With `now` everything that is
+    A host that serves many homes hands the same threads to all of them. With `now` everything that is
     written is dated by that clock, for homes that are to hold a past; so it is while the program's own
     clock is shifted.
     """
@@ -35,19 +35,15 @@ class Ledgers:
         self,
         home: Home,
         settings: LedgersConfig,
-        executor: Executor | None = None,
+        threads: Workers | None = None,
         *,
         now: Clock | None = None,
     ) -> None:
         self.home = home.require()
         self.settings = settings
         self._lock = HomeLock(home, "shared")
-        self._own_executor = (
-            ThreadPoolExecutor(_THREADS_OF_ONE_HOME, thread_name_prefix="ledgers")
-            if executor is None
-            else None
-        )
-        given = executor or self._own_executor
+        self._own_threads = Threads(_THREADS_OF_ONE_HOME, "ledgers") if threads is None else None
+        given = threads or self._own_threads
         assert given is not None  # noqa: S101 - an invariant, for the reader and the type checker
         dating = clock.now if now is None and clock.is_shifted() else now
         self._dated = None if dating is None else Dated(dating)
@@ -85,8 +81,8 @@ class Ledgers:
         try:
             ends = await asyncio.gather(*(database.close() for database in self), return_exceptions=True)
         finally:
-            if self._own_executor is not None:
-                self._own_executor.shutdown()
+            if self._own_threads is not None:
+                self._own_threads.shutdown()
             self._lock.release()
             if self._dated is not None:
                 self._dated.unregister()

@@ -1,4 +1,4 @@
-"""What a model call costs in commits: each is a wait for the disk."""
+"""What a turn costs: commits, each a wait for the disk, and reads, each a way to a thread and back."""
 
 from collections import Counter
 from typing import Any
@@ -61,3 +61,20 @@ async def test_a_question_that_nobody_answered_is_kept(home: Home) -> None:
                 await run.result()
             kept = await rows(app, "agents", "SELECT role, position FROM agent_messages")
     assert kept == [("user", 0)]
+
+
+async def test_a_turn_reads_its_ledgers_at_most_36_times(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: Counter[str] = Counter()
+    read = Database.read
+
+    async def counted(self: Database, work: Any, *arguments: Any, **named: Any) -> Any:
+        reads[f"{self.ledger}: {getattr(work, '__qualname__', work)}"] += 1
+        return await read(self, work, *arguments, **named)
+
+    with ModelServer() as server:
+        server.always("Yes.")
+        async with app_on(home, server) as app:
+            await (await app.send("Is it so?")).result()
+            monkeypatch.setattr(Database, "read", counted)
+            await (await app.send("And is it so today?")).result()
+            assert reads.total() <= 36, reads

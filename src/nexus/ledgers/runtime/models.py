@@ -1,7 +1,7 @@
 """Models in the runtime ledger: what is known of each, so that nothing about it must be guessed."""
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self, cast
 
 import apsw
@@ -46,7 +46,8 @@ class Capabilities:
 
     def known(self) -> dict[str, Any]:
         """The fields that are known."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        values = ((name, getattr(self, name)) for name in self.__slots__)
+        return {name: value for name, value in values if value is not None}
 
     @classmethod
     def of(cls, known: dict[str, Any]) -> Self:

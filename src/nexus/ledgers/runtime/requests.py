@@ -195,7 +195,7 @@ async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
 
     What it asks for is read from where it stands: the event, or the task that a worker was given.
     """
-    stored = await ledgers.runtime.read(get, request_id=request_id)
+    stored, enrichment = await ledgers.runtime.read(_with_enrichment, request_id=request_id)
     if stored is None:
         return None
     event = Event(content="", id=stored.event_id, thread_id=stored.thread_id, channel=stored.channel)
@@ -216,8 +216,14 @@ async def restore(ledgers: Ledgers, request_id: str) -> Request | None:
         principal_id=stored.principal_id,
         access=stored.access,
         created_at=stored.created_at,
-        enrichment=await ledgers.runtime.read(_enrichment, request_id=request_id),
+        enrichment=enrichment,
     )
+
+
+def _with_enrichment(
+    connection: apsw.Connection, request_id: str
+) -> tuple[StoredRequest | None, dict[str, Any]]:
+    return get(connection, request_id), _enrichment(connection, request_id)
 
 
 def _enrichment(connection: apsw.Connection, request_id: str) -> dict[str, Any]:

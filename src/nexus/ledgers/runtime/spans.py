@@ -1,7 +1,7 @@
 """Spans in the runtime ledger: the trace of a request, one row for each thing that took time."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import apsw
@@ -31,9 +31,6 @@ class Span:
 
 def record(connection: apsw.Connection, span: Span) -> None:
     """Record a span. The same id again brings its end up to date."""
-    values = asdict(span)
-    attributes = json.dumps(values.pop("attributes"), sort_keys=True)
-    connection.execute(
-        sql.queries("runtime")["record_span"],
-        {**values, "name": storable(span.name), "attributes": attributes},
-    )
+    values = {name: getattr(span, name) for name in Span.__slots__}
+    values |= {"name": storable(span.name), "attributes": json.dumps(span.attributes, sort_keys=True)}
+    connection.execute(sql.queries("runtime")["record_span"], values)

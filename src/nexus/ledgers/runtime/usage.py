@@ -6,7 +6,7 @@ those sums, however many rows there are.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import cast
 
 import apsw
@@ -43,7 +43,9 @@ class UsageRow:
 
 def record(connection: apsw.Connection, row: UsageRow) -> None:
     """Record what an attempt cost: once, and better where more is known later."""
-    connection.execute(sql.queries("runtime")["record_usage"], asdict(row))
+    connection.execute(
+        sql.queries("runtime")["record_usage"], {name: getattr(row, name) for name in UsageRow.__slots__}
+    )
 
 
 def estimated(connection: apsw.Connection, day: str) -> int:

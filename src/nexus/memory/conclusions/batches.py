@@ -44,8 +44,10 @@ async def note_shown(ledgers: Ledgers, execution_id: str, things: Iterable[tuple
 
 async def speakers_behind(ledgers: Ledgers, ids: Iterable[str]) -> dict[str, str]:
     """By the id of a fact, an observation or a mental model: the names of those who said it."""
-    given = (json.dumps(sorted(set(ids))),)
-    found = await ledgers.memory.read(rows, SQL["said"], given)
+    wanted = sorted(set(ids))
+    if not wanted:
+        return {}
+    found = await ledgers.memory.read(rows, SQL["said"], (json.dumps(wanted),))
     senders = await _senders(ledgers, {event for _, speaker, event in found if event and not speaker})
     names = defaultdict[str, list[str]](list)
     for id_, speaker, event in found:

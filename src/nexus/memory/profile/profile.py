@@ -4,9 +4,9 @@ from datetime import timedelta
 from typing import Final
 
 from nexus import clock
-from nexus.ledgers import Ledgers, sql
+from nexus.ledgers import Ledgers
 from nexus.memory.profile import local, versions
-from nexus.memory.profile.versions import SQL, NewVersion, Version, newest
+from nexus.memory.profile.versions import NewVersion, Version
 
 # A change of the profile changes every prompt, so that nothing of it is cached any more: not too often.
 _SETTLED: Final = timedelta(minutes=10)
@@ -23,17 +23,17 @@ class OwnerProfile:
 
     async def text(self) -> str:
         """What every agent of the owner is told; empty if nothing is known yet."""
-        version = await newest(self._ledgers)
+        version, last = await self._ledgers.memory.read(versions.with_last_fact)
         if version is None or (version.origin != "consolidation" and self._is_due()):
-            version = await self.refresh() or version
+            version = await self._refreshed(version, last) or version
         return "" if version is None else version.content
 
     async def refresh(self) -> Version | None:
         """Make the profile of the facts again, around what the owner wrote; None if nothing is known."""
-        now = clock.timestamp(self._now())
-        last = int(str(await self._ledgers.memory.read(sql.value, SQL["last_fact"])))
-        self._looked_at = now
-        before = await newest(self._ledgers)
+        return await self._refreshed(*await self._ledgers.memory.read(versions.with_last_fact))
+
+    async def _refreshed(self, before: Version | None, last: int) -> Version | None:
+        self._looked_at = now = clock.timestamp(self._now())
         if last == self._through:
             return before
         self._through = last

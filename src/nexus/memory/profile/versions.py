@@ -71,8 +71,18 @@ class NewVersion:
 
 async def newest(ledgers: Ledgers) -> Version | None:
     """The version that counts."""
-    row = await ledgers.memory.read(sql.row, SQL["newest"])
+    return await ledgers.memory.read(current)
+
+
+def current(connection: apsw.Connection) -> Version | None:
+    """The version that counts."""
+    row = sql.row(connection, SQL["newest"])
     return None if row is None else _version(row)
+
+
+def with_last_fact(connection: apsw.Connection) -> tuple[Version | None, int]:
+    """The version that counts, and the number of the newest fact."""
+    return current(connection), int(str(sql.value(connection, SQL["last_fact"])))
 
 
 async def exists(ledgers: Ledgers, profile_id: str) -> bool:

@@ -6,7 +6,7 @@ first; what they are worth together is decided by the features and the ranker.
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
 import apsw
@@ -31,8 +31,16 @@ _FACTS_FOR_NEIGHBOURS = 2_000
 _NEIGHBOUR_SCORE = 0.5
 
 
-def frequencies(connection: apsw.Connection, question: Question, log: Log) -> list[keywords.Frequency]:
-    """In how many events, facts or summaries each word of the question occurs, rarest first.
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """How frequent words are in a log, rarest first, and about how many rows it has."""
+
+    words: list[keywords.Frequency]
+    newest: int
+
+
+def frequencies(connection: apsw.Connection, question: Question, log: Log) -> Frequencies:
+    """In how many events, facts or summaries each word of the question occurs.
 
     Exact for a word of few rows; for a frequent one its newest rows tell it near enough.
     """
@@ -50,7 +58,7 @@ def frequencies(connection: apsw.Connection, question: Question, log: Log) -> li
 
     newest = cast("int", connection.execute(SQL[f"newest_{log}"]).get)
     found = keywords.frequencies((word for word in spelled if spelled[word]), newest, probe)
-    return [replace(each, spellings=spelled[each.word]) for each in found]
+    return Frequencies([replace(each, spellings=spelled[each.word]) for each in found], newest)
 
 
 def keyword(

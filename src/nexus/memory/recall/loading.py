@@ -85,18 +85,15 @@ async def _entities(search: Search, ids: list[str]) -> list[Item]:
 
 async def _telling(search: Search) -> dict[str, float]:
     """The inverse document frequency of each word, over events and facts together."""
-    holding = dict.fromkeys(search.question.terms, 0)
+    holding, total = dict.fromkeys(search.question.terms, 0), 0
     term_of = {form: term for term, form in search.question.forms.items()}
     # An arm that was late leaves its counts unknown; the words then count alike.
     with suppress(LateError):
         for log in ("event", "fact"):
-            for word in await search.frequencies(log):
+            found = await search.frequencies(log)
+            total += found.newest
+            for word in found.words:
                 holding[term_of[word.word]] += word.rows
-    newest = await asyncio.gather(
-        search.read(search.ledgers.events, sql.value, SQL["newest_event"]),
-        search.read(search.ledgers.memory, sql.value, SQL["newest_fact"]),
-    )
-    total = sum(cast("list[int]", newest))
     return {term: math.log(1 + (max(total - rows, 0) + 0.5) / (rows + 0.5)) for term, rows in holding.items()}
 
 
@@ -124,8 +121,10 @@ async def _about(search: Search, stretches: list[Stretch]) -> list[Stretch]:
 
 async def _unretained(search: Search, stretches: list[Stretch]) -> list[Stretch]:
     """Messages that facts were taken from lend their words and are no answers."""
-    ids = json.dumps([item.id for stretch in stretches for item in stretch.items if item.kind == "event"])
-    retained = await search.read(search.ledgers.memory, sql.rows, SQL["retained"], (ids,))
+    ids = [item.id for stretch in stretches for item in stretch.items if item.kind == "event"]
+    if not ids:
+        return stretches
+    retained = await search.read(search.ledgers.memory, sql.rows, SQL["retained"], (json.dumps(ids),))
     gone = {id_ for (id_,) in retained}
     return [
         Stretch(

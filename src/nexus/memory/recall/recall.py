@@ -187,6 +187,8 @@ class Recall:
 
     async def _successions(self, search: Search, seen: list[Sighting]) -> list[Sighting]:
         """What replaced the facts that were found, and what they replaced."""
+        if not any(sighting.kind == "fact" for sighting in seen):
+            return []
         limit = search.limits.candidates
         found = await search.read(self._ledgers.memory, arms.successions, seen, limit)
         return await permitted(self._ledgers, search.scope, found, search.deadline)

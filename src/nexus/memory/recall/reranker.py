@@ -4,6 +4,7 @@ It is optional (`nexus models pull ms-marco-minilm-l12-v2`), reads a bounded num
 when its time is over: what it has not read keeps its place.
 """
 
+import asyncio
 import logging
 import time
 from collections.abc import Sequence
@@ -91,6 +92,11 @@ def installed_reranker() -> Reranker | None:
     """
     with _opening:
         return _installed()
+
+
+async def ready_reranker() -> Reranker | None:
+    """Return `installed_reranker()`, on a thread the first time."""
+    return _installed() if _installed.cache_info().currsize else await asyncio.to_thread(installed_reranker)
 
 
 @cache

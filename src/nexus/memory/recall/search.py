@@ -15,7 +15,7 @@ from typing import Final, ParamSpec, TypeVar
 import apsw
 import numpy as np
 
-from nexus.ledgers import Ledgers, keywords
+from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Database, Work
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.recall import arms, naming
@@ -60,7 +60,7 @@ class Search:
         """Ask a ledger; when the time has run out, the statement is interrupted."""
         return await self.deadline.read(database, work, *args, **kwargs)
 
-    async def frequencies(self, log: arms.Log) -> list[keywords.Frequency]:
+    async def frequencies(self, log: arms.Log) -> arms.Frequencies:
         """How frequent each word of the question is in a log."""
         database = self.ledgers.events if log == "event" else self.ledgers.memory
         return await self._once(
@@ -118,7 +118,7 @@ class Search:
         """Words of the question that hardly anybody has used: one of them may be a name with a slip."""
         rows = Counter(dict.fromkeys(self.question.forms.values(), 0))
         for log in ("event", "fact"):
-            for found in await self.frequencies(log):
+            for found in (await self.frequencies(log)).words:
                 rows[found.word] += found.rows
         return {word for word, count in rows.items() if count <= _HARDLY_USED}
 
@@ -148,7 +148,7 @@ Arm = Callable[[Search], Awaitable[list[Sighting]]]
 
 
 async def _keyword_events(search: Search) -> list[Sighting]:
-    found = await search.frequencies("event")
+    found = (await search.frequencies("event")).words
     limits = search.limits
     return await search.read(
         search.ledgers.events,
@@ -162,7 +162,7 @@ async def _keyword_events(search: Search) -> list[Sighting]:
 
 
 async def _keyword_facts(search: Search) -> list[Sighting]:
-    found = await search.frequencies("fact")
+    found = (await search.frequencies("fact")).words
     limits = search.limits
     return await search.read(
         search.ledgers.memory,
@@ -176,7 +176,7 @@ async def _keyword_facts(search: Search) -> list[Sighting]:
 
 
 async def _summaries(search: Search) -> list[Sighting]:
-    found = await search.frequencies("summary")
+    found = (await search.frequencies("summary")).words
     limits = search.limits
     return await search.read(
         search.ledgers.memory,
@@ -190,6 +190,8 @@ async def _summaries(search: Search) -> list[Sighting]:
 
 
 async def _temporal_events(search: Search) -> list[Sighting]:
+    if search.question.window is None:
+        return []
     limit = search.limits.temporal_candidates
     return await search.read(
         search.ledgers.events, arms.temporal_events, search.question, search.scope, limit
@@ -197,6 +199,8 @@ async def _temporal_events(search: Search) -> list[Sighting]:
 
 
 async def _temporal_memory(search: Search) -> list[Sighting]:
+    if search.question.window is None:
+        return []
     limit = search.limits.temporal_candidates
     return await search.read(search.ledgers.memory, arms.temporal_memory, search.question, limit)
 

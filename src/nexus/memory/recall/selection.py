@@ -63,6 +63,8 @@ def token_count(text: str) -> int:
 
 
 def _same(one: frozenset[str], other: frozenset[str]) -> bool:
+    if min(len(one), len(other)) < _SAME * max(len(one), len(other)):
+        return False  # even if the shorter one were part of the longer one
     shared = len(one & other)
     total = len(one) + len(other) - shared
     if total == 0 or shared < _SAME * total:

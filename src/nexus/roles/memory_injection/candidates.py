@@ -55,7 +55,7 @@ async def offered(
 ) -> Matches | None:
     """Recall's best for the task, not judged yet; None where nothing may or can be recalled."""
     seen = request.access.visibility(request.event.thread_id)
-    if seen.nothing or not about.task.strip() or await is_empty(services.ledgers, about):
+    if seen.nothing or not about.task.strip():
         return None
     answer = await find(await _ready(services, seen), about.task, kinds)
     return replace(answer, results=tuple(r for r in answer.results if not about.is_new(r.item)))

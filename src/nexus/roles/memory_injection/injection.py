@@ -47,12 +47,16 @@ class Injection:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._recording: set[asyncio.Task[None]] = set()
+        self._has_memories = False
+        """Once there is something to recall, it isn't asked again whether there is."""
 
     async def __call__(self, context: Context) -> dict[str, Any] | None:
         deadline = Deadline((context.automation.timeout_ms or _TIMEOUT_MS) - _MARGIN_MS)
         try:
             async with asyncio.timeout(deadline.left_s):
                 about = await candidates.asked(self._services.ledgers, context.request)
+                if await self._is_empty(about):
+                    return None
                 answer = await candidates.offered(self._services, context.request, about, _kinds(context))
                 known = await self._known_already(context) if answer and answer.results else NOTHING_KNOWN
         except TimeoutError:
@@ -68,6 +72,12 @@ class Injection:
         # What an automation before this one put there stays.
         before = str(context.request.enrichment.get("memories") or "")
         return {"enrich": {"memories": "\n".join(filter(None, (before, told)))}}
+
+    async def _is_empty(self, about: Asked) -> bool:
+        self._has_memories = self._has_memories or not await candidates.is_empty(
+            self._services.ledgers, about
+        )
+        return not self._has_memories
 
     async def _known_already(self, context: Context) -> Known:
         """What the conversation holds, and what an automation before this one told."""

@@ -19,7 +19,7 @@ async def found(opened: Ledgers, text: str, language: str, log: Log = "fact") ->
     database = opened.memory if log == "fact" else opened.events
 
     def work(connection: apsw.Connection) -> list[str]:
-        words = arms.frequencies(connection, question, log)
+        words = arms.frequencies(connection, question, log).words
         return [sighting.id for sighting in arms.keyword(connection, log, words, scope, 10, 1_000)]
 
     return await database.read(work)
