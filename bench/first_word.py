@@ -63,7 +63,7 @@ def main(answers: int) -> None:
             token = {"authorization": f"Bearer {home.token()}"}
             link = httpx.post(f"{served.url}/api/login-links", headers=token, timeout=60).json()["url"]
             page.goto(link)
-            page.wait_for_url("**/chat")
+            page.wait_for_url("**/")
             for number in range(answers):
                 model.script(Turn("Take the **early** train. " * 40, pace=Pace(between_ms=20)))
                 page.get_by_label("Message", exact=True).fill(f"Question {number}")

@@ -19,7 +19,12 @@ PAGES: dict[str, Callable[[], str]] = {
     "hook-points.md": hook_points.page,
     "http-api.md": api.page,
 }
-_DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
+_ROOT = Path(__file__).resolve().parent.parent
+_DOCS = _ROOT / "docs" / "reference"
+# What the program itself shows of it.
+_SHIPPED: dict[Path, Callable[[], str]] = {
+    _ROOT / "src/nexus/gateway/dashboard/commands.json": commands.summaries,
+}
 _DIFF_LINES = 20
 
 
@@ -27,21 +32,26 @@ def write(folder: Path) -> list[str]:
     """Write the pages that are missing or differ; returns their names."""
     written: list[str] = []
     folder.mkdir(parents=True, exist_ok=True)
-    for name, render in PAGES.items():
+    for file, render in _files(folder).items():
         content = render()
-        if _read(folder / name) != content:
-            (folder / name).write_text(content, encoding="utf-8")
-            written.append(name)
+        if _read(file) != content:
+            file.write_text(content, encoding="utf-8")
+            written.append(file.name)
     return written
 
 
 def stale(folder: Path) -> list[str]:
     """What is wrong with each page that is not current: its name and the first lines that differ."""
     return [
-        f"{folder / name} is stale:\n{_difference(found, wanted)}"
-        for name, render in PAGES.items()
-        if (found := _read(folder / name)) != (wanted := render())
+        f"{file} is stale:\n{_difference(found, wanted)}"
+        for file, render in _files(folder).items()
+        if (found := _read(file)) != (wanted := render())
     ]
+
+
+def _files(folder: Path) -> dict[Path, Callable[[], str]]:
+    shipped = _SHIPPED if folder == _DOCS else {}
+    return {**{folder / name: render for name, render in PAGES.items()}, **shipped}
 
 
 def _read(file: Path) -> str:
@@ -63,7 +73,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if not arguments.check:
         for name in write(arguments.folder):
-            print(f"wrote {arguments.folder / name}")
+            print(f"wrote {name}")
         return 0
     problems = stale(arguments.folder)
     for problem in problems:

@@ -104,6 +104,16 @@ def _show_change(page: Page) -> None:
     expect(page.locator("#shown pre")).to_be_visible()
 
 
+def _palette(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search everything").fill("Clara")
+    expect(page.locator("#palette-results a").first).to_be_visible()
+
+
+def _rename(page: Page) -> None:
+    page.get_by_text("Rename", exact=True).click()
+
+
 def _upload(page: Page) -> None:
     lines = "".join(
         f'{{"id": {n}, "role": "user", "text": "Note {n}", "time": {_NOTED + n}}}\n' for n in range(40)
@@ -119,6 +129,12 @@ _AUTOMATION: Final = "/automations/evening-notes"
 _VERSIONED: Final = "/automations/tag-errands"
 _ASKED: Final = "/memory?q=why+does+the+Tidal+Room+open+later"
 DEMO: Final = (
+    Shot(name="home", route="/"),
+    Shot(name="palette", route="/", act=_palette),
+    Shot(name="search", route="/search"),
+    Shot(name="search-found", route="/search", start="/search?q=Lisbon"),
+    Shot(name="search-none", route="/search", start="/search?q=zzqx"),
+    Shot(name="help", route="/help"),
     Shot(name="chat", route="/chat"),
     Shot(name="chat-session", route="/chat/{label:path}", start="/chat", follow=".talks nav a >> nth=1"),
     Shot(name="chat-memories", route="/chat", act=_unfold_last),
@@ -205,6 +221,9 @@ DEMO: Final = (
         follow="td.main a",
         act=_unfold,
     ),
+    Shot(name="session-rename", route="/sessions/{label:path}", start="/sessions/main", act=_rename),
+    Shot(name="session-delete", route="/session-deletion/{label:path}", start="/session-deletion/main"),
+    Shot(name="sessions-dates", route="/sessions", start="/sessions?when=custom"),
     Shot(name="chat-long", route="/chat/{label:path}", start="/chat/letter", act=_say_much),
     Shot(name="message", route="/messages/{id}", start="/chat/letter", follow="a[href^='/messages/']"),
     Shot(name="usage", route="/usage"),
@@ -217,8 +236,9 @@ DEMO: Final = (
     Shot(name="login-refused", route="", start="/login?code=used"),
 )
 EMPTY: Final = tuple(
-    Shot(name=f"empty{path.replace('/', '-')}", route=path)
+    Shot(name=f"empty{path.replace('/', '-').rstrip('-')}", route=path)
     for path in (
+        "/",
         "/chat",
         "/requests",
         "/memory/entities",
@@ -302,7 +322,7 @@ def _look(browser: Browser, home: Path, model: ModelServer, shots: Iterable[Shot
         context.set_default_timeout(_PATIENCE_MS)
         page = context.new_page()
         page.goto(login_url)
-        page.wait_for_url("**/chat")
+        page.wait_for_url("**/")
         missing = take(page, url, shots, folder)
         context.close()
     return missing

@@ -1,6 +1,8 @@
 """The commands page, from the click commands of nexus.cli."""
 
 import inspect
+import json
+from collections.abc import Iterator
 
 import click
 
@@ -25,6 +27,24 @@ def page() -> str:
     parts += _below(program, top, "##")
     parts += ["## Exit codes", _EXIT_CODES]
     return markdown.join(parts)
+
+
+def summaries() -> str:
+    """Every command with its one sentence, for the dashboard's search."""
+    top = click.Context(program, info_name="nexus", **program.context_settings)
+    listed = [{"name": name, "about": about} for name, about in _summaries(program, top)]
+    return json.dumps(listed, indent=1, ensure_ascii=False) + "\n"
+
+
+def _summaries(group: click.Group, context: click.Context) -> Iterator[tuple[str, str]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is None or command.hidden:
+            continue
+        below = click.Context(command, info_name=name, parent=context)
+        yield below.command_path, command.get_short_help_str(limit=200)
+        if isinstance(command, click.Group):
+            yield from _summaries(command, below)
 
 
 def _below(group: click.Group, context: click.Context, heading: str) -> list[str]:

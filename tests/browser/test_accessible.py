@@ -11,6 +11,11 @@ from nexus.testing import ToolCall, Turn
 
 _AXE = (Path(__file__).parent / "axe" / "axe-core-4.14.0.min.js").read_text(encoding="utf-8")
 _PAGES = (
+    "/",
+    "/search?q=nuts",
+    "/help",
+    "/session-deletion/accessible",
+    "/requests?when=custom",
     "/chat/accessible",
     "/requests",
     "/memory?q=nuts",

@@ -50,7 +50,7 @@ def page(request: pytest.FixtureRequest, browser: Browser, served: Served) -> It
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     page.goto(_login(served))
-    page.wait_for_url("**/chat")
+    page.wait_for_url("**/")
     yield page
     context.close()
     assert complaints == []

@@ -133,7 +133,7 @@ def test_a_person_logs_out(served: Served, page: Page) -> None:
     context = browser.new_context()
     mine = context.new_page()
     mine.goto(link)
-    mine.wait_for_url("**/chat")
+    mine.wait_for_url("**/")
     mine.get_by_role("button", name="Log out").click()
     expect(mine.get_by_role("heading")).to_have_text("Logged out")
     assert context.cookies() == []

@@ -61,7 +61,7 @@ def page(browser: Browser, restarted: Restarted) -> Iterator[Page]:
     token = {"authorization": f"Bearer {restarted.home.token()}"}
     link = httpx.post(f"{restarted.served.url}/api/login-links", headers=token, timeout=PATIENCE_MS / 1000)
     page.goto(link.json()["url"])
-    page.wait_for_url("**/chat")
+    page.wait_for_url("**/")
     yield page
     context.close()
 

@@ -101,7 +101,7 @@ class Scene:
         token = {"authorization": f"Bearer {self.home.token()}"}
         link = httpx.post(f"{self.served.url}/api/login-links", headers=token, timeout=PATIENCE_S)
         page.goto(link.json()["url"])
-        page.wait_for_url("**/chat")
+        page.wait_for_url("**/")
         page.goto(f"{self.served.url}/chat/{_SESSION}")
         return page
 

@@ -5,9 +5,8 @@ from starlette.routing import Route
 from browser.pictures import script
 from nexus.gateway.dashboard.routes import routes
 
-# Not pages: parts of one, files, and where `/` leads. A commit looks as a version does.
+# Not pages: parts of one, and files. A commit looks as a version does.
 _WITHOUT_PICTURE = {
-    "/",
     "/favicon.ico",
     "/chat-later/{label:path}",
     "/chat-answers/{id}",

@@ -129,6 +129,27 @@ class App(Lifecycle):
         beside = Forgetting(Settings.of_home(self.home, self.config.engine))
         return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
 
+    async def forget_session_preview(self, thread_ids: Sequence[str]) -> list[forgetting.Plan]:
+        """What would go with the conversations of a session."""
+        found = [await forgetting.find(self.ledgers, forgetting.thread, wanted=id_) for id_ in thread_ids]
+        return [await forgetting.preview(self.ledgers, target) for target in found]
+
+    async def forget_session(self, session_label: str, thread_ids: Sequence[str]) -> None:
+        """Erase the conversations of a session, and what was learned from them. This can't be undone."""
+        if await self.active_runs(session_label):
+            raise UsageError("A message is being answered in this session", hint="Stop it, then delete.")
+        if not thread_ids:
+            raise UsageError(
+                "This session has no messages of people", hint="Archive it, or delete what it worked for."
+            )
+        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
+        for id_ in thread_ids:
+            try:
+                target = await forgetting.find(self.ledgers, forgetting.thread, wanted=id_)
+            except UsageError:  # it went together with the one before
+                continue
+            await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+
     async def remind(
         self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"
     ) -> reminders.Reminder:

@@ -46,13 +46,15 @@ class Scene:
 
         await self.ledgers.runtime.write(work)
 
-    async def say(self, *texts: str, thread: str = "main", channel: str = "cli", **of: Any) -> list[str]:
+    async def say(
+        self, *texts: str, thread: str = "main", channel: str = "cli", sender: str = "owner", **of: Any
+    ) -> list[str]:
         """Messages into a thread; their ids."""
 
         def work(connection: Any) -> list[str]:
             thread_id = events.ensure_thread(connection, channel=channel, external_id=thread)
             said = [
-                NewEvent(channel=channel, content=text, sender="owner", thread_id=thread_id, **of)
+                NewEvent(channel=channel, content=text, sender=sender, thread_id=thread_id, **of)
                 for text in texts
             ]
             return events.append(connection, said)

@@ -75,6 +75,6 @@ def _told(show: Show) -> Callable[[Request], Awaitable[Response]]:
             return await show(request, cast("App", request.app.state.nexus))
         except NexusError as error:
             template = "part_error.html" if is_part(request) else "error.html"
-            return await page(request, template, status_of(error), error=error, active="")
+            return await page(request, template, status_of(error), error=error, active=None)
 
     return shown

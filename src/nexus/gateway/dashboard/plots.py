@@ -119,6 +119,16 @@ def bars(spent: Sequence[Spent]) -> tuple[Bar, ...]:
     )
 
 
+def spark(days: Sequence[Spent]) -> tuple[tuple[float, float, float, float], ...]:
+    """Days as small bars in a box of 100 by 24: x, y, width and height of each."""
+    step = 100 / max(1, len(days))
+    heights = [max(1.0, round(0.24 * bar.share, 1)) for bar in bars(days)]
+    return tuple(
+        (round(place * step, 1), round(24 - height, 1), round(step * 0.7, 1), height)
+        for place, height in enumerate(heights)
+    )
+
+
 def _blocks(usage: Usage, named: list[str], top: float, step: float, *, by_money: bool) -> list[Block]:
     found: list[Block] = []
     tall, thickness = HEIGHT - _BOTTOM - _TOP, max(step * 0.72, 1.0)

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from nexus import __version__
-from nexus.gateway.dashboard import parts, words
+from nexus.gateway.dashboard import parts, periods, words
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 # No script or style inside of a page, nothing from elsewhere, no frame around it, no form to elsewhere.
@@ -27,7 +27,7 @@ POLICY: Final = (
 _HEADERS: Final = {"content-security-policy": POLICY, "cache-control": "no-store"}
 _FILTERS: Final = (
     "age", "amount", "cited", "count", "dated", "day", "ended", "given", "markdown", "plural", "preview",
-    "short", "size", "ticked", "tone", "took", "uncited", "unit", "when",
+    "short", "size", "ticked", "tone", "took", "uncited", "unit", "until", "when",
 )  # fmt: skip
 _THEMES: Final = frozenset({"light", "dark"})
 MOST_AT_ONCE: Final = 2
@@ -48,7 +48,9 @@ def environment() -> Environment:
     for name in _FILTERS:
         made.filters[name] = getattr(words, name)
     known = cast("dict[str, Any]", made.globals)
-    known.update(most_calls=parts.MOST_CALLS, call_characters=parts.CALL_CHARACTERS)
+    known.update(
+        most_calls=parts.MOST_CALLS, call_characters=parts.CALL_CHARACTERS, period_choices=periods.CHOICES
+    )
     made.filters["segment"] = segment
     made.filters["pretty"] = pretty
     return made

@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from nexus.app import App
 from nexus.errors import MissingError
-from nexus.gateway.dashboard.endpoint import back, get
+from nexus.gateway.dashboard.endpoint import get
 from nexus.gateway.dashboard.pages import (
     automations,
     backfill,
@@ -27,10 +27,12 @@ from nexus.gateway.dashboard.pages import (
     imports,
     leaving,
     memory,
+    overview,
     people,
     profile,
     reminders,
     requests,
+    search,
     sessions,
     settings,
     usage,
@@ -61,8 +63,9 @@ async def join(server: Starlette, app: App, stack: AsyncExitStack) -> None:
 def routes() -> list[BaseRoute]:
     """The pages. They find the home in `request.app.state.nexus`."""
     return [
-        get("/", _home),
         get("/favicon.ico", _icon),
+        *overview.ROUTES,
+        *search.ROUTES,
         *chat.ROUTES,
         *requests.ROUTES,
         *events.ROUTES,
@@ -91,13 +94,9 @@ async def _lost(request: Request, error: Exception, otherwise: Any) -> Response:
     if not asks or request.url.path.startswith(("/api/", "/mcp")):
         return await otherwise(request, error)
     lost = MissingError("Page not found", hint="Use the menu to find a page.")
-    return await page(request, "error.html", told.status_code, error=lost, active="")
+    return await page(request, "error.html", told.status_code, error=lost, active=None)
 
 
 async def _icon(request: Request, app: App) -> Response:
     """For pages that name none, such as the login."""
     return FileResponse(_STATIC / "icon.svg")
-
-
-async def _home(request: Request, app: App) -> Response:
-    return back("/chat")

@@ -22,6 +22,7 @@ _CITED: Final = re.compile(r"\s*\[((?:fact|obs|mod|epi|evt|ent)_\w+)\]")
 # A page is bounded by what is said, so what a text becomes must be bounded by the text.
 _LONGEST: Final = 20_000
 _LARGER: Final = 3
+_WEEK_S: Final = 7 * 86_400
 _AGES: Final = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -77,6 +78,19 @@ def age(timestamp: str | None, now: datetime | None = None) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit} ago"
     return "just now" if seconds >= 0 else f"in {-seconds / 86_400:.0f} d"
+
+
+def until(timestamp: str | None, now: datetime | None = None) -> str:
+    """How long something is still off: `in 3 h`, or its day where that is farther than a week."""
+    if not timestamp:
+        return ""
+    seconds = (clock.parse(timestamp) - (now or clock.now())).total_seconds()
+    if seconds >= _WEEK_S:
+        return day(timestamp)
+    for size, name in _AGES[2:]:
+        if seconds >= size:
+            return f"in {seconds / size:.0f} {name}"
+    return "now" if seconds <= 0 else "in a minute"
 
 
 def took(milliseconds: float | None) -> str:

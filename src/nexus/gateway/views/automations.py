@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
+from typing import Any
 
 import apsw
 
@@ -25,7 +26,7 @@ from nexus.automations.workspace import workspace
 from nexus.automations.workspace.history import Change, History
 from nexus.automations.workspace.workspace import Folder
 from nexus.errors import AutomationError, MissingError, WorkspaceError
-from nexus.gateway.views.page import Page, begin, page
+from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, page
 from nexus.home import Home
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import automations as stored
@@ -189,11 +190,12 @@ async def get(ledgers: Ledgers, name: str) -> AutomationView:
 
 
 async def runs(
-    ledgers: Ledgers, name: str, *, cursor: str | None = None, limit: int = 20
+    ledgers: Ledgers, name: str, *, period: Period = ALWAYS, cursor: str | None = None, limit: int = 20
 ) -> Page[Invocation]:
     """The invocations of a name in all its versions, the newest first."""
-    at, id_ = begin(cursor, 2)
-    found = await ledgers.runtime.read(_runs, name=name, at=at, id_=id_, limit=limit + 1)
+    at, id_ = period.begin(cursor)
+    values: dict[str, Any] = {"at": at, "id": id_, "since": period.since, "limit": limit + 1}
+    found = await ledgers.runtime.read(_runs, name=name, values=values)
     return page(found, limit, lambda each: (each.created_at, each.id))
 
 
@@ -236,24 +238,23 @@ def _with_last(connection: apsw.Connection) -> list[tuple[Automation, Invocation
 
 
 def _last(connection: apsw.Connection, automation_id: str) -> Invocation | None:
-    found = _runs_of_version(connection, automation_id, at="~", id_="~", limit=1)
+    values = {"at": LAST, "id": LAST, "since": "", "limit": 1}
+    found = _runs_of_version(connection, automation_id, values)
     return found[0] if found else None
 
 
-def _runs(connection: apsw.Connection, name: str, at: str, id_: str, limit: int) -> list[Invocation]:
+def _runs(connection: apsw.Connection, name: str, values: dict[str, Any]) -> list[Invocation]:
     """Of each version the newest, laid together: one ordered read of an index for each."""
-    found = [
-        _runs_of_version(connection, each.id, at=at, id_=id_, limit=limit)
-        for each in stored.versions(connection, name)
-    ]
-    return list(islice(merge(*found, key=lambda run: (run.created_at, run.id), reverse=True), limit))
+    found = [_runs_of_version(connection, each.id, values) for each in stored.versions(connection, name)]
+    latest = merge(*found, key=lambda run: (run.created_at, run.id), reverse=True)
+    return list(islice(latest, values["limit"]))
 
 
 def _runs_of_version(
-    connection: apsw.Connection, automation_id: str, *, at: str, id_: str, limit: int
+    connection: apsw.Connection, automation_id: str, values: dict[str, Any]
 ) -> list[Invocation]:
-    values = {"automation_id": automation_id, "at": at, "id": id_, "limit": limit}
-    rows = sql.rows(connection, sql.queries("runtime")["invocations_before"], values)
+    query = sql.queries("runtime")["invocations_before"]
+    rows = sql.rows(connection, query, {"automation_id": automation_id, **values})
     return [invocations.loaded(row) for row in rows]
 
 

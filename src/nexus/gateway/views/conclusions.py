@@ -9,7 +9,7 @@ import apsw
 
 from nexus.errors import MissingError
 from nexus.gateway.views import names
-from nexus.gateway.views.page import LAST, Page, begin, columns, named, page
+from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, begin, columns, named, page
 from nexus.ledgers import Ledgers, sql
 
 Kind = Literal["observation", "mental_model"]
@@ -72,12 +72,14 @@ async def listed(
     kind: Kind,
     *,
     stale: bool = False,
+    period: Period = ALWAYS,
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[Conclusion]:
     """Conclusions in their newest versions, the latest first; with `stale`, those that newer facts touch."""
     (id_,) = begin(cursor, 1)
     values = {"id": id_, "stale": stale, "subjects": None, "limit": limit + 1}
+    values |= {"since": period.since, "until": period.until}
     query = sql.queries("memory")[_QUERIES[kind][0]]
     found = await ledgers.memory.read(sql.rows, query, values)
     return page(await _told(ledgers, kind, found), limit, lambda each: (each.id,))
@@ -89,6 +91,7 @@ async def about(
     """The newest conclusions about an entity, whichever of its ids they name."""
     subjects = json.dumps(list(entity_ids))
     values = {"id": LAST, "stale": False, "subjects": subjects, "limit": limit}
+    values |= {"since": ALWAYS.since, "until": ALWAYS.until}
     query = sql.queries("memory")[_QUERIES[kind][0]]
     found = await ledgers.memory.read(sql.rows, query, values)
     return tuple(await _told(ledgers, kind, found))

@@ -9,7 +9,7 @@ import apsw
 
 from nexus.gateway.views import facts, names
 from nexus.gateway.views.facts import Fact
-from nexus.gateway.views.page import Page, begin, loaded, page, position
+from nexus.gateway.views.page import ALWAYS, Page, Period, begin, loaded, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.memory import merging
 from nexus.memory import views as memory
@@ -154,13 +154,15 @@ async def listed(
     *,
     matching: str | None = None,
     type_: str | None = None,
+    period: Period = ALWAYS,
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[EntityLine]:
     """Entities, those that changed last first; with a text, those that a name or alias of it finds."""
-    at, id_ = begin(cursor, 2)
+    at, id_ = period.begin(cursor)
     wanted = like(matching) if matching else None
     values: dict[str, Any] = {"type": type_, "like": wanted, "at": at, "id": id_, "limit": limit + 1}
+    values["since"] = period.since
     if wanted is None:
         del values["like"]
     query = sql.queries("identity")["entities_before" if wanted is None else "matching_entities_before"]

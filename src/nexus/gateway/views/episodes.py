@@ -8,7 +8,7 @@ import apsw
 from nexus.errors import MissingError
 from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Learned, Said
-from nexus.gateway.views.page import Page, begin, loaded, page
+from nexus.gateway.views.page import ALWAYS, Page, Period, loaded, page
 from nexus.ledgers import Ledgers, sql
 
 _MOST_EVENTS = 100
@@ -55,11 +55,16 @@ class EpisodeView:
 
 
 async def listed(
-    ledgers: Ledgers, *, channel: str | None = None, cursor: str | None = None, limit: int = 50
+    ledgers: Ledgers,
+    *,
+    channel: str | None = None,
+    period: Period = ALWAYS,
+    cursor: str | None = None,
+    limit: int = 50,
 ) -> Page[Episode]:
     """Episodes in their newest versions, the latest first."""
-    at, id_ = begin(cursor, 2)
-    values = {"channel": channel, "at": at, "id": id_, "limit": limit + 1}
+    at, id_ = period.begin(cursor)
+    values = {"channel": channel, "since": period.since, "at": at, "id": id_, "limit": limit + 1}
     query = sql.queries("memory")["episodes_before"]
     found = await ledgers.memory.read(sql.rows, query, values)
     lines = [loaded(Episode, row) for row in found]

@@ -1,12 +1,14 @@
 """One recorded message, with what was said around it and what came of it."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import apsw
 
 from nexus.errors import MissingError
-from nexus.gateway.views.page import loaded
+from nexus.gateway.views import names
+from nexus.gateway.views.page import columns, loaded, named
 from nexus.ledgers import Ledgers, events, sql
 from nexus.ledgers.events import Event
 
@@ -25,6 +27,12 @@ class Said:
     content: str
     characters: int
     occurred_at: str
+    channel: str
+    sender_name: str | None = None
+    """Whom the channel's identifier belongs to, where that is known."""
+
+
+_STORED = columns(Said, before="sender_name")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +49,7 @@ class EventView:
     """A message in its conversation."""
 
     event: Event
+    sender_name: str | None
     thread_title: str | None
     before: tuple[Said, ...]
     after: tuple[Said, ...]
@@ -56,14 +65,17 @@ async def get(ledgers: Ledgers, event_id: str) -> EventView:
     if found is None:
         raise MissingError(f"Unknown event {event_id}", hint="It may have been deleted.")
     title, before, after = await ledgers.events.read(_around, event=found)
+    around = await _named(ledgers, [*before, *after])
+    known = await names.senders(ledgers, [(found.channel, found.sender)])
     asked = sql.queries("runtime")["requests_of_event"]
     requests = await ledgers.runtime.read(sql.rows, asked, (event_id,))
     learned, episodes = await ledgers.memory.read(_learned, event_id=event_id)
     return EventView(
         event=found,
+        sender_name=known.get((found.channel, found.sender or "")),
         thread_title=title,
-        before=before,
-        after=after,
+        before=around[: len(before)],
+        after=around[len(before) :],
         request_ids=tuple(row[0] for row in requests) or tuple(filter(None, [found.request_id])),
         learned=learned,
         episode_ids=episodes,
@@ -75,7 +87,12 @@ async def said(ledgers: Ledgers, ids: list[str], characters: int = _CHARACTERS) 
     values = {"ids": json.dumps(ids), "most": characters}
     query = sql.queries("events")["said"]
     found = await ledgers.events.read(sql.rows, query, values)
-    return tuple(loaded(Said, row) for row in found)
+    return await _named(ledgers, [Said(**named(_STORED, row)) for row in found])
+
+
+async def _named(ledgers: Ledgers, said: Sequence[Said]) -> tuple[Said, ...]:
+    known = await names.senders(ledgers, [(each.channel, each.sender) for each in said])
+    return tuple(replace(each, sender_name=known.get((each.channel, each.sender or ""))) for each in said)
 
 
 def _around(
@@ -90,8 +107,8 @@ def _around(
     after = sql.rows(connection, queries["said_after"], values)
     return (
         title[0][0] if title else None,
-        tuple(loaded(Said, row) for row in reversed(before)),
-        tuple(loaded(Said, row) for row in after),
+        tuple(Said(**named(_STORED, row)) for row in reversed(before)),
+        tuple(Said(**named(_STORED, row)) for row in after),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Said
-from nexus.gateway.views.page import Page, begin, columns, named, page, position
+from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, begin, columns, named, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.memory import Successor, successors
 from nexus.ledgers.text import match_all, words
@@ -44,21 +44,39 @@ _STORED = columns(Fact, before="source_name")
 
 
 async def listed(
-    ledgers: Ledgers, *, matching: str | None = None, cursor: str | None = None, limit: int = 50
+    ledgers: Ledgers,
+    *,
+    matching: str | None = None,
+    period: Period = ALWAYS,
+    cursor: str | None = None,
+    limit: int = 50,
 ) -> Page[Fact]:
     """Facts, the one that was recorded last first; with a text, those that hold all of its words."""
     wanted = words(matching or "")
-    (before,) = begin(cursor, 1)
-    values: dict[str, Any] = {
-        "before": position(before),
-        "limit": limit + 1,
-        "match": match_all(wanted) if wanted else None,
-    }
-    query = sql.queries("memory")["matching_facts" if wanted else "facts_before"]
-    if not wanted:
-        del values["match"]
-    found = await ledgers.memory.read(sql.rows, query, values)
-    return page(await told(ledgers, found), limit, lambda fact: (str(fact.seq),))
+    by_time = period != ALWAYS and not wanted
+    at, before = begin(cursor, 2) if by_time else (LAST, *begin(cursor, 1))
+    values: dict[str, Any] = {"before": position(before), "limit": limit + 1}
+    if wanted:
+        query = "matching_facts"
+        values |= {"match": match_all(wanted), "since": period.since, "until": period.until}
+    elif by_time:
+        query = "facts_between"
+        values |= {"since": period.since, "at": min(at, period.until)}
+        values["before"] = values["before"] if at < period.until else 0
+    else:
+        query = "facts_before"
+    found = await ledgers.memory.read(sql.rows, sql.queries("memory")[query], values)
+
+    def key(fact: Fact) -> tuple[str, ...]:
+        return (fact.created_at, str(fact.seq)) if by_time else (str(fact.seq),)
+
+    return page(await told(ledgers, found), limit, key)
+
+
+async def count(ledgers: Ledgers, since: str) -> int:
+    """How many facts were recorded since a moment."""
+    rows = await ledgers.memory.read(sql.rows, sql.queries("memory")["count_facts_since"], (since,))
+    return rows[0][0]
 
 
 async def told(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterable
+from typing import cast
 
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.identity.senders import normalized
 
 
 async def entities(ledgers: Ledgers, ids: Iterable[str | None]) -> dict[str, str]:
@@ -29,3 +31,36 @@ async def messages(ledgers: Ledgers, ids: Iterable[str | None], characters: int)
     query, values = sql.queries("events")["beginnings"], {"ids": json.dumps(wanted), "most": characters}
     found = await ledgers.events.read(sql.rows, query, values)
     return {row[0]: row[1] for row in found}
+
+
+async def senders(ledgers: Ledgers, found: Iterable[tuple[str, str | None]]) -> dict[tuple[str, str], str]:
+    """For each channel and sender the name of whom that is; without those that nothing is known of."""
+    wanted = sorted({(channel, sender) for channel, sender in found if sender})
+    if not wanted:
+        return {}
+    keys = json.dumps([(channel, normalized(sender)) for channel, sender in wanted])
+    rows = await ledgers.identity.read(sql.rows, sql.queries("identity")["senders_named"], (keys,))
+    known = await entities(ledgers, [row[2] for row in rows])
+    named: dict[tuple[str, str], str] = {
+        (channel, key): known.get(entity_id or "", cast("str", shown))
+        for channel, key, entity_id, shown in rows
+    }
+    return {
+        (channel, sender): named[channel, normalized(sender)]
+        for channel, sender in wanted
+        if (channel, normalized(sender)) in named
+    }
+
+
+async def conversations(ledgers: Ledgers, thread_ids: Iterable[str | None]) -> dict[str, str]:
+    """For the session of each conversation on a channel its title, or the name of who wrote there last."""
+    wanted = sorted({id_ for id_ in thread_ids if id_})
+    if not wanted:
+        return {}
+    rows = await ledgers.events.read(sql.rows, sql.queries("events")["last_senders"], (json.dumps(wanted),))
+    known = await senders(ledgers, [(channel, sender) for channel, _, _, sender in rows])
+    named = {
+        f"{channel}:{external_id}": (title or known.get((channel, sender or "")), channel)
+        for channel, external_id, title, sender in rows
+    }
+    return {label: f"{name} · {channel}" for label, (name, channel) in named.items() if name}

@@ -6,7 +6,8 @@ part costs what the first does.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
+from urllib.parse import quote
 
 from nexus.errors import UsageError
 
@@ -24,6 +25,24 @@ class Page(Generic[T]):
 
     items: tuple[T, ...]
     next: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Period:
+    """The days that a list is limited to, by default all of them."""
+
+    since: str = ""
+    """The first moment, or the day that begins with it."""
+    until: str = LAST
+    """The first moment that is not part of it any more."""
+
+    def begin(self, cursor: str | None) -> tuple[str, str]:
+        """Where a list by time begins: behind its cursor, or behind the last moment of the period."""
+        at, id_ = begin(cursor, 2)
+        return (at, id_) if at < self.until else (self.until, "")
+
+
+ALWAYS: Final = Period()
 
 
 def page(found: Sequence[T], limit: int, key: Callable[[T], tuple[str, ...]]) -> Page[T]:
@@ -51,6 +70,11 @@ def position(text: str) -> int:
     if not 0 <= found <= _FARTHEST:
         raise _nowhere(text)
     return found
+
+
+def address(folder: str, name: str) -> str:
+    """The page of something in the dashboard, whatever it is called."""
+    return f"/{folder}/{quote(name, safe='')}"
 
 
 def _nowhere(text: str) -> UsageError:

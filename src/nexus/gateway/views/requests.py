@@ -9,8 +9,8 @@ import apsw
 
 from nexus import clock
 from nexus.errors import MissingError
-from nexus.gateway.views import names
-from nexus.gateway.views.page import Page, begin, columns, named, page
+from nexus.gateway.views import names, sessions
+from nexus.gateway.views.page import ALWAYS, Page, Period, columns, named, page
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import executions
 from nexus.ledgers.runtime import requests as stored
@@ -41,6 +41,8 @@ class RequestLine:
     asked: str
     """The beginning of the message."""
     principal: str | None
+    session: str | None
+    """What its session is called."""
     duration_ms: float | None
     """None while it is under way."""
     workers: int
@@ -57,6 +59,8 @@ class Trace:
     asked: str
     answered: str | None
     principal: str | None
+    session: str | None
+    """What its session is called."""
     parent: str | None
 
 
@@ -69,20 +73,25 @@ async def listed(
     *,
     status: str | None = None,
     channel: str | None = None,
+    period: Period = ALWAYS,
     cursor: str | None = None,
     limit: int = 50,
 ) -> Page[RequestLine]:
     """Requests of people and channels, the newest first. Those of workers are counted with them."""
-    at, id_ = begin(cursor, 2)
-    values = {"status": status, "channel": channel, "at": at, "id": id_, "limit": limit + 1}
+    at, id_ = period.begin(cursor)
+    values = {
+        "status": status, "channel": channel, "since": period.since, "at": at, "id": id_, "limit": limit + 1
+    }  # fmt: skip
     found, spent, workers = await ledgers.runtime.read(_with_usage, values=values)
     asked = await names.messages(ledgers, [row["event_id"] for row in found], _ASKED_CHARACTERS)
     known = await names.entities(ledgers, [row["principal_id"] for row in found])
+    titles = await sessions.titles(ledgers, [row["session_label"] for row in found])
     lines = [
         RequestLine(
             **row,
             asked=asked.get(row["event_id"] or "", ""),
             principal=known.get(row["principal_id"] or ""),
+            session=titles.get(row["session_label"] or "", row["session_label"]),
             duration_ms=duration_ms(row["created_at"], row["ended_at"]),
             workers=workers.get(row["id"], 0),
             total=spent.get(row["id"], Totals()),
@@ -106,12 +115,14 @@ async def trace(ledgers: Ledgers, reference: str) -> Trace:
     restored = await stored.restore(ledgers, request_id)
     answers = await ledgers.events.read(_answers, request_id=request_id)
     principal = request.principal_id if request else None
+    label = request.session_label if request else None
     return Trace(
         request=request,
         node=node,
         asked="" if restored is None else restored.event.content,
         answered="\n\n".join(answers) or None,
         principal=(await names.entities(ledgers, [principal])).get(principal or ""),
+        session=(await sessions.titles(ledgers, [label])).get(label or "", label),
         parent=request.parent_request_id if request else None,
     )
 

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -11,10 +11,12 @@ import apsw
 
 from nexus.errors import MissingError
 from nexus.gateway.views import names
-from nexus.gateway.views.page import Page, begin, columns, loaded, named, page, position
+from nexus.gateway.views.page import ALWAYS, Page, Period, begin, columns, loaded, named, page, position
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.agents import sessions as stored
 from nexus.ledgers.agents.sessions import Session
+from nexus.ledgers.events.search import search
+from nexus.memory.views import like
 
 # A transcript is read, not downloaded: what is longer is cut, and says so.
 MOST_CHARACTERS = 6_000
@@ -22,6 +24,7 @@ _MOST_OF_A_CALL = 1_500
 _LINE_CHARACTERS = 200
 _WHOLE = 1 << 30
 _MADE_UP = re.compile(r"(?:run|chat):ses_")
+_MOST_HITS = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,11 +38,12 @@ class SessionLine:
     parent_label: str | None
     created_at: str
     updated_at: str
+    archived_at: str | None
     turns: int
     last_said: str | None
     """The beginning of what a person or an agent last said."""
     title: str
-    """The label, or the first message where the label was made up."""
+    """The name you gave it, whom it is with, its first message, or its label."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,28 +100,73 @@ async def listed(
     ledgers: Ledgers,
     *,
     role: str | None = None,
+    matching: str | None = None,
+    period: Period = ALWAYS,
     cursor: str | None = None,
     limit: int = 50,
     runs: bool = True,
+    archived: bool | None = None,
 ) -> Page[SessionLine]:
-    """List sessions by last use; without `runs`, those of single `nexus run` tasks are left out."""
-    at, id_ = begin(cursor, 2)
-    values = {"role": role, "at": at, "id": id_, "limit": limit + 1, "runs": runs}
+    """List sessions by last use; without `runs`, those of single `nexus run` tasks are left out.
+
+    With a text, those whose name holds it, or in which something was said that matches it best.
+    """
+    at, id_ = period.begin(cursor)
+    values: dict[str, Any] = {
+        "role": role, "at": at, "id": id_, "since": period.since, "limit": limit + 1, "runs": runs,
+        "archived": archived, "like": like(matching) if matching else None, "threads": "[]", "events": "[]",
+    }  # fmt: skip
+    if matching:
+        hits = await ledgers.events.read(search, text=matching, limit=_MOST_HITS)
+        values["events"] = json.dumps([hit.id for hit in hits])
+        values["threads"] = json.dumps(sorted({hit.thread_id for hit in hits if hit.thread_id}))
     query = sql.queries("agents")["listed_sessions"]
     found = await ledgers.agents.read(sql.rows, query, values)
     # A message that carries what somebody said is stored as sent to the model.
     wanted = [id_ for row in found for id_ in (row[-1], row[-3])]
     said = await names.messages(ledgers, wanted, _LINE_CHARACTERS)
-    lines = [_line(row, said) for row in found]
+    people = await names.conversations(ledgers, [row[7] for row in found])
+    lines = [_line(row, said, people) for row in found]
     return page(lines, limit, lambda line: (line.updated_at, line.id))
 
 
-def _line(row: tuple[Any, ...], said: Mapping[str, str]) -> SessionLine:
-    *stored, last, last_id, first, first_id = row
+async def titles(ledgers: Ledgers, labels: Iterable[str | None]) -> dict[str, str]:
+    """What the sessions of some labels are called."""
+    wanted = sorted({label for label in labels if label})
+    if not wanted:
+        return {}
+    query = sql.queries("agents")["titled_sessions"]
+    found = await ledgers.agents.read(sql.rows, query, (json.dumps(wanted),))
+    said = await names.messages(ledgers, [row[-1] for row in found], _LINE_CHARACTERS)
+    people = await names.conversations(ledgers, [row[2] for row in found])
+    return {
+        label: _title(label, title, people.get(label), said.get(event_id or "", first))
+        for label, title, _, first, event_id in found
+    }
+
+
+async def threads(ledgers: Ledgers, session: Session) -> tuple[str, ...]:
+    """The conversations that a session answers: they go when it is deleted."""
+    query = sql.queries("agents")["events_of_session"]
+    said = await ledgers.agents.read(sql.rows, query, (session.id,))
+    wanted = (json.dumps([row[0] for row in said]),)
+    rows = await ledgers.events.read(sql.rows, sql.queries("events")["threads_of_events"], wanted)
+    return tuple(sorted({row[0] for row in rows} | {id_ for id_ in (session.thread_id,) if id_}))
+
+
+def _line(row: tuple[Any, ...], said: Mapping[str, str], people: Mapping[str, str]) -> SessionLine:
+    *stored, _, title, archived_at, turns, last, last_id, first, first_id = row
     label = cast("str", stored[1])
-    opening = " ".join((said.get(first_id or "", first) or "").split())
-    title = opening or label if _MADE_UP.match(label) else label
-    return loaded(SessionLine, (*stored, said.get(last_id or "", last), title))
+    named = _title(label, title, people.get(label), said.get(first_id or "", first))
+    return loaded(SessionLine, (*stored, archived_at, turns, said.get(last_id or "", last), named))
+
+
+def _title(label: str, given: str | None, people: str | None, first: str | None) -> str:
+    if given:
+        return given
+    if _MADE_UP.match(label):
+        return " ".join((first or "").split()) or label
+    return people or label
 
 
 async def roles(ledgers: Ledgers) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What was spent: by day, model, automation and message; what may be spent, and what was refused."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,6 +13,7 @@ from nexus.broker import budgets
 from nexus.broker.agent import prices
 from nexus.broker.budgets import Standing
 from nexus.config import BudgetsConfig, Config
+from nexus.gateway.views import names
 from nexus.gateway.views.requests import totals
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.runtime import budgets as recorded
@@ -66,6 +68,7 @@ class Budget:
     """Whose, where each automation has its own."""
     guest: str | None
     """Whose, where each person other than the owner has their own: an entity."""
+    guest_name: str | None
     most: float
     used: float
     is_used_up: bool
@@ -167,7 +170,9 @@ async def standing(
             *(each for name, *_ in today for each in budgets.of_automation(connection, limits, name, moment)),
         )
 
-    return tuple(map(_budget, await ledgers.runtime.read(work)))
+    found = await ledgers.runtime.read(work)
+    known = await names.entities(ledgers, [each.guest for each in found])
+    return tuple(_budget(each, known) for each in found)
 
 
 async def hits(
@@ -178,13 +183,14 @@ async def hits(
     return tuple(await ledgers.runtime.read(recorded.hits, since=since, limit=limit))
 
 
-def _budget(standing: Standing) -> Budget:
+def _budget(standing: Standing, known: Mapping[str, str]) -> Budget:
     return Budget(
         setting=standing.setting,
         budget=standing.budget,
         unit=standing.unit,
         automation=standing.automation,
         guest=standing.guest,
+        guest_name=known.get(standing.guest or ""),
         most=standing.most,
         used=standing.used,
         is_used_up=standing.is_used_up,

@@ -2,16 +2,18 @@
 SELECT 'sessions', count(*) FROM agent_sessions UNION ALL SELECT 'messages', count(*) FROM agent_messages
 
 -- name: session
-SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at
+SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at, title,
+       archived_at
 FROM agent_sessions WHERE label = ?
 
 -- name: recent_sessions
-SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at
+SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at, title,
+       archived_at
 FROM agent_sessions WHERE role = coalesce(:role, role) ORDER BY updated_at DESC, id DESC LIMIT :limit
 
 -- name: listed_sessions
 SELECT session.id, session.label, session.role, session.model, parent.label, session.created_at,
-       session.updated_at,
+       session.updated_at, session.thread_id, session.title, session.archived_at,
        (SELECT coalesce(max(position) + 1, 0) FROM agent_turns WHERE session_id = session.id),
        (SELECT substr(content, 1, 200) FROM agent_messages
         WHERE session_id = session.id AND role IN ('user', 'assistant') AND content <> ''
@@ -24,9 +26,31 @@ SELECT session.id, session.label, session.role, session.model, parent.label, ses
        (SELECT event_id FROM agent_messages
         WHERE session_id = session.id AND role = 'user' ORDER BY position LIMIT 1)
 FROM agent_sessions AS session LEFT JOIN agent_sessions AS parent ON parent.id = session.parent_session_id
-WHERE (session.updated_at, session.id) < (:at, :id) AND (:role IS NULL OR session.role = :role)
-  AND (:runs OR session.label NOT LIKE 'run:%')
+WHERE (session.updated_at, session.id) < (:at, :id) AND session.updated_at >= :since
+  AND (:role IS NULL OR session.role = :role) AND (:runs OR session.label NOT LIKE 'run:%')
+  AND (:archived IS NULL OR (session.archived_at IS NOT NULL) = :archived)
+  AND (:like IS NULL OR session.title LIKE :like ESCAPE '\' OR session.label LIKE :like ESCAPE '\'
+    OR session.thread_id IN (SELECT value FROM json_each(:threads))
+    OR session.id IN (
+      SELECT session_id FROM agent_messages WHERE event_id IN (SELECT value FROM json_each(:events))))
 ORDER BY session.updated_at DESC, session.id DESC LIMIT :limit
+
+-- name: titled_sessions
+SELECT label, title, thread_id,
+       (SELECT substr(content, 1, 200) FROM agent_messages
+        WHERE session_id = session.id AND role = 'user' ORDER BY position LIMIT 1),
+       (SELECT event_id FROM agent_messages
+        WHERE session_id = session.id AND role = 'user' ORDER BY position LIMIT 1)
+FROM agent_sessions AS session WHERE label IN (SELECT value FROM json_each(?))
+
+-- name: rename_session
+UPDATE agent_sessions SET title = :title WHERE id = :id
+
+-- name: archive_session
+UPDATE agent_sessions SET archived_at = iif(:archived, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), NULL) WHERE id = :id
+
+-- name: events_of_session
+SELECT DISTINCT event_id FROM agent_messages WHERE session_id = ? AND event_id IS NOT NULL
 
 -- name: session_roles
 SELECT DISTINCT role FROM agent_sessions ORDER BY role
@@ -36,7 +60,7 @@ INSERT INTO agent_sessions (id, label, role, model, thread_id, parent_session_id
 VALUES (:id, :label, :role, :model, :thread_id, :parent_session_id, :forked_at_position)
 
 -- name: touch_session
-UPDATE agent_sessions SET updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE id = ?
+UPDATE agent_sessions SET updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now'), archived_at = NULL WHERE id = ?
 
 -- name: end_of_history
 -- Where the messages of turns that have ended end. What is under way belongs to no fork.

@@ -20,7 +20,9 @@ CREATE TABLE agent_sessions (
   metadata_json      TEXT NOT NULL DEFAULT '{}',
   created_at         TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   updated_at         TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  forked_at_position INTEGER                           -- a fork starts with its parent's messages before this position
+  forked_at_position INTEGER,                          -- a fork starts with its parent's messages before this position
+  title              TEXT,                             -- what the owner calls it
+  archived_at        TEXT                              -- hidden from lists since then, until it is used again
 ) STRICT;
 CREATE INDEX agent_sessions_parent ON agent_sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
 CREATE INDEX agent_sessions_thread ON agent_sessions (thread_id) WHERE thread_id IS NOT NULL;

@@ -22,6 +22,9 @@ class Session:
     forked_at_position: int | None
     created_at: str
     updated_at: str
+    title: str | None = None
+    """What the owner calls it."""
+    archived_at: str | None = None
 
 
 def get(connection: apsw.Connection, label: str) -> Session | None:
@@ -34,6 +37,17 @@ def recent(connection: apsw.Connection, *, role: str | None = None, limit: int =
     """List sessions by last use."""
     rows = connection.execute(sql.queries("agents")["recent_sessions"], {"role": role, "limit": limit})
     return [_session(row) for row in rows]
+
+
+def rename(connection: apsw.Connection, session_id: str, title: str | None) -> None:
+    """Give a session a title; None goes back to its label."""
+    connection.execute(sql.queries("agents")["rename_session"], {"id": session_id, "title": title})
+
+
+def archive(connection: apsw.Connection, session_id: str, archived: bool) -> None:
+    """Hide a session from lists, or show it again. It also comes back when it is used."""
+    values = {"id": session_id, "archived": archived}
+    connection.execute(sql.queries("agents")["archive_session"], values)
 
 
 def ensure(

@@ -143,19 +143,29 @@ SELECT id, channel, sender, occurred_at, content FROM events WHERE id IN (SELECT
 SELECT id, substr(content, 1, :most) FROM events WHERE id IN (SELECT value FROM json_each(:ids))
 
 -- name: said
-SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at
+SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at, channel
 FROM events WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY seq
 
 -- name: said_before
-SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at
+SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at, channel
 FROM events WHERE thread_id = :thread_id AND seq < :seq ORDER BY seq DESC LIMIT :limit
 
 -- name: said_after
-SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at
+SELECT seq, id, direction, sender, substr(content, 1, :most), length(content), occurred_at, channel
 FROM events WHERE thread_id = :thread_id AND seq > :seq ORDER BY seq LIMIT :limit
 
 -- name: said_for_request
 SELECT content FROM events WHERE request_id = ? AND direction = 'outbound' ORDER BY seq
+
+-- name: threads_of_events
+SELECT DISTINCT thread_id FROM events
+WHERE id IN (SELECT value FROM json_each(?)) AND thread_id IS NOT NULL
+
+-- name: last_senders
+-- Conversations with their titles and who wrote there last.
+SELECT t.channel, t.external_id, t.title, (
+  SELECT sender FROM events WHERE thread_id = t.id AND direction = 'inbound' ORDER BY seq DESC LIMIT 1)
+FROM threads AS t WHERE t.id IN (SELECT value FROM json_each(?))
 
 -- name: thread_title
 SELECT coalesce(title, external_id) FROM threads WHERE id = ?

@@ -202,12 +202,12 @@ ORDER BY updated_at DESC, id DESC LIMIT :limit
 
 -- name: entities_before
 SELECT id, type, canonical_name, summary, created_at, updated_at FROM entities
-WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND (:type IS NULL OR type = :type)
+WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND updated_at >= :since AND (:type IS NULL OR type = :type)
 ORDER BY updated_at DESC, id DESC LIMIT :limit
 
 -- name: matching_entities_before
 SELECT id, type, canonical_name, summary, created_at, updated_at FROM entities
-WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND (:type IS NULL OR type = :type)
+WHERE merged_into IS NULL AND (updated_at, id) < (:at, :id) AND updated_at >= :since AND (:type IS NULL OR type = :type)
   AND id IN (
     SELECT root_id FROM entity_roots WHERE id IN (
       SELECT entity_id FROM entity_aliases WHERE normalized LIKE :like ESCAPE '\'
@@ -237,6 +237,13 @@ SELECT start, up.id, canonical_name FROM up JOIN entities ON entities.id = up.id
 -- name: aliases_of
 SELECT entity_id, alias, type, normalized, confidence, source_type FROM entity_aliases
 WHERE entity_id IN (SELECT value FROM json_each(?)) ORDER BY type <> 'name', type, created_at, id
+
+-- name: senders_named
+-- Whom identifiers on channels belong to.
+SELECT i.channel, i.normalized, c.entity_id, coalesce(c.display_name, i.identifier)
+FROM json_each(?) AS wanted
+JOIN contact_identifiers AS i ON i.channel = wanted.value ->> 0 AND i.normalized = wanted.value ->> 1
+JOIN contacts AS c ON c.id = i.contact_id
 
 -- name: contacts_of
 SELECT contacts.entity_id, contacts.channel, identifier, contacts.display_name

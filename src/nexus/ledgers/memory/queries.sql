@@ -161,9 +161,19 @@ FROM facts WHERE seq < :before ORDER BY seq DESC LIMIT :limit
 -- name: matching_facts
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
        confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
-FROM facts WHERE seq IN (
-  SELECT rowid FROM facts_fts WHERE facts_fts MATCH :match AND rowid < :before ORDER BY rowid DESC LIMIT :limit)
-ORDER BY seq DESC
+FROM (
+  SELECT rowid AS hit FROM facts_fts WHERE facts_fts MATCH :match AND rowid < :before ORDER BY rowid DESC)
+JOIN facts ON seq = hit WHERE created_at >= :since AND created_at < :until
+ORDER BY hit DESC LIMIT :limit
+
+-- name: facts_between
+SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+FROM facts WHERE created_at >= :since AND (created_at, seq) < (:at, :before)
+ORDER BY created_at DESC, seq DESC LIMIT :limit
+
+-- name: count_facts_since
+SELECT count(*) FROM facts WHERE created_at >= ?
 
 -- name: successors
 SELECT old_fact_id, facts.id, fact, coalesce(as_of, valid_at), succession.confidence, basis
@@ -216,7 +226,7 @@ ORDER BY end_time DESC, id DESC LIMIT :limit
 SELECT id, channel, thread_id, title, summary, start_time, end_time, event_count, token_count, version,
        previous_version_id, source_request_id
 FROM episodes AS latest
-WHERE (end_time, id) < (:at, :id) AND (:channel IS NULL OR channel = :channel)
+WHERE (end_time, id) < (:at, :id) AND end_time >= :since AND (:channel IS NULL OR channel = :channel)
   AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id)
 ORDER BY end_time DESC, id DESC LIMIT :limit
 
@@ -242,6 +252,7 @@ SELECT id, NULL, subject_entity_id, content, version, previous_version_id, stale
        (SELECT count(*) FROM observation_facts WHERE observation_id = latest.id)
 FROM analysis_runs AS latest
 WHERE type_id = 'observation' AND id < :id AND (NOT :stale OR stale_at IS NOT NULL)
+  AND created_at >= :since AND created_at < :until
   AND (:subjects IS NULL OR subject_entity_id IN (SELECT value FROM json_each(:subjects)))
   AND NOT EXISTS (SELECT 1 FROM analysis_runs WHERE previous_version_id = latest.id)
 ORDER BY id DESC LIMIT :limit
@@ -265,7 +276,7 @@ WHERE observation_id = :id ORDER BY seq DESC LIMIT :limit
 SELECT id, name, subject_entity_id, content, version, previous_version_id, stale_at, stale_reason,
        source_request_id, created_at, (SELECT count(*) FROM mental_model_sources WHERE model_id = latest.id)
 FROM mental_models AS latest
-WHERE id < :id AND (NOT :stale OR stale_at IS NOT NULL)
+WHERE id < :id AND (NOT :stale OR stale_at IS NOT NULL) AND created_at >= :since AND created_at < :until
   AND (:subjects IS NULL OR subject_entity_id IN (SELECT value FROM json_each(:subjects)))
   AND NOT EXISTS (SELECT 1 FROM mental_models WHERE previous_version_id = latest.id)
 ORDER BY id DESC LIMIT :limit

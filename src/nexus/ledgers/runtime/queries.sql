@@ -246,9 +246,18 @@ FROM requests WHERE root_request_id = id ORDER BY created_at DESC, id DESC LIMIT
 -- name: listed_requests
 SELECT id, status, channel, session_label, role, stage, error, event_id, principal_id, created_at, ended_at
 FROM requests
-WHERE root_request_id = id AND (created_at, id) < (:at, :id)
+WHERE root_request_id = id AND (created_at, id) < (:at, :id) AND created_at >= :since
   AND (:status IS NULL OR status = :status) AND (:channel IS NULL OR channel = :channel)
 ORDER BY created_at DESC, id DESC LIMIT :limit
+
+-- name: count_requests
+-- Of people and channels, by status, since a moment.
+SELECT status, count(*) FROM requests WHERE root_request_id = id AND created_at >= ? GROUP BY status
+
+-- name: requests_of_events
+SELECT id, event_id, status, created_at FROM requests
+WHERE event_id IN (SELECT value FROM json_each(?)) AND root_request_id = id
+ORDER BY created_at DESC, id DESC LIMIT 20
 
 -- name: request_channels
 -- One step in the index for each channel, however many requests each has.
@@ -703,7 +712,8 @@ ORDER BY i.created_at DESC, i.id DESC LIMIT :limit
 SELECT id, automation_id, automation_version, hook_point, request_id, root_request_id, blocking, status,
        result_json, error, duration_ms, created_at, started_at, ended_at, input_json, output, attempts,
        retries_left, retry_at
-FROM invocations WHERE automation_id = :automation_id AND (created_at, id) < (:at, :id)
+FROM invocations
+WHERE automation_id = :automation_id AND (created_at, id) < (:at, :id) AND created_at >= :since
 ORDER BY created_at DESC, id DESC LIMIT :limit
 
 -- name: postpone_invocation

@@ -14,6 +14,9 @@ from nexus.ledgers.runtime.budgets import NewHit
 from unit.gateway.scene import Scene
 
 PAGES = (
+    "/",
+    "/search",
+    "/help",
     "/chat",
     "/requests",
     "/memory",

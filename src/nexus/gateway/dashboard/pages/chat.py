@@ -63,8 +63,11 @@ async def shown(request: Request, app: App) -> Response:
     values: dict[str, Any] = {"label": label, "lines": lines, "older": found.next}
     if is_part(request) and cursor:
         return await page(request, "part_chat.html", **values)
-    others = await sessions.listed(app.ledgers, role="manager", limit=_SHOWN_SESSIONS, runs=False)
+    others = await sessions.listed(
+        app.ledgers, role="manager", limit=_SHOWN_SESSIONS, runs=False, archived=False
+    )
     values |= {
+        "title": (await sessions.titles(app.ledgers, [label])).get(label, label),
         "pending": [await _pending(app, run_id) for run_id in under_way],
         "others": others.items,
         "last": await _last(app, label),

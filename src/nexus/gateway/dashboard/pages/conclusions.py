@@ -5,6 +5,7 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.gateway.dashboard.endpoint import Show, get
+from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import conclusions
 from nexus.gateway.views.conclusions import Kind
@@ -14,7 +15,11 @@ def _listed(kind: Kind) -> Show:
     async def listed(request: Request, app: App) -> Response:
         query = request.query_params
         found = await conclusions.listed(
-            app.ledgers, kind, stale=bool(query.get("stale")), cursor=query.get("cursor")
+            app.ledgers,
+            kind,
+            stale=bool(query.get("stale")),
+            period=period(request),
+            cursor=query.get("cursor"),
         )
         if is_part(request) and query.get("cursor"):
             return await page(request, "part_conclusions.html", found=found, kind=kind)

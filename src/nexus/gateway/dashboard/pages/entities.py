@@ -6,6 +6,7 @@ from starlette.responses import Response
 from nexus.app import App
 from nexus.gateway.dashboard import graph
 from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import conclusions, entities
 from nexus.memory.writing import Provenance
@@ -20,6 +21,7 @@ async def listed(request: Request, app: App) -> Response:
         app.ledgers,
         matching=query.get("q") or None,
         type_=query.get("type") or None,
+        period=period(request),
         cursor=query.get("cursor"),
     )
     if is_part(request) and query.get("cursor"):

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from nexus.app import App
 from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import get
+from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import episodes, facts
 from nexus.memory.recall import Budget, Query, kinds
@@ -50,7 +51,9 @@ async def recall(request: Request, app: App) -> Response:
 async def fact_list(request: Request, app: App) -> Response:
     """The observation log, the newest first."""
     query = request.query_params
-    found = await facts.listed(app.ledgers, matching=query.get("q"), cursor=query.get("cursor"))
+    found = await facts.listed(
+        app.ledgers, matching=query.get("q"), period=period(request), cursor=query.get("cursor")
+    )
     if is_part(request) and query.get("cursor"):
         return await page(request, "part_facts.html", found=found, own=())
     return await page(request, "facts.html", active="memory", found=found, own=())
@@ -59,7 +62,7 @@ async def fact_list(request: Request, app: App) -> Response:
 async def episode_list(request: Request, app: App) -> Response:
     """Stretches of conversation, the latest first."""
     cursor = request.query_params.get("cursor")
-    found = await episodes.listed(app.ledgers, cursor=cursor)
+    found = await episodes.listed(app.ledgers, period=period(request), cursor=cursor)
     if is_part(request) and cursor:
         return await page(request, "part_episodes.html", found=found)
     return await page(request, "episodes.html", active="memory", found=found)

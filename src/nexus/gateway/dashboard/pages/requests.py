@@ -9,6 +9,7 @@ from starlette.responses import Response
 from nexus.app import App
 from nexus.gateway.dashboard import parts, waterfall
 from nexus.gateway.dashboard.endpoint import back, get, post
+from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import injections, requests
 
@@ -22,6 +23,7 @@ async def listed(request: Request, app: App) -> Response:
         app.ledgers,
         status=query.get("status") or None,
         channel=query.get("channel") or None,
+        period=period(request),
         cursor=query.get("cursor"),
     )
     if is_part(request) and query.get("cursor"):

@@ -1,13 +1,29 @@
-"""Sessions and their transcripts."""
+"""Sessions and their transcripts: find, rename, archive and delete them."""
+
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from nexus.app import App
+from nexus.errors import UsageError
 from nexus.gateway.dashboard import parts
-from nexus.gateway.dashboard.endpoint import get
-from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import sessions
+from nexus.ledgers.agents import sessions as stored
+
+_MOST_OF_A_TITLE: Final = 120
+# What people know by name; the rest is counted together.
+_NAMED: Final = {
+    "events.events": "messages",
+    "memory.facts": "facts learned from them",
+    "memory.episodes": "episodes",
+    "identity.entities": "people and things known only from them",
+    "agents.agent_sessions": "sessions, with those of workers",
+    "runtime.requests": "requests with their traces",
+}
 
 
 async def listed(request: Request, app: App) -> Response:
@@ -16,8 +32,11 @@ async def listed(request: Request, app: App) -> Response:
     found = await sessions.listed(
         app.ledgers,
         role=query.get("role") or None,
+        matching=query.get("q", "").strip() or None,
+        period=period(request),
         cursor=query.get("cursor"),
         runs=bool(query.get("runs")),
+        archived=bool(query.get("archived")),
     )
     if is_part(request) and query.get("cursor"):
         return await page(request, "part_sessions.html", found=found)
@@ -32,7 +51,15 @@ async def shown(request: Request, app: App) -> Response:
     found = parts.fitting(await sessions.transcript(app.ledgers, session.id, cursor=cursor))
     if is_part(request) and cursor:
         return await page(request, "part_transcript.html", found=found, session=session)
-    return await page(request, "session.html", active="sessions", found=found, session=session)
+    titles = await sessions.titles(app.ledgers, [session.label])
+    return await page(
+        request,
+        "session.html",
+        active="sessions",
+        found=found,
+        session=session,
+        title=titles.get(session.label, session.label),
+    )
 
 
 async def message(request: Request, app: App) -> Response:
@@ -44,8 +71,59 @@ async def message(request: Request, app: App) -> Response:
     return await page(request, "message.html", active="sessions", message=found, part=part)
 
 
+async def change(request: Request, app: App) -> Response:
+    """Rename, archive or bring back a session."""
+    session = await sessions.get(app.ledgers, request.path_params["label"])
+    given = await form(request)
+    match given.text("to"):
+        case "rename":
+            title = " ".join(given.text("title").split())[:_MOST_OF_A_TITLE] or None
+            await app.ledgers.agents.write(stored.rename, session_id=session.id, title=title)
+        case "archive":
+            await app.ledgers.agents.write(stored.archive, session_id=session.id, archived=True)
+            return back("/sessions")
+        case "restore":
+            await app.ledgers.agents.write(stored.archive, session_id=session.id, archived=False)
+        case to:
+            raise UsageError(f"Unknown action for a session: `{to:.40}`")
+    return back(f"/sessions/{segment(session.label)}")
+
+
+async def preview(request: Request, app: App) -> Response:
+    """What would go with a session."""
+    session = await sessions.get(app.ledgers, request.path_params["label"])
+    plans = await app.forget_session_preview(await sessions.threads(app.ledgers, session))
+    counts: dict[str, int] = {}
+    for plan in plans:
+        for place, count in plan.removed.items():
+            counts[place] = counts.get(place, 0) + count
+    titles = await sessions.titles(app.ledgers, [session.label])
+    return await page(
+        request,
+        "session_delete.html",
+        active="sessions",
+        session=session,
+        title=titles.get(session.label, session.label),
+        named=[(what, counts.pop(place)) for place, what in _NAMED.items() if counts.get(place)],
+        others=sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])),
+        files=sum(plan.files for plan in plans),
+        plans=plans,
+    )
+
+
+async def delete(request: Request, app: App) -> Response:
+    """Forget a session: its conversation, and what was learned from it."""
+    session = await sessions.get(app.ledgers, request.path_params["label"])
+    await app.forget_session(session.label, await sessions.threads(app.ledgers, session))
+    return back("/sessions")
+
+
+# A label may hold anything, slashes too: nothing else is asked for below /sessions/.
 ROUTES = (
     get("/sessions", listed),
     get("/sessions/{label:path}", shown),
+    post("/sessions/{label:path}", change),
+    get("/session-deletion/{label:path}", preview),
+    post("/session-deletion/{label:path}", delete),
     get("/messages/{id}", message),
 )

@@ -13,6 +13,7 @@ TABLES = (
         texts=(
             Text("label"),
             Text("project", Then.CLEAR),
+            Text("title", Then.CLEAR),
             Text("metadata_json", Then.CLEAR, blank="{}"),
         ),
     ),
