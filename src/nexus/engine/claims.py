@@ -5,12 +5,16 @@ last one stopped, visits a bounded number, and comes round to all of them in tur
 interrupted by the loss of its process comes before all: it has had its turn already.
 """
 
+import threading
 import uuid
+from collections import Counter
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from nexus.engine import interior
 from nexus.engine.database import Database
-from nexus.engine.settings import Lane
+from nexus.engine.settings import SEPARATOR, Lane
 
 # Keys that are busy are visited in vain; so many more are visited than are wanted.
 _VISITS_FOR_EACH = 4
@@ -43,6 +47,12 @@ class Claims:
         owner = str(uuid.uuid4())
         heads = self._heads(room)
         return Claimed(ids=self._begin(heads, executor_id, owner) if heads else [], owner=owner)
+
+    def began(self, execution_ids: list[str]) -> None:
+        """What was taken begins to run."""
+
+    def ended(self, execution_id: str) -> None:
+        """What had begun has ended."""
 
     def _heads(self, room: int) -> list[str]:
         interrupted = interior.interrupted(self._database, self._lane, self._version, room)
@@ -79,3 +89,105 @@ class Claims:
     def _begin(self, heads: list[str], executor_id: str, owner: str) -> list[str]:
         taken = interior.begin(self._database, self._lane, self._version, heads, executor_id, owner)
         return [head for head in heads if head in taken]
+
+
+class FairClaims(Claims):
+    """The claims in a database that many homes share: the homes take turns, whatever each has waiting.
+
+    A turn is one execution. A home has at most `limit` of a lane under way; one that is suspended has none.
+    """
+
+    def __init__(
+        self, database: Database, lane: Lane, version: str, limit: int, suspended: AbstractSet[str]
+    ) -> None:
+        super().__init__(database, lane, version)
+        self._limit = limit
+        self._suspended = suspended
+        self._home = ""
+        self._within: dict[str, str] = {}
+        """Where the next visit to a home goes on, for homes that had more than they could begin."""
+        self._counting = threading.Lock()
+        self.running: Counter[str] = Counter()
+        """How much of each home is under way here."""
+
+    def began(self, execution_ids: list[str]) -> None:
+        with self._counting:
+            self.running.update(map(scope_of, execution_ids))
+
+    def ended(self, execution_id: str) -> None:
+        home = scope_of(execution_id)
+        with self._counting:
+            self.running[home] -= 1
+            if not self.running[home]:
+                del self.running[home]
+
+    def _heads(self, room: int) -> list[str]:
+        interrupted = interior.interrupted(self._database, self._lane, self._version, room)
+        heads = [head for head in interrupted if scope_of(head) not in self._suspended]
+        taken = Counter(map(scope_of, heads))
+        offers = self._offers(room - len(heads), taken, set(heads))
+        while len(heads) < room and offers:
+            for home in list(offers):
+                if len(heads) == room:
+                    break
+                heads.append(offers[home].pop(0))
+                self._home = home
+                if not offers[home]:
+                    del offers[home]
+        return heads
+
+    def _offers(self, room: int, taken: Counter[str], known: set[str]) -> dict[str, list[str]]:
+        """What each home could begin, the one whose turn it is first; of no more homes than there is room."""
+        found: dict[str, list[str]] = {}
+        for home in self._waiting_homes():
+            if len(found) >= room:
+                break
+            free = min(self._limit - self.running[home] - taken[home], room)
+            if free > 0 and home not in self._suspended and home not in found:
+                offered = [head for head in self._of_home(home, free) if head not in known]
+                if offered:
+                    found[home] = offered
+        return found
+
+    def _waiting_homes(self) -> Iterator[str]:
+        """Every home with waiting work, once, from the one after the last that had a turn."""
+        yield from self._homes_between(self._home, "")
+        if self._home:
+            yield from self._homes_between("", self._home)
+
+    def _homes_between(self, after: str, last: str) -> Iterator[str]:
+        while homes := interior.scopes(self._database, self._lane, after, _VISITS_MORE):
+            for home in homes:
+                if last and home > last:
+                    return
+                yield home
+            after = homes[-1]
+
+    def _of_home(self, home: str, room: int) -> list[str]:
+        """Heads of a home's idle keys; the next visit goes on after the last of them."""
+        prefix = home + SEPARATOR
+        visits = room + self.running[home] + _VISITS_FOR_EACH
+        began = self._within.pop(home, prefix)
+        heads, last = self._walk(prefix, began, visits, room)
+        if began != prefix and len(heads) < room:
+            more, last = self._walk(prefix, prefix, visits, room - len(heads))
+            heads += [head for head in more if head not in heads]
+        if last:
+            self._within[home] = last
+        return heads
+
+    def _walk(self, prefix: str, after: str, visits: int, room: int) -> tuple[list[str], str]:
+        heads: list[str] = []
+        for key, head in interior.heads(self._database, self._lane, after, visits):
+            if not key.startswith(prefix):
+                return heads, ""
+            if head is not None:
+                heads.append(head)
+            if len(heads) == room:
+                return heads, key
+        return heads, ""
+
+
+def scope_of(stored_id: str) -> str:
+    """The home that an execution belongs to."""
+    return stored_id.partition(SEPARATOR)[0]

@@ -10,15 +10,15 @@ async with engine:
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from nexus.engine import interior, letters, records, serializer, tables
+from nexus.engine import ids, interior, letters, records, serializer, tables
 from nexus.engine.cancels import Cancels
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
@@ -31,6 +31,7 @@ from nexus.engine.leases import Leases
 from nexus.engine.prepare import prepared
 from nexus.engine.records import Execution
 from nexus.engine.running import Entry, Running
+from nexus.engine.schedules import Schedules
 from nexus.engine.serializer import End
 from nexus.engine.settings import Settings
 from nexus.engine.states import FINAL, State
@@ -48,6 +49,15 @@ _log = logging.getLogger(__name__)
 
 Ended = Callable[[Context, End | None], Awaitable[None]]
 """Told how an execution ended; None: with a result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """What runs an execution, and the execution as that code sees it."""
+
+    work: Work
+    ended: Ended | None
+    context: Context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +83,8 @@ class Engine:
         self._parts: _Parts | None = None
         self._running = Running()
         self._waiters: dict[str, set[asyncio.Future[None]]] = {}
+        self.suspended: set[str] = set()
+        """Homes whose work waits for now, in a database that many share."""
 
     def register(self, name: str, work: Work, *, ended: Ended | None = None) -> None:
         """Make a piece of work known under a name. Names are stored: they must outlive an upgrade.
@@ -88,6 +100,11 @@ class Engine:
         """Begin. With `serve=False` this process starts and watches work, and runs none."""
         if self._database is not None:
             raise EngineStateError("The engine is already running")
+        if serve and self.settings.scope:
+            raise EngineStateError(
+                "This home is hosted: its host does its work",
+                hint="Start the host with `nexus host serve --root DIR`.",
+            )
         with translated(self.settings):
             database = await asyncio.to_thread(prepared, self.settings)
         self._database = database
@@ -99,13 +116,17 @@ class Engine:
         """Finish what runs if it ends in time; the rest goes back to its queue, and nothing is lost."""
         if self._database is None:
             return
+        await self.drain()
         assert self._enqueuer is not None  # noqa: S101 - an invariant, for the reader and the type checker
         await self._enqueuer.close()
+        await asyncio.to_thread(self._database.close)
+        self._database = None
+
+    async def drain(self) -> None:
+        """Run nothing more; what runs is finished or goes back to its queue. Work can still be recorded."""
         if self._parts is not None:
             await self._stop_serving(self._parts)
             self._parts = None
-        await asyncio.to_thread(self._database.close)
-        self._database = None
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -140,21 +161,21 @@ class Engine:
                 f"`{work}` cannot be started without a key",
                 hint="Give the key that its order goes by, such as a session, or a key of its own.",
             )
-        if self._parts is not None and work not in self._works:
+        if self.serving and work not in self._works:
             known = ", ".join(self._works)
             raise UnknownWorkError(f"No work is registered as `{work}`", hint=f"Known: {known}.")
         new = tables.new_execution(
             work,
             payload,
-            key=key,
+            key=self.stored(key),
             lane=lane,
             version=self.settings.version,
             timeout_ms=timeout_ms,
-            id_=execution_id,
+            id_=self.stored(execution_id or ids.new()),
             delay_until_ms=delay_until_ms,
         )
         await self.record([new])
-        return StartedExecution(self, new.id)
+        return StartedExecution(self, self.own(new.id))
 
     def execution(self, execution_id: str) -> StartedExecution:
         """An execution that was started before, here or elsewhere."""
@@ -163,57 +184,77 @@ class Engine:
     async def show(self, execution_id: str) -> Execution:
         """One execution as it stands."""
         with translated(self.settings):
-            found = await asyncio.to_thread(records.get, self.database, execution_id)
+            found = await asyncio.to_thread(records.get, self.database, self.stored(execution_id))
         if found is None:
             raise UnknownExecutionError(
                 f"Unknown execution {execution_id}", hint="List them with `nexus engine executions`."
             )
-        return found
+        return replace(found, id=execution_id, key=self.own(found.key))
 
     async def states(self, execution_ids: Sequence[str]) -> dict[str, State]:
         """How some executions stand; those that were never started are left out."""
         with translated(self.settings):
-            return await asyncio.to_thread(records.states, self.database, execution_ids)
+            stored = [self.stored(id_) for id_ in execution_ids]
+            found = await asyncio.to_thread(records.states, self.database, stored)
+            return {self.own(id_): state for id_, state in found.items()}
 
     async def finished(self, execution_id: str) -> Execution:
         """The execution, once it has ended."""
         look_s = _FIRST_LOOK_S
         while True:
             # Before the look, so that an end that comes during it is not missed.
-            changed = self._waiter(execution_id)
+            changed = self._waiter(self.stored(execution_id))
             try:
                 execution = await self.show(execution_id)
                 if execution.state in FINAL:
                     return execution
                 # Of what runs here, we are told the end.
-                here = self._running.get(execution_id) is not None
+                here = self.running(self.stored(execution_id)) is not None
                 with suppress(TimeoutError):
                     await asyncio.wait_for(changed, _LONGEST_LOOK_S if here else look_s)
             finally:
-                self._leave(execution_id, changed)
+                self._leave(self.stored(execution_id), changed)
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
 
     async def cancel(self, execution_id: str) -> bool:
         """Cancel a queued execution, or ask a running one to stop. False: already finished."""
-        if await asyncio.to_thread(interior.cancel_waiting, self.database, execution_id):
-            self._ended(execution_id)
+        stored = self.stored(execution_id)
+        if await asyncio.to_thread(interior.cancel_waiting, self.database, stored):
+            self._ended(stored)
             return True
-        entry = self._running.get(execution_id)
+        entry = self.running(stored)
         if entry is not None:
             entry.stop("cancelled")
             return True
         if (await self.show(execution_id)).state in FINAL:
             return False
-        await asyncio.to_thread(Cancels(self.database).ask, execution_id)
+        await asyncio.to_thread(Cancels(self.database).ask, stored)
         self.announce()
         return True
 
     async def close_letter(self, execution_id: str) -> bool:
         """Take an execution off the dead letters: somebody has dealt with it. False: it is not one."""
         with translated(self.settings):
-            return await asyncio.to_thread(letters.close, self.database, execution_id)
+            return await asyncio.to_thread(letters.close, self.database, self.stored(execution_id))
 
     # For the rooms of this package that start work in their own way (jobs, schedules).
+
+    def stored(self, own: str) -> str:
+        """An id or a key of this home as the database has it."""
+        return self.settings.prefix + own
+
+    def own(self, stored: str) -> str:
+        """An id or a key of the database as this home knows it."""
+        return stored.removeprefix(self.settings.prefix)
+
+    @property
+    def schedules(self) -> Schedules:
+        """What starts by the clock."""
+        return Schedules(self.database, self.settings.version, self.settings.prefix)
+
+    def running(self, stored_id: str) -> Entry | None:
+        """The body of an execution, where this process runs it."""
+        return self._running.get(stored_id)
 
     @property
     def database(self) -> Database:
@@ -250,7 +291,9 @@ class Engine:
         await asyncio.to_thread(dbos.launch)
         dbos.adopt_loop()
         stop_running = partial(self._stop_running, loop)
-        sweeper = Sweeper(database, dbos, leases, wake, self.settings, stop_running=stop_running)
+        sweeper = Sweeper(
+            database, dbos, leases, wake, self.settings, stop_running=stop_running, suspended=self.suspended
+        )
         wake.start()
         wake.set()
         sweeper.start()
@@ -289,20 +332,26 @@ class Engine:
             executor_id=claimant,
             entry=entry,
         )
-        ended = self._ends.get(work)
-        try:
-            result = await self._running.run(entry, self._bound(context, payload), options["timeout_ms"])
-        except serializer.Ended as without_result:
-            if ended is not None:
-                await ended(context, without_result.end)
-            raise
-        except asyncio.CancelledError:
-            if entry.reason == "put_back":
-                await self._put_back(context)
-            raise
-        if ended is not None:
-            await ended(context, None)
-        return result
+        async with AsyncExitStack() as held:
+            found: list[Code] = []
+            try:
+                body = self._bound(context, payload, held, found)
+                result = await self._running.run(entry, body, options["timeout_ms"])
+            except serializer.Ended as without_result:
+                await _tell_end(found, without_result.end)
+                raise
+            except asyncio.CancelledError:
+                if entry.reason == "put_back":
+                    await self._put_back(context)
+                raise
+            await _tell_end(found, None)
+            return result
+
+    async def _find(self, context: Context, held: AsyncExitStack) -> Code:
+        """The code of an execution; what it needs for as long as that runs is entered on the stack."""
+        if context.work not in self._works:
+            raise UnknownWorkError(f"No work is registered as `{context.work}` in this process")
+        return Code(work=self._works[context.work], ended=self._ends.get(context.work), context=context)
 
     async def _put_back(self, context: Context) -> None:
         """Give work back to its queue, after a pause in which what it could not go on with may pass."""
@@ -315,14 +364,16 @@ class Engine:
                 # The disk may be full here, too. Once the lease is lost, others give it back.
                 _log.warning("%s could not be put back yet: %s", context.id, error)
 
-    def _bound(self, context: Context, payload: Any) -> Callable[[], Awaitable[Any]]:
+    def _bound(
+        self, context: Context, payload: Any, held: AsyncExitStack, found: list[Code]
+    ) -> Callable[[], Awaitable[Any]]:
         async def body() -> Any:
             if not context.is_ours:
                 context.entry.stop("fenced")
                 raise asyncio.CancelledError
-            if context.work not in self._works:
-                raise UnknownWorkError(f"No work is registered as `{context.work}` in this process")
-            return await self._works[context.work](context, payload)
+            code = await self._find(context, held)
+            found.append(code)
+            return await code.work(code.context, payload)
 
         return body
 
@@ -353,6 +404,12 @@ class Engine:
             entry = self._running.get(execution_id)
             if entry is not None:
                 loop.call_soon_threadsafe(entry.stop, "cancelled")
+
+
+async def _tell_end(found: list[Code], end: End | None) -> None:
+    for code in found:
+        if code.ended is not None:
+            await code.ended(code.context, end)
 
 
 def _call(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:

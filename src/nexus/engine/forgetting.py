@@ -34,7 +34,8 @@ class Forgetting:
     async def remove(self, execution_ids: Sequence[str]) -> None:
         """Stop these executions, and remove them and all that has ended. It may be repeated."""
         if self._exists:
-            await asyncio.to_thread(self._remove, execution_ids)
+            stored = [self._settings.prefix + id_ for id_ in execution_ids]
+            await asyncio.to_thread(self._remove, stored)
 
     async def scrub(self) -> str:
         """Take the removed bytes out of the file; returns what could not be done, nothing where all was."""
@@ -52,11 +53,16 @@ class Forgetting:
             try:
                 for first in range(0, len(execution_ids), _TOGETHER):
                     self._remove_some(database, execution_ids[first : first + _TOGETHER])
-                retention.forget_ended(database)
-                with database.write() as connection:
-                    connection.execute(database.sql("UPDATE {t}nexus_jobs SET error = NULL"))
+                retention.forget_ended(database, self._settings.prefix)
+                self._forget_errors(database)
             finally:
                 database.close()
+
+    def _forget_errors(self, database: Database) -> None:
+        prefix = self._settings.prefix
+        chosen = " WHERE job_key >= :first AND job_key < :end" if prefix else ""
+        statement = database.sql(f"UPDATE {{t}}nexus_jobs SET error = NULL{chosen}")  # noqa: S608 - constants of the program
+        database.change(statement, interior.span(prefix) if prefix else {})
 
     def _remove_some(self, database: Database, execution_ids: Sequence[str]) -> None:
         for execution_id in execution_ids:

@@ -68,6 +68,7 @@ class Look:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._prefix = database.settings.prefix
 
     @property
     def is_served(self) -> bool:
@@ -76,14 +77,16 @@ class Look:
 
     def states(self, execution_ids: Sequence[str]) -> dict[str, State]:
         """The states of those of some executions that are recorded."""
-        return records.states(self._database, execution_ids)
+        found = records.states(self._database, [self._prefix + id_ for id_ in execution_ids])
+        return {id_.removeprefix(self._prefix): state for id_, state in found.items()}
 
     def waiting(self) -> Iterator[Waiting]:
         """Every execution that has not ended, by id."""
-        after = ""
-        while rows := interior.unfinished(self._database, after, _TOGETHER):
+        after = self._prefix
+        while rows := interior.unfinished(self._database, after, self._prefix, _TOGETHER):
             for row in rows:
-                yield Waiting(row.id, str(row.work), row.lane or "", row.state, bool(row.is_owned))
+                own = row.id.removeprefix(self._prefix)
+                yield Waiting(own, str(row.work), row.lane or "", row.state, bool(row.is_owned))
             after = rows[-1].id
 
 
@@ -103,11 +106,12 @@ def look(settings: Settings) -> Generator[Look | None]:
 
 def remove(settings: Settings, execution_ids: list[str]) -> None:
     """Remove executions that belong to nothing."""
+    stored = [settings.prefix + id_ for id_ in execution_ids]
     with translated(settings):
         database = Database(settings)
         try:
             with database.write() as connection:
-                interior.delete(database, connection, execution_ids)
+                interior.delete(database, connection, stored)
         finally:
             database.close()
 

@@ -416,6 +416,30 @@ def heads(database: Database, lane: str, after: str, visits: int) -> list[tuple[
     return [(row[0], row[1]) for row in database.fetch(_proved(database, _HEADS), values)]
 
 
+_SCOPES = """
+WITH RECURSIVE visited(k, n) AS (
+  SELECT (SELECT min(queue_partition_key) FROM {t}workflow_status
+          WHERE queue_name = :queue AND status = 'ENQUEUED' {proof}
+            AND queue_partition_key > :after), 1
+  UNION ALL
+  SELECT (SELECT min(queue_partition_key) FROM {t}workflow_status
+          WHERE queue_name = :queue AND status = 'ENQUEUED' {proof}
+            AND queue_partition_key > substr(visited.k, 1, instr(visited.k, '/') - 1) || '0'), n + 1
+  FROM visited WHERE k IS NOT NULL AND n < :visits
+)
+SELECT substr(k, 1, instr(k, '/') - 1) FROM visited WHERE k IS NOT NULL
+"""
+
+
+def scopes(database: Database, lane: str, after: str, visits: int) -> list[str]:
+    """Up to `visits` homes with waiting work after a home, in a database that many share.
+
+    A step goes from one home to the next (`0` follows `/`), however many keys of a home wait.
+    """
+    values = {"queue": _QUEUE_PREFIX + lane, "after": f"{after}0" if after else "", "visits": visits}
+    return [row[0] for row in database.fetch(_proved(database, _SCOPES), values)]
+
+
 def any_key(database: Database, lane: str) -> str:
     """A waiting key, by chance; nothing where none waits."""
     rows = database.fetch(_proved(database, _ANY_KEY), {"queue": _QUEUE_PREFIX + lane})
@@ -596,10 +620,19 @@ def empty_steps(database: Database, execution_ids: Sequence[str]) -> None:
     database.change(database.sql(statement, "ids"), {"ids": list(execution_ids)})
 
 
-def ended(database: Database, batch: int, *, older_than_ms: int | None = None) -> list[str]:
+def span(prefix: str) -> dict[str, str]:
+    """The values `first` and `end` between which everything lies that begins with a prefix."""
+    return {"first": prefix, "end": prefix[:-1] + chr(ord(prefix[-1]) + 1)}
+
+
+def ended(database: Database, batch: int, *, older_than_ms: int | None = None, prefix: str = "") -> list[str]:
     """Executions that have ended and are no dead letters; with an age, the oldest first."""
+    values: dict[str, Any]
     if older_than_ms is None:
         chosen, values = f"status IN {_ENDED} {{no_job}}", {"batch": batch}
+        if prefix:
+            chosen = "workflow_uuid >= :first AND workflow_uuid < :end AND " + chosen
+            values |= span(prefix)
     else:
         chosen = """completed_at IS NOT NULL AND completed_at < {now} - :age
           AND status IN ('SUCCESS', 'ERROR', 'CANCELLED') {no_job} ORDER BY completed_at"""
@@ -708,14 +741,20 @@ def steps(database: Database, execution_id: str) -> Sequence[Row]:
     return database.fetch(database.sql(statement), {"id": execution_id})
 
 
-def unfinished(database: Database, after: str, limit: int) -> Sequence[Row]:
-    """Executions that have not ended, by id, after an id; `is_owned`: whether their process has a lease."""
+def unfinished(database: Database, after: str, prefix: str, limit: int) -> Sequence[Row]:
+    """Executions that have not ended, by id, after an id; `is_owned`: whether their process has a lease.
+
+    With a prefix, only those whose id begins with it.
+    """
+    chosen = " AND workflow_uuid >= :first AND workflow_uuid < :end" if prefix else ""
+    values = {"after": after, "limit": limit, **(span(prefix) if prefix else {})}
     statement = f"""SELECT workflow_uuid AS id, {_work(database)} AS work, {_LANE} AS lane, {_STATE} AS state,
       executor_id IN {_LIVE} AS is_owned
     FROM {{t}}workflow_status
-    WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{WORKFLOW}' AND workflow_uuid > :after
+    WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{WORKFLOW}'
+      AND workflow_uuid > :after{chosen}
     ORDER BY workflow_uuid LIMIT :limit"""
-    return database.fetch(database.sql(statement), {"after": after, "limit": limit})
+    return database.fetch(database.sql(statement), values)
 
 
 def queues(database: Database) -> Sequence[Row]:

@@ -89,7 +89,8 @@ class Jobs:
 
     def _add(self, work: str, items: dict[str, Any]) -> dict[str, str]:
         database, kind = self._engine.database, self._kinds[work]
-        fresh = {key: ids.new() for key in items}
+        items = {self._engine.stored(key): payload for key, payload in items.items()}
+        fresh = {key: self._engine.stored(ids.new()) for key in items}
         with database.write() as connection:
             _insert_jobs(database, connection, work, kind.lane, items, fresh)
             held = _revived(database, connection, work, fresh)
@@ -99,7 +100,7 @@ class Jobs:
                     tables.new_execution(
                         work,
                         items[key],
-                        key=_partition(work, key),
+                        key=self._engine.stored(_partition(work, key)),
                         lane=kind.lane,
                         version=self._engine.settings.version,
                         timeout_ms=kind.timeout_ms,
@@ -111,7 +112,7 @@ class Jobs:
             if len(new) < len(items):
                 _ask_again(database, connection, work, [key for key in items if held[key] != fresh[key]])
             _notify(database, connection)
-        return held
+        return {self._engine.own(key): self._engine.own(id_) for key, id_ in held.items()}
 
     async def _ended(self, context: Context, end: End | None) -> None:
         await asyncio.to_thread(self._settle, context, end)
@@ -126,7 +127,7 @@ class Jobs:
                     """SELECT job_key, attempt, again, lane, payload FROM {t}nexus_jobs
                     WHERE execution_id = :id AND state = 'waiting'"""
                 ),
-                {"id": context.id},
+                {"id": self._engine.stored(context.id)},
             ).first()
             if job is None:
                 return
@@ -137,7 +138,7 @@ class Jobs:
             elif job.again:
                 self._next(connection, context, job, attempt=1, pause_ms=0, error=None)
             else:
-                _delete(database, connection, context.id)
+                _delete(database, connection, self._engine.stored(context.id))
 
     def _fail(self, connection: sa.Connection, context: Context, job: Any, end: End) -> None:
         retry = self._kinds[context.work].retry
@@ -152,7 +153,7 @@ class Jobs:
                 """UPDATE {t}nexus_jobs SET state = 'dead', error = :error, updated_at = {now}
                 WHERE execution_id = :id"""
             ),
-            {"id": context.id, "error": error},
+            {"id": self._engine.stored(context.id), "error": error},
         )
 
     def _next(
@@ -169,10 +170,11 @@ class Jobs:
         new = tables.new_execution(
             context.work,
             serializer.loads(job.payload),
-            key=context.key,
+            key=self._engine.stored(context.key),
             lane=job.lane,
             version=self._engine.settings.version,
             timeout_ms=self._kinds[context.work].timeout_ms,
+            id_=self._engine.stored(ids.new()),
             attempt=attempt,
             delay_until_ms=time.time_ns() // 1_000_000 + pause_ms if pause_ms else None,
         )
@@ -183,7 +185,7 @@ class Jobs:
                 SET execution_id = :new, attempt = :attempt, again = 0, error = :error, updated_at = {now}
                 WHERE execution_id = :old"""
             ),
-            {"new": new.id, "old": context.id, "attempt": attempt, "error": error},
+            {"new": new.id, "old": self._engine.stored(context.id), "attempt": attempt, "error": error},
         )
 
 

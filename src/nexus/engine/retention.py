@@ -27,10 +27,13 @@ def forget_old(database: Database, retention_days: int) -> int:
     return _delete(database, interior.ended(database, _TOGETHER, older_than_ms=retention_days * _DAY_MS))
 
 
-def forget_ended(database: Database) -> int:
-    """Delete all that has ended, but for dead letters; returns how many. Blocking."""
+def forget_ended(database: Database, prefix: str = "") -> int:
+    """Delete all that has ended, but for dead letters; returns how many. Blocking.
+
+    With a prefix, only what has an id that begins with it.
+    """
     total = 0
-    while count := _delete(database, interior.ended(database, _TOGETHER)):
+    while count := _delete(database, interior.ended(database, _TOGETHER, prefix=prefix)):
         total += count
     return total
 

@@ -10,22 +10,43 @@ from datetime import datetime
 from typing import Any
 
 from nexus import clock
-from nexus.engine import cron, interior, serializer, tables
+from nexus.engine import cron, ids, interior, serializer, tables
 from nexus.engine.cron import Schedule
 from nexus.engine.database import Database, moment
 from nexus.engine.enqueue import CHANNEL
 from nexus.engine.failures import translated
+from nexus.engine.settings import SEPARATOR
 
 # A schedule of every minute that slept for a month must not flood its lane.
 _MOST_AT_ONCE = 1_000
+# `paused` of one that is started once more and then no longer, until it is roused.
+_DOZING = 2
 
 
 class Schedules:
     """The schedules in one database."""
 
-    def __init__(self, database: Database, version: str) -> None:
+    def __init__(self, database: Database, version: str, prefix: str = "") -> None:
+        """`prefix` is what the names of one home begin with, in a database that many homes share."""
         self._database = database
         self._version = version
+        self._prefix = prefix
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """Every schedule of this home."""
+        rows = await asyncio.to_thread(listed, self._database, self._prefix)
+        return [{**row, "name": row["name"].removeprefix(self._prefix)} for row in rows]
+
+    async def doze(self, after: datetime, *, but: str) -> None:
+        """Start each schedule once more after that moment, then no longer; those whose name begins so, go on.
+
+        For what a home does by itself: while it is closed, nothing changes in it.
+        """
+        await asyncio.to_thread(self._doze, int(after.timestamp() * 1000), but)
+
+    async def rouse(self, now: datetime) -> None:
+        """Go on with what dozes."""
+        await asyncio.to_thread(self._rouse, int(now.timestamp() * 1000))
 
     async def put(self, schedule: Schedule, *, after: datetime | None = None) -> None:
         """Make or change a schedule. An unchanged one keeps its next moment, so nothing is missed."""
@@ -44,7 +65,7 @@ class Schedules:
     def start_due(self, now_ms: int | None = None) -> int:
         """Start what is due; returns how many executions that were. Blocking."""
         now_ms = now_ms or time.time_ns() // 1_000_000
-        due = self._database.sql("SELECT * FROM {t}nexus_schedules WHERE next_at <= :now AND paused = 0")
+        due = self._database.sql("SELECT * FROM {t}nexus_schedules WHERE next_at <= :now AND paused <> 1")
         with self._database.read() as connection:
             rows = connection.execute(due, {"now": now_ms}).mappings().all()
         return sum(self._start(dict(row), now_ms) for row in rows)
@@ -57,8 +78,9 @@ class Schedules:
             WHERE name = :name AND next_at = :seen"""
         )
         moved = 0
+        select = self._database.sql("SELECT * FROM {t}nexus_schedules WHERE paused <> 2")
         with self._database.read() as connection:
-            rows = connection.execute(self._database.sql("SELECT * FROM {t}nexus_schedules")).mappings().all()
+            rows = connection.execute(select).mappings().all()
         for row in rows:
             next_at = cron.next_ms(row["cron"], row["zone"], now_ms)
             if next_at < row["next_at"] < cron.NEVER_MS:
@@ -70,11 +92,12 @@ class Schedules:
     def _start(self, row: dict[str, Any], now_ms: int) -> int:
         most = _MOST_AT_ONCE if row["missed"] == "all" else 1
         moments = cron.due(row["cron"], row["zone"], row["next_at"], now_ms, most)
-        next_at = cron.next_ms(row["cron"], row["zone"], now_ms)
+        is_last = row["paused"] == _DOZING
+        next_at = cron.NEVER_MS if is_last else cron.next_ms(row["cron"], row["zone"], now_ms)
         chosen = cron.chosen(row["missed"], moments, now_ms)
         move = self._database.sql(
             """UPDATE {t}nexus_schedules SET next_at = :next, updated_at = {now}
-            WHERE name = :name AND next_at = :seen AND paused = 0"""
+            WHERE name = :name AND next_at = :seen AND paused <> 1"""
         )
         with self._database.write() as connection:
             values = {"next": next_at, "name": row["name"], "seen": row["next_at"]}
@@ -90,8 +113,17 @@ class Schedules:
         """`late` tells the work that its moment was missed and is made up for."""
         told = {"scheduled_at": moment(at_ms), "late": now_ms - at_ms > cron.ON_TIME_MS}
         payload = {**serializer.loads(row["payload"]), **told}
+        name, prefix = str(row["name"]), ""
+        if self._database.settings.scope_limit:
+            scope, separator, name = name.partition(SEPARATOR)
+            prefix = scope + separator
         return tables.new_execution(
-            row["work"], payload, key=f"schedule:{row['name']}", lane=row["lane"], version=self._version
+            row["work"],
+            payload,
+            key=f"{prefix}schedule:{name}",
+            lane=row["lane"],
+            version=self._version,
+            id_=prefix + ids.new(),
         )
 
     def _put(self, schedule: Schedule, after: datetime) -> None:
@@ -108,7 +140,7 @@ class Schedules:
               lane = excluded.lane, missed = excluded.missed, updated_at = excluded.updated_at"""
         )
         values: dict[str, Any] = {
-            "name": schedule.name,
+            "name": self._prefix + schedule.name,
             "cron": schedule.cron,
             "zone": schedule.zone,
             "work": schedule.work,
@@ -123,25 +155,51 @@ class Schedules:
     def _remove(self, name: str) -> None:
         with self._database.write() as connection:
             connection.execute(
-                self._database.sql("DELETE FROM {t}nexus_schedules WHERE name = :name"), {"name": name}
+                self._database.sql("DELETE FROM {t}nexus_schedules WHERE name = :name"),
+                {"name": self._prefix + name},
             )
 
     def _pause(self, name: str, paused: bool) -> None:
         with self._database.write() as connection:
             connection.execute(
                 self._database.sql("UPDATE {t}nexus_schedules SET paused = :paused WHERE name = :name"),
-                {"name": name, "paused": int(paused)},
+                {"name": self._prefix + name, "paused": int(paused)},
             )
 
+    def _doze(self, after_ms: int, but: str) -> None:
+        for row in _rows(self._database, self._prefix):
+            if row["paused"] == 0 and not row["name"].startswith(self._prefix + but):
+                self._move(row, paused=_DOZING, next_at=cron.next_ms(row["cron"], row["zone"], after_ms))
 
-def listed(database: Database) -> list[dict[str, Any]]:
-    """Every schedule, as `nexus engine status` shows it."""
+    def _rouse(self, now_ms: int) -> None:
+        for row in _rows(self._database, self._prefix):
+            if row["paused"] == _DOZING:
+                self._move(row, paused=0, next_at=cron.next_ms(row["cron"], row["zone"], now_ms))
+
+    def _move(self, row: dict[str, Any], *, paused: int, next_at: int) -> None:
+        move = self._database.sql(
+            "UPDATE {t}nexus_schedules SET paused = :paused, next_at = :next WHERE name = :name"
+        )
+        self._database.change(move, {"name": row["name"], "paused": paused, "next": next_at})
+
+
+def listed(database: Database, prefix: str = "") -> list[dict[str, Any]]:
+    """Every schedule, as `nexus engine status` shows it; with a prefix, those of one home."""
+    return [
+        {**row, "paused": row["paused"] == 1, "next_at": _shown(row["next_at"])}
+        for row in _rows(database, prefix)
+    ]
+
+
+def _rows(database: Database, prefix: str) -> list[dict[str, Any]]:
+    chosen = "WHERE name >= :first AND name < :end" if prefix else ""
     statement = database.sql(
-        "SELECT name, cron, zone, work, lane, missed, paused, next_at FROM {t}nexus_schedules ORDER BY name"
+        f"""SELECT name, cron, zone, work, lane, missed, paused, next_at FROM {{t}}nexus_schedules {chosen}
+        ORDER BY name"""  # noqa: S608 - names are constants of the program, values are bound
     )
     with database.read() as connection:
-        rows = connection.execute(statement).mappings().all()
-    return [{**row, "paused": bool(row["paused"]), "next_at": _shown(row["next_at"])} for row in rows]
+        rows = connection.execute(statement, interior.span(prefix) if prefix else {}).mappings().all()
+    return [dict(row) for row in rows]
 
 
 def _shown(next_ms: int) -> str | None:

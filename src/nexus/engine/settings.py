@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
-from nexus import secrets
+from nexus import hosted, secrets
 from nexus.config import EngineConfig
 from nexus.errors import ConfigError
 from nexus.home import Home
+
+SEPARATOR: Final = "/"
+"""Stands between a home's id and what is the home's own, in a database that many homes share."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,10 @@ class Settings:
     """SQLite only. `full`: what was acknowledged survives a power cut. `normal`: it survives a crash."""
     retention_days: int = 30
     """How long finished work stays visible. Dead letters stay until a person deals with them."""
+    scope: str = ""
+    """The home whose part of a shared database this is; empty: the database is one home's."""
+    scope_limit: int = 0
+    """Many homes share the database: the most executions of one home at a time in each lane. 0: one home."""
 
     def __post_init__(self) -> None:
         if isinstance(self.database, str) and "://" in self.database and not self.is_postgres:
@@ -83,15 +90,22 @@ class Settings:
 
     @classmethod
     def of_home(cls, home: Home, config: EngineConfig) -> Self:
-        """The settings of one home's engine."""
+        """The settings of one home's engine; of a hosted home, its part of the host's."""
+        place = hosted.place(home)
         return cls(
-            database=secrets.address(config.database).url or home.engine_file,
-            home=home,
+            database=place.engine if place else secrets.address(config.database).url or home.engine_file,
+            home=home if place is None else None,
+            scope="" if place is None else place.id,
             host_limit=config.host_limit,
             lease_ms=config.lease_ms,
             synchronous=config.synchronous,
             retention_days=config.retention_days,
         )
+
+    @property
+    def prefix(self) -> str:
+        """What the ids, keys and names of this home begin with in the database."""
+        return f"{self.scope}{SEPARATOR}" if self.scope else ""
 
     @property
     def is_postgres(self) -> bool:

@@ -6,11 +6,12 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nexus.engine import interior
-from nexus.engine.claims import Claimed, Claims
+from nexus.engine.claims import Claimed, Claims, FairClaims
 from nexus.engine.database import Database
 from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
@@ -38,10 +39,11 @@ class Sweeper:
         settings: Settings,
         *,
         stop_running: Callable[[list[str]], None],
+        suspended: AbstractSet[str] = frozenset(),
     ) -> None:
         """`stop_running` is told, in a thread, which executions somebody wants stopped, wherever they run."""
         self._database = database
-        self._claims = {lane.name: Claims(database, lane, settings.version) for lane in settings.lanes}
+        self._claims = {lane.name: _claims(database, lane, settings, suspended) for lane in settings.lanes}
         self._dbos = dbos
         self._leases = leases
         self._wake = wake
@@ -77,6 +79,7 @@ class Sweeper:
     def released(self, lane: str, claimant: str, execution_id: str) -> None:
         """An execution of that lane has ended, and its end is recorded."""
         self._taken[lane] -= 1
+        self._claims[lane].ended(execution_id)
         self._begun[claimant, execution_id] -= 1
         if not self._begun[claimant, execution_id]:
             del self._begun[claimant, execution_id]
@@ -129,19 +132,21 @@ class Sweeper:
                 time.sleep(random.uniform(0.001, 0.01) * (attempt + 1))  # noqa: S311 - spreads retries only
                 continue
             if claimed.ids and self._leases.held_by(executor_id):
-                return self._start(claimed, executor_id)
+                return self._start(self._claims[lane.name], claimed, executor_id)
             return 0
         self._wake.set_from_thread()
         return 0
 
-    def _start(self, claimed: Claimed, executor_id: str) -> int:
+    def _start(self, claims: Claims, claimed: Claimed, executor_id: str) -> int:
         self._claimants.update(dict.fromkeys(claimed.ids, executor_id))
+        claims.began(claimed.ids)
         started: list[str] = []
         try:
             started = self._dbos.run(claimed.ids, claimed.owner)
         finally:
             for id_ in set(claimed.ids) - set(started):
                 self._claimants.pop(id_, None)
+                claims.ended(id_)
         return len(started)
 
     def _give_back_unbegun(self) -> None:
@@ -157,3 +162,9 @@ class Sweeper:
             if interior.put_back(self._database, id_, executor_id):
                 _log.warning("%s was claimed and not begun: it goes back to its queue", id_)
                 self._wake.set_from_thread()
+
+
+def _claims(database: Database, lane: Lane, settings: Settings, suspended: AbstractSet[str]) -> Claims:
+    if not settings.scope_limit:
+        return Claims(database, lane, settings.version)
+    return FairClaims(database, lane, settings.version, settings.scope_limit, suspended)

@@ -56,10 +56,11 @@ _OWN_TABLES = (
       payload    TEXT NOT NULL,
       lane       TEXT NOT NULL,
       missed     TEXT NOT NULL,         -- skip, once, all
-      paused     BIGINT NOT NULL DEFAULT 0,
+      paused     BIGINT NOT NULL DEFAULT 0,  -- 1: paused; 2: dozing, it is started once more
       next_at    BIGINT NOT NULL,       -- the moment that has not been started yet
       updated_at BIGINT NOT NULL
     )""",
+    "CREATE INDEX IF NOT EXISTS nexus_schedules_next ON {t}nexus_schedules (next_at)",
     """CREATE TABLE IF NOT EXISTS {t}nexus_owner (
       -- The home whose work this is, where one has said so.
       id    BIGINT PRIMARY KEY CHECK (id = 1),

@@ -30,6 +30,7 @@ class Upkeep:
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._tidied_s = -_TIDY_EVERY_S
+        self._latest_ms = 0
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._go(), name="engine-upkeep")
@@ -54,7 +55,7 @@ class Upkeep:
         if time.monotonic() - self._tidied_s >= _TIDY_EVERY_S:
             self._tidied_s = time.monotonic()
             started += interior.adopt(self._database, self._settings.version)
-            self._schedules.set_back()
+            self._set_back()
             started += interior.set_back_delays(self._database)
             leases.forget_crashes(self._database)
             Cancels(self._database).forget_met()
@@ -62,3 +63,10 @@ class Upkeep:
             retention.drop_step_results(self._database)
             retention.forget_old(self._database, self._settings.retention_days)
         return started > 0
+
+    def _set_back(self) -> None:
+        """Of many homes, look at every schedule only at the start and after the clock was set back."""
+        now_ms = time.time_ns() // 1_000_000
+        if not self._settings.scope_limit or now_ms < self._latest_ms or not self._latest_ms:
+            self._schedules.set_back()
+        self._latest_ms = now_ms

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from nexus.engine import Context, Engine, Schedule, Schedules
+from nexus.engine import Context, Engine, Schedule
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import seals
 from nexus.memory import grouping
@@ -29,9 +29,8 @@ class Upkeep:
 
     async def schedule(self) -> None:
         """See to it that the schedules are there; those that are keep their next moment."""
-        schedules = Schedules(self._engine.database, self._engine.settings.version)
         for schedule in _SCHEDULES:
-            await schedules.put(schedule)
+            await self._engine.schedules.put(schedule)
 
     async def _group(self, context: Context, payload: Any) -> dict[str, int]:
         while await self._ledgers.memory.write(seals.seal):

@@ -15,7 +15,7 @@ from nexus.automations.context import Occasion
 from nexus.automations.hook_points import SCHEDULE
 from nexus.automations.invoker import Ended
 from nexus.automations.registry import Entry
-from nexus.engine import Context, Engine, Schedule, Schedules, schedules
+from nexus.engine import Context, Engine, Schedule
 from nexus.errors import NexusError
 from nexus.ledgers import events
 from nexus.ledgers.runtime import automations, requests
@@ -58,13 +58,13 @@ class Timetable:
         """Put what is registered on the engine, and take off what is not any more."""
         found = await self._stages.ledgers.runtime.read(automations.listed)
         wanted = [schedule for each in found if (schedule := _schedule(each)) is not None]
-        engine = Schedules(self._engine.database, self._engine.settings.version)
+        schedules = self._engine.schedules
         names = {schedule.name for schedule in wanted}
-        for row in await asyncio.to_thread(schedules.listed, self._engine.database):
+        for row in await schedules.listed():
             if row["name"].startswith(timing.PREFIX) and row["name"] not in names:
-                await engine.remove(row["name"])
+                await schedules.remove(row["name"])
         for schedule in wanted:
-            await engine.put(schedule, after=self._now())
+            await schedules.put(schedule, after=self._now())
 
     async def _keep_on(self, seen_ns: int) -> None:
         while True:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock
-from nexus.engine import Context, Schedule, Schedules, StartedExecution
+from nexus.engine import Context, Schedule, StartedExecution
 from nexus.memory.conclusions import observations
 from nexus.memory.profile import OwnerProfile, versions
 from nexus.roles.consolidation import profile
@@ -40,8 +40,7 @@ class Conclusions:
 
     async def schedule(self) -> None:
         """See to it that the schedules are there; those that are keep their next moment."""
-        engine = self._services.engine
-        schedules = Schedules(engine.database, engine.settings.version)
+        schedules = self._services.engine.schedules
         for schedule in _SCHEDULES:
             await schedules.put(schedule)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nexus import clock
 from nexus.automations.context import Occasion
-from nexus.engine import Context, Schedule, Schedules
+from nexus.engine import Context, Schedule
 from nexus.ledgers.runtime import invocations, requests
 from nexus.roles.memory_writer.frequency import Frequency
 from nexus.roles.memory_writer.turns import PROCESSOR, Turn, of_requests, settled
@@ -38,8 +38,7 @@ class Sweep:
 
     async def schedule(self) -> None:
         """See to it that the schedule is there; one that is keeps its next moment."""
-        engine = self._services.engine
-        await Schedules(engine.database, engine.settings.version).put(_SCHEDULE)
+        await self._services.engine.schedules.put(_SCHEDULE)
 
     async def sweep(self) -> int:
         """Let the writer go over what it missed, the oldest first; returns how many runs were asked for."""

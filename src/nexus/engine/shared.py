@@ -1,0 +1,84 @@
+"""One engine for many homes: each execution runs in the home that its key names.
+
+In the database, ids, keys and names of schedules begin with the id of their home, so a home can name, see and
+change nothing of another. A home's own code sees them without it, as on an engine of its own.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
+
+from nexus.engine.context import Context
+from nexus.engine.database import Database
+from nexus.engine.engine import Code, Engine
+from nexus.engine.errors import EngineError, UnknownWorkError
+from nexus.engine.settings import SEPARATOR, Settings
+from nexus.engine.tables import NewExecution
+
+
+class HomeAwayError(EngineError):
+    """A home can't be opened for now: its work goes back to its queue."""
+
+
+Homes = Callable[[str, str], AbstractAsyncContextManager["HomeEngine"]]
+"""The engine of a home by its id, open for as long as a work of that name needs it."""
+
+
+class SharedEngine(Engine):
+    """The engine of a process that serves many homes."""
+
+    def __init__(self, settings: Settings, homes: Homes) -> None:
+        if not settings.scope_limit or settings.is_postgres:
+            raise EngineError("A shared engine needs an SQLite file and a limit for each home")
+        super().__init__(settings)
+        self._homes = homes
+
+    def of_home(self, id_: str) -> "HomeEngine":
+        """The engine as one home uses it."""
+        return HomeEngine(self, id_)
+
+    async def _find(self, context: Context, held: AsyncExitStack) -> Code:
+        scope, _, _ = context.key.partition(SEPARATOR)
+        try:
+            home = await held.enter_async_context(self._homes(scope, context.work))
+        except HomeAwayError:
+            raise context.put_back() from None
+        return home.code(context)
+
+
+class HomeEngine(Engine):
+    """One home's part of a shared engine."""
+
+    def __init__(self, shared: SharedEngine, id_: str) -> None:
+        super().__init__(replace(shared.settings, scope=id_))
+        self._shared = shared
+        # What runs, and who waits for its end, the shared engine alone knows.
+        self._running = shared._running  # noqa: SLF001 - this is a part of it
+        self._waiters = shared._waiters  # noqa: SLF001 - this is a part of it
+
+    async def open(self, *, serve: bool = True) -> None:
+        """Nothing to open: the shared engine is."""
+
+    async def close(self) -> None:
+        """Nothing to close: the shared engine goes on."""
+
+    def code(self, context: Context) -> Code:
+        """The home's code for an execution."""
+        if context.work not in self._works:
+            raise UnknownWorkError(f"No work is registered as `{context.work}` in this home")
+        own = replace(context, id=self.own(context.id), key=self.own(context.key))
+        return Code(work=self._works[context.work], ended=self._ends.get(context.work), context=own)
+
+    @property
+    def database(self) -> Database:
+        return self._shared.database
+
+    @property
+    def serving(self) -> bool:
+        return self._shared.serving
+
+    async def record(self, executions: Sequence[NewExecution]) -> None:
+        await self._shared.record(executions)
+
+    def announce(self) -> None:
+        self._shared.announce()
