@@ -428,6 +428,9 @@ class AutomationsConfig:
     circuit_errors: int = _setting(3, "Consecutive errors that open the circuit breaker.", least=1)
     circuit_cooldown_ms: int = _setting(60_000, ("How long the circuit stays open before a trial run."))
     memory_mib: int = _setting(512, "Maximum memory per script process.", least=32)
+    sandbox_all: bool = _setting(
+        False, "Whether every script runs in the sandbox, including those you trusted.", held=True
+    )
     missed: Literal["once", "skip"] = _setting(
         "once",
         "What happens to schedules and reminders missed while Nexus was not running. `once`: each runs once, "

@@ -1,7 +1,9 @@
 """The parts of a home, built and wired; nothing is opened yet."""
 
 from collections.abc import AsyncGenerator, Sequence
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -31,7 +33,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
-from nexus.memory.embedding.background import Background
+from nexus.memory.embedding.background import Background, Open
 from nexus.memory.gate import Rules
 from nexus.memory.operations import Memory
 from nexus.memory.recall import EVERYTHING, Recall, Visibility
@@ -56,16 +58,30 @@ BY_OWNER: Final = Provenance(actor=OWNER, kind="owner")
 """Where what the owner writes comes from."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shared:
+    """What the homes of one process have in common."""
+
+    engine: Engine
+    """The home's part of the engine."""
+    threads: Executor
+    open_model: Open
+    """Opens embedding models, each once in the process."""
+
+
 class BuiltHome:
     """Everything that makes up an open home, in the order in which the parts depend on each other."""
 
-    def __init__(self, home: Home, config: Config, now: clock.Clock) -> None:
+    def __init__(self, home: Home, config: Config, now: clock.Clock, shared: Shared | None = None) -> None:
         self.home = home.require()
         self.config = config
-        self.ledgers = Ledgers(home, config.ledgers)
-        self.engine = Engine(Settings.of_home(home, config.engine))
+        self.ledgers = Ledgers(home, config.ledgers, shared and shared.threads)
+        self.engine = shared.engine if shared else Engine(Settings.of_home(home, config.engine))
         self.embedding = Background(
-            self.ledgers, Jobs(self.engine), opener(config.memory), chosen_id(config.memory)
+            self.ledgers,
+            Jobs(self.engine),
+            shared.open_model if shared else opener(config.memory),
+            chosen_id(config.memory),
         )
         self.memory = Memory(
             self.ledgers,

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from nexus import clock
-from nexus.app.building import BY_OWNER, BuiltHome
+from nexus.app.building import BY_OWNER, BuiltHome, Shared
 from nexus.automations.scheduling import Scheduling
 from nexus.broker.agent.mcp import Servers
 from nexus.broker.tools import Context as ToolContext
@@ -40,8 +40,9 @@ class Lifecycle(BuiltHome):
         serve: bool = True,
         memory_socket: bool = False,
         now: clock.Clock = clock.now,
+        shared: Shared | None = None,
     ) -> None:
-        super().__init__(home, config, now)
+        super().__init__(home, config, now, shared)
         self._serve = serve
         self._has_socket = memory_socket
         self._stack = AsyncExitStack()
@@ -77,6 +78,11 @@ class Lifecycle(BuiltHome):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether everything that was accepted is the engine's, so that the home can be closed."""
+        return not (self._outbox.is_late or self.automations.queue.is_handing_over or self.imports.importing)
 
     async def _open_tools(self, opening: AsyncExitStack) -> None:
         servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))

@@ -172,7 +172,7 @@ class Invoker:
     def _sandbox(
         self, script: Script, found: Workspace | None, automation: Automation
     ) -> dict[str, Any] | None:
-        if not checked.is_sandboxed(automation):
+        if not checked.is_sandboxed(automation) and not self._settings.sandbox_all:
             return None
         places = [found.home, *(peer.dir for peer in found.peers.values())] if found else []
         return sandbox.of_script(script, places)

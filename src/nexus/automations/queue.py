@@ -17,7 +17,8 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import automations, invocations
 
 LANE = "automations"
-_WORK = "automations.invocation"
+WORK = "automations.invocation"
+"""What the engine knows every async invocation as."""
 _IMPROVEMENT = "automations.improvement"
 
 
@@ -39,7 +40,7 @@ class Invocations:
     def __init__(self, engine: Engine, runners: Runners) -> None:
         self.engine = engine
         self._runners = runners
-        engine.register(_WORK, self._run)
+        engine.register(WORK, self._run)
         engine.register(_IMPROVEMENT, self._improve)
 
     async def _run(self, context: Context, payload: Any) -> None:
@@ -105,6 +106,11 @@ class InvocationQueue:
                 count += 1
         return count
 
+    @property
+    def is_handing_over(self) -> bool:
+        """Whether something that was added has not reached the engine yet."""
+        return bool(self._handing)
+
     async def settled(self) -> None:
         """When this returns, everything that was added has reached the engine."""
         while self._handing:
@@ -143,7 +149,7 @@ class InvocationQueue:
     ) -> None:
         key = f"automation:{automation}:{session_label}"
         await self._engine.start(
-            _WORK,
+            WORK,
             {"home": self._home, "invocation": id_},
             key=f"{self._home}/{key}" if self._home else key,
             lane=LANE,

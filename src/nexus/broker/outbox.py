@@ -23,10 +23,16 @@ class Outbox:
         self._deliveries = deliveries
         self._late = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._is_delivering = False
 
     def late(self) -> None:
         """Something could not be handed over: try again soon."""
         self._late.set()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether something waits to be handed over."""
+        return self._late.is_set() or self._is_delivering
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._go(), name="outbox")
@@ -43,6 +49,7 @@ class Outbox:
                 await asyncio.wait_for(self._late.wait(), _EVERY_S)
                 # The engine was out of reach just now.
                 await asyncio.sleep(_AGAIN_S)
+            self._is_delivering = True
             self._late.clear()
             for deliver in self._deliveries:
                 try:
@@ -50,3 +57,4 @@ class Outbox:
                 except NexusError as error:
                     _log.warning("the outbox is tried again: %s", error)
                     self._late.set()
+            self._is_delivering = False

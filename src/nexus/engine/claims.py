@@ -8,9 +8,10 @@ interrupted by the loss of its process comes before all: it has had its turn alr
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nexus.engine import interior
 from nexus.engine.database import Database
@@ -91,18 +92,23 @@ class Claims:
         return [head for head in heads if head in taken]
 
 
+class Shares(NamedTuple):
+    """What homes of a shared database get, where it is not what all get."""
+
+    suspended: AbstractSet[str]
+    limits: Mapping[str, int]
+
+
 class FairClaims(Claims):
     """The claims in a database that many homes share: the homes take turns, whatever each has waiting.
 
     A turn is one execution. A home has at most `limit` of a lane under way; one that is suspended has none.
     """
 
-    def __init__(
-        self, database: Database, lane: Lane, version: str, limit: int, suspended: AbstractSet[str]
-    ) -> None:
+    def __init__(self, database: Database, lane: Lane, version: str, limit: int, shares: Shares) -> None:
         super().__init__(database, lane, version)
         self._limit = limit
-        self._suspended = suspended
+        self._shares = shares
         self._home = ""
         self._within: dict[str, str] = {}
         """Where the next visit to a home goes on, for homes that had more than they could begin."""
@@ -123,7 +129,7 @@ class FairClaims(Claims):
 
     def _heads(self, room: int) -> list[str]:
         interrupted = interior.interrupted(self._database, self._lane, self._version, room)
-        heads = [head for head in interrupted if scope_of(head) not in self._suspended]
+        heads = [head for head in interrupted if scope_of(head) not in self._shares.suspended]
         taken = Counter(map(scope_of, heads))
         offers = self._offers(room - len(heads), taken, set(heads))
         while len(heads) < room and offers:
@@ -142,8 +148,9 @@ class FairClaims(Claims):
         for home in self._waiting_homes():
             if len(found) >= room:
                 break
-            free = min(self._limit - self.running[home] - taken[home], room)
-            if free > 0 and home not in self._suspended and home not in found:
+            limit = self._shares.limits.get(home, self._limit)
+            free = min(limit - self.running[home] - taken[home], room)
+            if free > 0 and home not in self._shares.suspended and home not in found:
                 offered = [head for head in self._of_home(home, free) if head not in known]
                 if offered:
                     found[home] = offered

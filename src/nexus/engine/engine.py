@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from nexus.engine import ids, interior, letters, records, serializer, tables
 from nexus.engine.cancels import Cancels
+from nexus.engine.claims import Shares
 from nexus.engine.context import Context, Work
 from nexus.engine.database import Database
 from nexus.engine.enqueue import Enqueuer
@@ -85,6 +86,8 @@ class Engine:
         self._waiters: dict[str, set[asyncio.Future[None]]] = {}
         self.suspended: set[str] = set()
         """Homes whose work waits for now, in a database that many share."""
+        self.scope_limits: dict[str, int] = {}
+        """Homes whose limit is not `scope_limit`."""
 
     def register(self, name: str, work: Work, *, ended: Ended | None = None) -> None:
         """Make a piece of work known under a name. Names are stored: they must outlive an upgrade.
@@ -263,6 +266,10 @@ class Engine:
         return self._database
 
     @property
+    def is_open(self) -> bool:
+        return self._database is not None
+
+    @property
     def serving(self) -> bool:
         return self._parts is not None
 
@@ -292,7 +299,13 @@ class Engine:
         dbos.adopt_loop()
         stop_running = partial(self._stop_running, loop)
         sweeper = Sweeper(
-            database, dbos, leases, wake, self.settings, stop_running=stop_running, suspended=self.suspended
+            database,
+            dbos,
+            leases,
+            wake,
+            self.settings,
+            stop_running=stop_running,
+            shares=Shares(self.suspended, self.scope_limits),
         )
         wake.start()
         wake.set()

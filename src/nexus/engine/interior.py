@@ -625,6 +625,13 @@ def span(prefix: str) -> dict[str, str]:
     return {"first": prefix, "end": prefix[:-1] + chr(ord(prefix[-1]) + 1)}
 
 
+def recorded(database: Database, prefix: str, batch: int) -> list[str]:
+    """Executions whose id begins with a prefix, whatever their state."""
+    statement = """SELECT workflow_uuid FROM {t}workflow_status
+    WHERE workflow_uuid >= :first AND workflow_uuid < :end LIMIT :batch"""
+    return [row[0] for row in database.fetch(database.sql(statement), {**span(prefix), "batch": batch})]
+
+
 def ended(database: Database, batch: int, *, older_than_ms: int | None = None, prefix: str = "") -> list[str]:
     """Executions that have ended and are no dead letters; with an age, the oldest first."""
     values: dict[str, Any]

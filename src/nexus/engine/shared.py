@@ -74,6 +74,10 @@ class HomeEngine(Engine):
         return self._shared.database
 
     @property
+    def is_open(self) -> bool:
+        return self._shared.is_open
+
+    @property
     def serving(self) -> bool:
         return self._shared.serving
 

@@ -6,12 +6,11 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from nexus.engine import interior
-from nexus.engine.claims import Claimed, Claims, FairClaims
+from nexus.engine.claims import Claimed, Claims, FairClaims, Shares
 from nexus.engine.database import Database
 from nexus.engine.interior import Interior
 from nexus.engine.leases import Leases
@@ -39,11 +38,11 @@ class Sweeper:
         settings: Settings,
         *,
         stop_running: Callable[[list[str]], None],
-        suspended: AbstractSet[str] = frozenset(),
+        shares: Shares,
     ) -> None:
         """`stop_running` is told, in a thread, which executions somebody wants stopped, wherever they run."""
         self._database = database
-        self._claims = {lane.name: _claims(database, lane, settings, suspended) for lane in settings.lanes}
+        self._claims = {lane.name: _claims(database, lane, settings, shares) for lane in settings.lanes}
         self._dbos = dbos
         self._leases = leases
         self._wake = wake
@@ -164,7 +163,7 @@ class Sweeper:
                 self._wake.set_from_thread()
 
 
-def _claims(database: Database, lane: Lane, settings: Settings, suspended: AbstractSet[str]) -> Claims:
+def _claims(database: Database, lane: Lane, settings: Settings, shares: Shares) -> Claims:
     if not settings.scope_limit:
         return Claims(database, lane, settings.version)
-    return FairClaims(database, lane, settings.version, settings.scope_limit, suspended)
+    return FairClaims(database, lane, settings.version, settings.scope_limit, shares)

@@ -38,21 +38,24 @@ class Timetable:
         self._engine = engine
         self._now = now
         self._marker = str(registry.marker(stages.ledgers.home))
+        self._seen_ns = 0
         self._keeping: asyncio.Task[None] | None = None
         stages.runner.after_due = self._deliver
         engine.register(timing.WORK, self._begin)
 
     async def start(self) -> None:
         """Keep the engine's schedules as the table of automations says, whoever changes it."""
-        touched_ns = registry.touched_ns(self._marker)
+        self._seen_ns = registry.touched_ns(self._marker)
         await self.keep()
-        self._keeping = asyncio.create_task(self._keep_on(touched_ns), name="timetable")
+        self._keeping = asyncio.create_task(self._keep_on(), name="timetable")
 
     async def stop(self) -> None:
+        """Look once more: under a host, what was registered just now wakes the closed home."""
         if self._keeping is not None:
             self._keeping.cancel()
             with suppress(asyncio.CancelledError):
                 await self._keeping
+            await self._look()
 
     async def keep(self) -> None:
         """Put what is registered on the engine, and take off what is not any more."""
@@ -66,14 +69,17 @@ class Timetable:
         for schedule in wanted:
             await schedules.put(schedule, after=self._now())
 
-    async def _keep_on(self, seen_ns: int) -> None:
+    async def _keep_on(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_S)
-            touched_ns = registry.touched_ns(self._marker)
-            if touched_ns != seen_ns:
-                with suppress(NexusError):  # a busy ledger is looked at again
-                    await self.keep()
-                    seen_ns = touched_ns
+            await self._look()
+
+    async def _look(self) -> None:
+        touched_ns = registry.touched_ns(self._marker)
+        if touched_ns != self._seen_ns:
+            with suppress(NexusError):  # a busy ledger is looked at again
+                await self.keep()
+                self._seen_ns = touched_ns
 
     async def _begin(self, context: Context, payload: Any) -> None:
         """A moment has come: write the request down, and queue the invocation."""

@@ -1,0 +1,1 @@
+"""Many homes in one process: `registry` knows them, `pool` opens and closes them, `host` serves them."""

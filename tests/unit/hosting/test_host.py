@@ -1,0 +1,200 @@
+"""Homes that are opened when there is work, and closed without losing any."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hosts import host_on, make_homes, write_settings
+from nexus import clock
+from nexus.app import App
+from nexus.config import LedgersConfig
+from nexus.engine import Settings
+from nexus.engine.database import Database
+from nexus.engine.errors import EngineStateError
+from nexus.engine.shared import HomeAwayError
+from nexus.errors import HomeBusyError
+from nexus.home import Home
+from nexus.hosting import homes
+from nexus.hosting.host import Host
+from nexus.hosting.limits import Limits
+from nexus.hosting.pool import REST, Bounds
+from nexus.hosting.registry import Registry
+from nexus.ledgers import Ledgers, events, sql
+from nexus.serving import Serving
+from nexus.testing import ModelServer, Turn
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "host"
+
+
+async def until(met: Callable[[], object]) -> None:
+    async with asyncio.timeout(120):
+        while not met():
+            await asyncio.sleep(0.02)
+
+
+async def ask(host: Host, home_id: str, text: str, session: str = "main") -> str:
+    async with host.pool.use(home_id) as opened:
+        run = await opened.app.send(text, session_label=session)
+        return (await run.result()).response.content
+
+
+async def test_two_homes_answer_in_one_process_and_know_nothing_of_each_other(
+    tmp_path: Path, root: Path
+) -> None:
+    with ModelServer() as server:
+        server.always(Turn("Noted."))
+        ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob")
+        async with host_on(root) as host:
+            for name, id_ in ids.items():
+                async with host.pool.use(id_) as opened:
+                    await opened.app.remember(f"The canary of {name} is called {name}-yellow.")
+                assert await ask(host, id_, f"Hello from {name}") == "Noted."
+            for name, id_ in ids.items():
+                async with host.pool.use(id_) as opened:
+                    found = await opened.app.recall("What is the canary called?")
+                    texts = [repr(each) for each in found.results]
+                    assert any(f"{name}-yellow" in text for text in texts)
+                    other = {"ada": "bob", "bob": "ada"}[name]
+                    assert not any(other in text for text in texts)
+        said = [str(exchange.request.json["messages"]) for exchange in server.exchanges]
+        assert not any("ada" in text and "bob" in text for text in said)
+
+
+async def test_a_home_is_closed_for_another_and_opened_again_without_loss(tmp_path: Path, root: Path) -> None:
+    names = [f"home-{number}" for number in range(6)]
+    with ModelServer() as server:
+        server.always(Turn("Yes."))
+        ids = make_homes(root, write_settings(tmp_path, server), *names)
+        async with host_on(root, Bounds(homes=2)) as host:
+            for turn in range(2):
+                for id_ in ids.values():
+                    assert await ask(host, id_, f"Message {turn}") == "Yes."
+                    # What is in use may exceed the bound; what is idle makes room.
+                    assert len(host.pool) <= 3
+            async with host.pool.use(ids["home-0"]) as opened:
+                said = await opened.app.ledgers.events.read(
+                    sql.rows, "SELECT content FROM events ORDER BY seq"
+                )
+                assert [row[0] for row in said] == ["Message 0", "Yes.", "Message 1", "Yes."]
+
+
+async def test_a_schedule_wakes_a_closed_home_and_no_other(tmp_path: Path, root: Path) -> None:
+    with ModelServer() as server:
+        ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob")
+        async with host_on(root, Bounds(idle_s=0.0)) as host:
+            for id_ in ids.values():
+                async with host.pool.use(id_) as opened:
+                    await opened.app.remind(await opened.app.reminders.draft("in two hours water the plants"))
+                await until(lambda id_=id_: id_ not in host.pool)
+            # Two hours later, for one of them.
+            move = host.engine.database.sql(
+                "UPDATE {t}nexus_schedules SET next_at = :now WHERE name LIKE :name"
+            )
+            values = {"name": f"{ids['ada']}/automation:%", "now": time.time_ns() // 1_000_000}
+            await asyncio.to_thread(host.engine.database.change, move, values)
+            said: list[str] = []
+            async with asyncio.timeout(120):
+                while not said:
+                    said = await reminded(host, root, "ada")
+                    await asyncio.sleep(0.05)
+            assert said == ["water the plants"]
+            assert await reminded(host, root, "bob") == []
+
+
+async def reminded(host: Host, root: Path, name: str) -> list[str]:
+    """What a home has said by itself, read beside the host."""
+    async with Ledgers(Home(root / "homes" / name), LedgersConfig()) as ledgers:
+        sent = await ledgers.events.read(events.unasked, channel="cli", external_id="main")
+        return [each.content for each in sent]
+
+
+async def test_what_a_home_does_by_itself_rests_when_it_is_closed(tmp_path: Path, root: Path) -> None:
+    with ModelServer() as server:
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        async with host_on(root, Bounds(idle_s=0.0)) as host:
+            async with host.pool.use(ids["ada"]) as opened:
+                used_at = opened.active_at
+            await until(lambda: not len(host.pool))
+            part = host.engine.of_home(ids["ada"]).schedules
+            assert used_at is not None
+            rested = await part.listed()
+            assert rested
+            assert all(row["next_at"] > clock.timestamp(used_at + REST) for row in rested)
+            # A look that changes nothing leaves it at rest; a use has it go on.
+            async with host.pool.use(ids["ada"], active=False):
+                assert await part.listed() == rested
+            async with host.pool.use(ids["ada"]):
+                assert min(row["next_at"] for row in await part.listed()) < clock.timestamp(used_at + REST)
+
+
+async def test_a_home_that_cannot_be_opened_is_named_and_holds_up_nobody(tmp_path: Path, root: Path) -> None:
+    with ModelServer() as server:
+        server.always(Turn("Yes."))
+        ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob")
+        (root / "homes" / "ada" / "config.toml").write_text("nonsense = 1")
+        async with host_on(root) as host:
+            with pytest.raises(HomeAwayError):
+                await ask(host, ids["ada"], "Hello")
+            assert await ask(host, ids["bob"], "Hello") == "Yes."
+            found = await asyncio.to_thread(host.registry.named, "ada")
+            assert found.problem is not None
+            assert "nonsense" in found.problem
+
+
+async def test_a_hosted_home_is_served_by_its_host_alone(tmp_path: Path, root: Path) -> None:
+    with ModelServer() as server:
+        server.always(Turn("Yes."))
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        home = Home(root / "homes" / "ada")
+        with pytest.raises(EngineStateError, match="hosted"):
+            async with App.open(home):
+                pass
+        async with host_on(root) as host, host.pool.use(ids["ada"]):
+            with pytest.raises(HomeBusyError), Serving(home):
+                pass
+            # A program beside it asks, and the host does the work.
+            async with App.open(home, serve=False) as beside:
+                run = await beside.send("Hello")
+                assert (await run.result()).response.content == "Yes."
+
+
+async def test_a_home_over_its_disk_limit_waits(tmp_path: Path, root: Path) -> None:
+    with ModelServer() as server:
+        server.always(Turn("Yes."))
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        with Registry(root) as registry:
+            registry.set_limits(ids["ada"], Limits(disk_mib=1))
+        async with host_on(root) as host, host.pool.use(ids["ada"]) as opened:
+            assert opened.is_full
+            run = await opened.app.send("Hello")
+            assert (await run.state()).status == "queued"
+            assert ids["ada"] in host.engine.suspended
+
+
+async def test_a_removed_home_leaves_nothing(tmp_path: Path, root: Path) -> None:
+    with ModelServer() as server:
+        server.always(Turn("Yes."))
+        ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob")
+        async with host_on(root) as host:
+            for id_ in ids.values():
+                await ask(host, id_, "Hello")
+        with Registry(root) as registry:
+            token = registry.new_token(ids["ada"], "full")
+            homes.remove(registry, registry.named("ada"))
+            assert registry.grant(token) is None
+        assert [place.name for place in (root / "homes").iterdir()] == ["bob"]
+        database = Database(Settings(database=root / "engine.db"))
+        for table, column in (
+            ("workflow_status", "workflow_uuid"),
+            ("nexus_jobs", "job_key"),
+            ("nexus_schedules", "name"),
+        ):
+            rows = database.fetch(database.sql(f"SELECT {column} FROM {{t}}{table}"))
+            assert all(row[0].startswith(ids["bob"]) for row in rows)
+        database.close()
