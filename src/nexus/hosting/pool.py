@@ -234,7 +234,7 @@ class Pool:
             await asyncio.to_thread(self._registry.settled, opened.id, keeps_open=opened.keeps_open)
             self._stacks[opened.id] = opening.pop_all()
         opened.used_at = time.monotonic()
-        await self._measure(opened)
+        await self.measure(opened)
 
     def _settings(self, opened: OpenHome, home: Home) -> config.Config:
         hosted.settle(home, hosted.Place.of(self._registry.root, opened.id))
@@ -303,9 +303,9 @@ class Pool:
                 await asyncio.to_thread(heap.give_back)
             for opened in list(self._homes.values()):
                 if opened.opening is None and now - opened.measured_at >= _MEASURE_EVERY_S:
-                    await self._measure(opened)
+                    await self.measure(opened)
 
-    async def _measure(self, opened: OpenHome) -> None:
+    async def measure(self, opened: OpenHome) -> None:
         """Look how much of the disk a home takes. One with too much of it waits."""
         opened.measured_at = time.monotonic()
         opened.size_bytes = await asyncio.to_thread(_size_bytes, opened.app.home.root)

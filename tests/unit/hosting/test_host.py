@@ -173,8 +173,12 @@ async def test_a_home_over_its_disk_limit_waits(tmp_path: Path, root: Path) -> N
         async with host_on(root) as host, host.pool.use(ids["ada"]) as opened:
             assert opened.is_full
             run = await opened.app.send("Hello")
-            assert (await run.state()).status == "queued"
+            assert [each.id for each in await opened.app.active_runs("main")] == [run.id]
             assert ids["ada"] in host.engine.suspended
+            # More room, and it goes on.
+            opened.limits = Limits()
+            await host.pool.measure(opened)
+            assert (await run.result()).response.content == "Yes."
 
 
 async def test_a_removed_home_leaves_nothing(tmp_path: Path, root: Path) -> None:
