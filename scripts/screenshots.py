@@ -60,8 +60,10 @@ def _unfold(page: Page) -> None:
     page.evaluate("[...document.querySelectorAll('main details')].slice(0, 4).forEach(d => d.open = true)")
 
 
-def _unfold_last(page: Page) -> None:
-    page.evaluate("[...document.querySelectorAll('main details')].slice(-3).forEach(d => d.open = true)")
+def _unfold_memories(page: Page) -> None:
+    """Open the memories of the last answer that has some."""
+    page.evaluate("[...document.querySelectorAll('.memories')].slice(-1).forEach(d => d.open = true)")
+    page.locator(".memories").last.scroll_into_view_if_needed()
 
 
 def _say(text: str) -> Callable[[Page], None]:
@@ -123,6 +125,22 @@ def _upload(page: Page) -> None:
     expect(page.locator("#job")).to_contain_text("What it would bring")
 
 
+def _decide(page: Page) -> None:
+    """Accept one, reject the next, and leave the third open to be corrected."""
+    for key, told in (("a", "Accepted"), ("x", "Rejected")):
+        page.keyboard.press(key)
+        expect(page.get_by_role("status").filter(has_text=told)).to_be_visible()
+    page.keyboard.press("c")
+
+
+def _forget(page: Page) -> None:
+    page.get_by_role("link", name="Forget…").click()
+    expect(page.get_by_role("button", name="Delete permanently")).to_be_visible()
+
+
+_FACT: Final = "/memory/facts/{id}"
+_CURRENT_FACT: Final = "/memory/facts?q=Clara"
+_REVIEW: Final = "/memory/review?days=365"
 _NOTED: Final = 1_700_000_000
 _ENTITY: Final = "/memory/entities/{id:path}"
 _AUTOMATION: Final = "/automations/evening-notes"
@@ -137,7 +155,7 @@ DEMO: Final = (
     Shot(name="help", route="/help"),
     Shot(name="chat", route="/chat"),
     Shot(name="chat-session", route="/chat/{label:path}", start="/chat", follow=".talks nav a >> nth=1"),
-    Shot(name="chat-memories", route="/chat", act=_unfold_last),
+    Shot(name="chat-memories", route="/chat", act=_unfold_memories),
     Shot(name="chat-pending", route="/chat/{label:path}", start="/chat/tidal-room", act=_say_and_wait),
     Shot(name="chat-refused", route="/chat/{label:path}", start="/chat/piano", act=_refused),
     Shot(name="requests", route="/requests"),
@@ -170,6 +188,26 @@ DEMO: Final = (
     ),
     Shot(name="facts", route="/memory/facts"),
     Shot(name="facts-none", route="/memory/facts", start="/memory/facts?q=zzqx"),
+    Shot(name="facts-add", route="/memory/facts", act=_unfold),
+    Shot(name="fact", route=_FACT, start="/memory/facts", follow=".fact.past .statement a"),
+    Shot(
+        name="fact-correct",
+        route=_FACT,
+        start=_CURRENT_FACT,
+        follow=".fact:not(.past) .statement a",
+        act=_unfold,
+    ),
+    Shot(name="review", route="/memory/review", start=_REVIEW),
+    Shot(name="review-decided", route="/memory/review", start=_REVIEW, act=_decide),
+    Shot(name="review-none", route="/memory/review", start="/memory/review?status=rejected&days=1"),
+    Shot(name="forget-fact", route="/memory/forget", start="/memory/facts", follow="a[aria-label=Forget]"),
+    Shot(
+        name="forget-entity",
+        route="/memory/forget",
+        start="/memory/entities?q=Clara",
+        follow="td.main a",
+        act=_forget,
+    ),
     Shot(name="episodes", route="/memory/episodes"),
     Shot(name="episode", route="/memory/episodes/{id}", start="/memory/episodes", follow="td.main a"),
     Shot(name="observations", route="/memory/observations"),
@@ -248,6 +286,7 @@ EMPTY: Final = tuple(
         "/memory/models",
         "/memory/profile",
         "/memory/merges",
+        "/memory/review",
         "/automations",
         "/sessions",
         "/usage",

@@ -23,6 +23,8 @@ _PAGES = (
     "/memory/entities",
     "/memory/entities/sarah",
     "/memory/facts",
+    "/memory/review",
+    "/memory/forget?entity=tyler",
     "/memory/episodes",
     "/memory/observations",
     "/memory/models",
@@ -57,7 +59,9 @@ def test_no_page_has_a_serious_violation_or_scrolls_sideways(
     wrong: dict[str, Any] = {}
     page.goto(f"{served.url}/requests")
     trace = page.locator("td.main a").first.get_attribute("href") or ""
-    for path in (*_PAGES, trace):
+    page.goto(f"{served.url}/memory/facts")
+    fact = page.locator(".statement a").first.get_attribute("href") or ""
+    for path in (*_PAGES, trace, fact, f"/memory/forget?fact={fact.rpartition('/')[2]}"):
         page.goto(f"{served.url}{path}")
         # Not by a script tag: the pages allow none but their own.
         page.evaluate(_AXE)

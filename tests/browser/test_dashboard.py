@@ -89,7 +89,9 @@ def test_a_recalled_fact_leads_to_the_message_that_it_came_from(served: Served, 
 
 def test_two_names_of_one_person_are_merged_and_taken_apart_again(served: Served, page: Page) -> None:
     page.goto(f"{served.url}/memory/merges")
-    page.get_by_role("button", name="Merge").click()
+    page.get_by_role("button", name="Merge", exact=False).click()
+    expect(page.locator(".queue .done")).to_contain_text("Merged into one entity")
+    page.get_by_role("link", name="one entity").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("Sarah? Chen"))
     page.get_by_role("button", name="Unmerge").click()
     expect(page.get_by_role("button", name="Unmerge")).to_have_count(0)

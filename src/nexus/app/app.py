@@ -121,6 +121,22 @@ class App(Lifecycle):
         beside = Forgetting(Settings.of_home(self.home, self.config.engine))
         return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
 
+    async def forget_fact(self, fact_id: str) -> forgetting.Report | None:
+        """Erase a fact and what was concluded from it. The message that it came from stays."""
+        target = await forgetting.find(self.ledgers, forgetting.fact, wanted=fact_id)
+        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
+        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+
+    async def forget_preview(
+        self, *, entity: str = "", fact: str = "", mentions: bool = True
+    ) -> forgetting.Plan:
+        """What forgetting an entity or a fact would erase. Nothing is changed."""
+        if fact:
+            target = await forgetting.find(self.ledgers, forgetting.fact, wanted=fact)
+        else:
+            target = await forgetting.find(self.ledgers, forgetting.entity, wanted=entity, mentions=mentions)
+        return await forgetting.preview(self.ledgers, target)
+
     async def forget_import(self, import_id: str) -> forgetting.Report | None:
         """Undo an import: what it recorded, and what was learned from it. This can't be undone."""
         if self.imports.importing:

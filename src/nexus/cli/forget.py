@@ -1,4 +1,4 @@
-"""`nexus forget`: remove an entity, a thread, a time range or an import for good."""
+"""`nexus forget`: remove an entity, a fact, a thread, a time range or an import for good."""
 
 import getpass
 import json
@@ -136,7 +136,7 @@ def _choices(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.group()
 def forget() -> None:
-    """Permanently delete an entity, thread, time range or import, and everything learned from it.
+    """Permanently delete an entity, fact, thread, time range or import, and everything learned from it.
 
     Shows a preview and asks first. Data is removed from all databases, indexes and file contents. Usage and a
     record with counts stay.
@@ -169,6 +169,18 @@ def entity(
         ),
         **choices,
     )
+
+
+@forget.command(short_help="Delete a fact and what was concluded from it.")
+@click.argument("fact_id", metavar="ID")
+@_choices
+@click.pass_context
+def fact(ctx: click.Context, fact_id: str, **choices: bool) -> None:
+    """Delete a fact and what was concluded from it.
+
+    The message it came from stays. To keep the fact but stop using it, run `nexus memory review --reject ID`.
+    """
+    _forget(ctx, lambda connection: forgetting.fact(connection, fact_id), **choices)
 
 
 @forget.command(short_help="Delete a thread and what was learned from it.")

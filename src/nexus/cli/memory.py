@@ -2,7 +2,7 @@
 
 import click
 
-from nexus.cli import memory_conclusions, memory_scripts, memory_views
+from nexus.cli import memory_conclusions, memory_review, memory_scripts, memory_views
 
 
 @click.group()
@@ -16,6 +16,11 @@ for _command in (
     memory_views.timeline,
     memory_views.facts,
     memory_views.episodes,
+    memory_review.add,
+    memory_review.correct,
+    memory_review.pin,
+    memory_review.unpin,
+    memory_review.review,
     memory_conclusions.profile,
     memory_conclusions.observations,
     memory_conclusions.consolidate,

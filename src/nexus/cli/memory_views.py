@@ -74,7 +74,7 @@ def show(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None:
     _print_identity(found)
     if found["facts"]:
         click.echo("\nObservations")
-        _print_log(found["facts"])
+        print_log(found["facts"])
     if found["episodes"]:
         click.echo("\nEpisodes")
         _print_episodes(found["episodes"])
@@ -104,7 +104,7 @@ def timeline(ctx: click.Context, entity: str, limit: int, as_json: bool) -> None
     if as_json:
         print_json(found)
     elif found:
-        _print_log(found)
+        print_log(found)
     else:
         click.echo("No observations.")
 
@@ -121,7 +121,7 @@ def facts(ctx: click.Context, text: str | None, type_: str | None, limit: int, a
     if as_json:
         print_json(found)
     elif found:
-        _print_log(found)
+        print_log(found)
     else:
         click.echo("No results.")
 
@@ -189,11 +189,13 @@ def _print_identity(found: dict[str, Any]) -> None:
         click.echo(f"  may be {pair[f'name_{other}']} ({pair['score']:.2f}): {pair['id']}")
 
 
-def _print_log(found: list[dict[str, Any]]) -> None:
+def print_log(found: list[dict[str, Any]], *, ids: bool = False) -> None:
+    """Facts in a table; with their ids, to name them in another command."""
     print_table(
-        ("when", "observation", "type", "sure#", "how", "from"),
+        (*(("id",) if ids else ()), "when", "observation", "type", "sure#", "how", "from"),
         [
             (
+                *((fact["id"],) if ids else ()),
                 fact["at"][:10],
                 _observation(fact),
                 fact["relation_type"],
@@ -207,10 +209,12 @@ def _print_log(found: list[dict[str, Any]]) -> None:
 
 
 def _observation(fact: dict[str, Any]) -> str:
-    successor = fact["replaced_by"]
+    successor, marks = fact["replaced_by"], " [pinned]" if fact["pinned"] else ""
+    if fact["review"] == "reject":
+        marks += " [rejected]"
     if successor is None:
-        return fact["fact"]
-    return f'{fact["fact"]} [replaced by "{successor["fact"]}" on {successor["at"][:10]}]'
+        return f"{fact['fact']}{marks}"
+    return f'{fact["fact"]}{marks} [replaced by "{successor["fact"]}" on {successor["at"][:10]}]'
 
 
 def _origin(fact: dict[str, Any]) -> str:

@@ -7,11 +7,13 @@ import apsw
 
 from nexus import clock, ids
 from nexus.ledgers import memory, sql
-from nexus.ledgers.memory import NewFact
+from nexus.ledgers.memory import NewFact, reviews
 from nexus.memory.arguments import Arguments
 from nexus.memory.references import resolve
 from nexus.memory.writing import Scope, Step, storable_or_none
 
+PERSON: Final = "person:"
+"""How actors begin that are people at the terminal or the dashboard."""
 FACT_EXAMPLE: Final = 'memory-write.sh fact --about "Sarah Chen" --fact "Sarah is allergic to nuts"'
 RELATIONSHIP_EXAMPLE: Final = (
     'memory-write.sh relationship --source "Sarah Chen" --target Anthropic --type WORKS_AT '
@@ -64,6 +66,9 @@ class AppendFact(Step):
             source_request_id=given.source_request_id or where.request_id,
         )
         memory.append_facts(connection, [recorded], lambda: clock.parse(scope.now))
+        if where.kind == "owner" and where.actor.startswith(PERSON):
+            # What somebody wrote by hand needs no review.
+            reviews.add(connection, self.id, "accept", actor=where.actor, now=scope.now)
         if self.linked:
             connection.executemany(
                 sql.queries("memory")["link_fact_entity"],

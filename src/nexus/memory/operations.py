@@ -11,7 +11,9 @@ from typing import Any, Final, cast
 from nexus import clock
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
-from nexus.memory import aliases, contacts, entities, episodes, facts, merging, references
+from nexus.ledgers.memory import reviews
+from nexus.ledgers.memory.reviews import Decision, State
+from nexus.memory import aliases, contacts, correction, entities, episodes, facts, merging, references
 from nexus.memory.arguments import Arguments
 from nexus.memory.entities import AddEntity
 from nexus.memory.gate import Gate, Rules
@@ -229,6 +231,30 @@ class Memory:
         asked = await scoped(self.ledgers, _batch({"operations": list(operations)}), self._phone_region)
         given, steps, _ = await _judged(gate, rules, asked)
         return [{"operation": asked[place][0], **given[place]} for place in sorted(steps)]
+
+    async def add(self, arguments: Mapping[str, Any], provenance: Provenance) -> dict[str, Any]:
+        """Record a fact in the owner's own words, with the owner as its source."""
+        correction.require_owner(provenance)
+        return await self.run("fact", correction.written_by_owner(dict(arguments)), provenance)
+
+    async def correct(self, fact_id: str, statement: str, provenance: Provenance) -> dict[str, Any]:
+        """Replace a fact by what the owner says is true now. Both stay in the log."""
+        correction.require_owner(provenance)
+        arguments = await correction.corrected(self.ledgers, fact_id, statement)
+        held = await self.ledgers.memory.read(reviews.states, [fact_id])
+        answer = await self.run("fact", arguments, provenance)
+        if held[fact_id].is_pinned:
+            await self.decide(answer["id"], "pin", provenance)
+        await correction.refresh_profile(self.ledgers, fact_id, self._now)
+        return {**answer, "replaces": fact_id}
+
+    async def decide(
+        self, fact_id: str, decision: Decision, provenance: Provenance, *, reason: str | None = None
+    ) -> State:
+        """Accept, reject or pin a fact as the owner, or take that back."""
+        return await correction.decide(
+            self.ledgers, fact_id, decision, provenance, reason=reason, now=self._now
+        )
 
     async def check(self, operation: str, arguments: object, provenance: Provenance) -> None:
         """Raise a `UsageError` if something may not be written, without writing it."""

@@ -12,7 +12,7 @@ import apsw
 
 from nexus.errors import MissingError
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.memory import successors
+from nexus.ledgers.memory import reviews, successors
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
@@ -24,6 +24,8 @@ _FACT: Final = (
     "seq", "id", "at", "fact", "relation_type", "source_entity_id", "target_entity_id", "confidence",
     "source_type", "as_of", "created_at", "source_event_id", "source_episode_id", "source_request_id",
 )  # fmt: skip
+_REVIEWED: Final = tuple(name for name in _FACT if name != "as_of")
+_EVERY: Final = 1 << 62
 _EPISODE: Final = (
     "id", "channel", "thread_id", "title", "summary", "start_time", "end_time", "event_count", "token_count",
     "version",
@@ -124,6 +126,13 @@ async def facts(
     return await _told(ledgers, found)
 
 
+async def to_review(ledgers: Ledgers, *, since: str, limit: int = 50) -> list[dict[str, Any]]:
+    """Facts learned since a moment that nobody has decided about, the newest first."""
+    bindings = {"since": since, "before": _EVERY, "limit": limit}
+    found = await ledgers.memory.read(rows, sql.queries("memory")["facts_to_review"], bindings)
+    return await _told(ledgers, found, _REVIEWED)
+
+
 async def episodes(ledgers: Ledgers, *, entity: str | None = None, limit: int = 50) -> list[dict[str, Any]]:
     """The newest episodes, each in its newest version."""
     wanted = json.dumps(await find(ledgers, entity)) if entity else None
@@ -173,9 +182,11 @@ async def statistics(ledgers: Ledgers) -> dict[str, dict[str, int]]:
     return {what: dict(sorted(kinds.items(), key=lambda item: -item[1])) for what, kinds in counted.items()}
 
 
-async def _told(ledgers: Ledgers, found: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
+async def _told(
+    ledgers: Ledgers, found: Iterable[tuple[Any, ...]], columns: Sequence[str] = _FACT
+) -> list[dict[str, Any]]:
     """Facts with the names of their entities and the messages that they came from."""
-    told = [_named(_FACT, row) for row in found]
+    told = [_named(columns, row) for row in found]
     tied = {fact[end] for fact in told for end in ("source_entity_id", "target_entity_id")} - {None}
     names = await _roots(ledgers, sorted(tied))
     wanted = json.dumps([fact["source_event_id"] for fact in told if fact["source_event_id"]])
@@ -183,9 +194,12 @@ async def _told(ledgers: Ledgers, found: Iterable[tuple[Any, ...]]) -> list[dict
     origins = {row[0]: row for row in await ledgers.events.read(rows, query, (wanted,))}
     facts_told = [fact["id"] for fact in told]
     replaced = await ledgers.memory.read(successors, facts_told)
+    decided = await ledgers.memory.read(reviews.states, facts_told)
     for fact in told:
         successor = replaced.get(fact["id"])
         fact["replaced_by"] = asdict(successor) if successor else None
+        state = decided[fact["id"]]
+        fact["review"], fact["pinned"] = state.verdict, state.is_pinned
         fact["source_name"] = names.get(fact["source_entity_id"], (None, None))[1]
         fact["target_name"] = names.get(fact["target_entity_id"], (None, None))[1]
         origin = origins.get(fact["source_event_id"])

@@ -1,10 +1,13 @@
 """The memory: who and what is known, what was observed, who may be whom, and remembering more."""
 
+from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Body, Path, Query
 from pydantic import BaseModel, Field
 
+from nexus import clock
+from nexus.errors import UsageError
 from nexus.gateway.api.paging import Cursor, Limit
 from nexus.gateway.dependencies import Home
 from nexus.gateway.views import entities as entity_views
@@ -14,14 +17,16 @@ from nexus.gateway.views import facts as fact_views
 from nexus.gateway.views.entities import Candidate, Entity, EntityLine
 from nexus.gateway.views.episodes import Episode, EpisodeView
 from nexus.gateway.views.events import EventView
-from nexus.gateway.views.facts import Fact
+from nexus.gateway.views.facts import Fact, FactView
 from nexus.gateway.views.page import Page
+from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory.operations import BATCH, OPERATIONS
 from nexus.memory.writing import Provenance
 
 router = APIRouter(prefix="/memory", tags=["memory"])
 _ACTOR: Final = Provenance(actor="owner:api", kind="owner")
 Matching = Annotated[str | None, Query(max_length=500, description="Search words.")]
+FactId = Annotated[str, Path(max_length=100)]
 Reference = Annotated[str, Path(max_length=500, description="Id or name.")]
 OperationName = Annotated[
     str, Path(json_schema_extra={"enum": [*OPERATIONS, BATCH]}, description="Operation.")
@@ -36,6 +41,36 @@ class NewFact(BaseModel):
     entities: list[str] = Field(default_factory=list, description="Other entities it mentions.")
     confidence: float = Field(default=1.0, ge=0, le=1)
     as_of: str | None = Field(default=None, description="When it was true, such as 2026-05-01.")
+
+
+class Correction(BaseModel):
+    """What is true instead."""
+
+    fact: str = Field(min_length=1, pattern=r"\S", description="The statement, as a sentence.")
+
+
+class Review(BaseModel):
+    """A decision about a fact."""
+
+    decision: Decision = Field(description="`reopen` undoes `accept` and `reject`; `unpin` undoes `pin`.")
+    reason: str | None = Field(default=None, max_length=500, description="Reason, kept in the audit log.")
+
+
+class Forget(BaseModel):
+    """What to forget: a fact or an entity."""
+
+    fact: str = Field(default="", description="Id of a fact.")
+    entity: str = Field(default="", description="Id or name of an entity.")
+    mentions: bool = Field(default=True, description="Also texts of others that name the entity.")
+
+
+class ForgetPreview(BaseModel):
+    """How much goes: rows by `ledger.table`, emptied columns, and attached files."""
+
+    removed: dict[str, int] = Field(default_factory=dict)
+    emptied: dict[str, int] = Field(default_factory=dict)
+    kept: dict[str, int] = Field(default_factory=dict)
+    files: int = 0
 
 
 class Merge(BaseModel):
@@ -145,6 +180,70 @@ async def unmerge_entity(home: Home, unmerge: Unmerge) -> dict[str, Any]:
 async def remember(home: Home, fact: NewFact) -> dict[str, Any]:
     """Store a fact. It is durable when this returns and searchable shortly after."""
     return await home.memory.run("fact", fact.model_dump(exclude_none=True), _ACTOR)
+
+
+@router.get("/facts/{fact_id}")
+async def get_fact(home: Home, fact_id: FactId) -> FactView:
+    """Show a fact: source, decisions, what it replaced and what replaced it."""
+    return await fact_views.get(home.ledgers, fact_id)
+
+
+@router.post("/facts/{fact_id}/correct", status_code=201)
+async def correct_fact(home: Home, fact_id: FactId, correction: Correction) -> dict[str, Any]:
+    """Replace a fact by what is true now. Both stay in the log."""
+    return await home.memory.correct(fact_id, correction.fact, _ACTOR)
+
+
+@router.post("/facts/{fact_id}/reviews", status_code=201)
+async def review_fact(home: Home, fact_id: FactId, review: Review) -> State:
+    """Accept, reject or pin a fact, or take that back. A rejected fact is kept and no longer used."""
+    return await home.memory.decide(fact_id, review.decision, _ACTOR, reason=review.reason)
+
+
+@router.get("/review")
+async def list_facts_to_review(
+    home: Home,
+    days: Annotated[int, Query(ge=1, le=3_650, description="How far to look back.")] = 7,
+    status: Annotated[Literal["pending", "accepted", "rejected"], Query()] = "pending",
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Page[Fact]:
+    """List what was learned lately: what waits for a review, or what was decided."""
+    since = clock.timestamp(clock.now() - timedelta(days=days))
+    return await fact_views.to_review(home.ledgers, since=since, status=status, cursor=cursor, limit=limit)
+
+
+@router.get("/forget")
+async def preview_forget(
+    home: Home,
+    fact: Annotated[str, Query(max_length=100, description="Id of a fact.")] = "",
+    entity: Annotated[str, Query(max_length=500, description="Id or name of an entity.")] = "",
+    mentions: Annotated[bool, Query(description="Also texts of others that name the entity.")] = True,
+) -> ForgetPreview:
+    """Show what forgetting a fact or an entity would delete. Nothing is deleted."""
+    _one_of(fact, entity)
+    plan = await home.forget_preview(fact=fact, entity=entity, mentions=mentions)
+    return ForgetPreview(removed=plan.removed, emptied=plan.emptied, kept=plan.kept, files=plan.files)
+
+
+@router.post("/forget")
+async def forget(home: Home, wanted: Forget) -> ForgetPreview:
+    """Permanently delete a fact or an entity, and what was learned from it. This can't be undone."""
+    _one_of(wanted.fact, wanted.entity)
+    report = (
+        await home.forget_fact(wanted.fact)
+        if wanted.fact
+        else await home.forget(wanted.entity, mentions=wanted.mentions)
+    )
+    if report is None:
+        return ForgetPreview()
+    counts = report.counts
+    return ForgetPreview(removed=counts.removed, emptied=counts.emptied, kept=report.kept, files=counts.files)
+
+
+def _one_of(fact: str, entity: str) -> None:
+    if bool(fact) == bool(entity):
+        raise UsageError("Name a fact or an entity", hint="Pass `fact` or `entity`, and not both.")
 
 
 @router.post("/operations/{operation}", status_code=201)

@@ -131,6 +131,45 @@ def amount(value: float, unit: str) -> str:
     return f"${value:,.2f}" if unit == "usd" else f"{value:,.0f} tokens"
 
 
+_FOUND: Final = re.compile(r"^(.*?)(?: \(found by ([^()]*)\))?$")
+# How each arm of recall found something.
+_ARMS: Final = {
+    "keyword": "shared words",
+    "semantic": "meaning",
+    "gist": "its gist",
+    "temporal": "its date",
+    "graph": "the people and things it is about",
+    "causal": "a cause or effect",
+    "succession": "a fact that it replaced",
+    "summaries": "a summary",
+    "pin": "your pin",
+}
+_WHY: Final = {
+    "needed": "The task needs it",
+    "pinned": "You pinned it to somebody or something that the message names",
+    "the model chose it": "The model chose it among the candidates",
+    "the model found it itself and chose it": "The model looked it up and chose it",
+    "among the best for the question": "It is among the best matches for the question",
+    "the model left it out": "The model left it out",
+    "it hardly answers": "It hardly answers the question",
+    "others come before it": "Others matched better",
+    "the task hardly needs it": "The task hardly needs it",
+    "already in the conversation": "It is in the conversation already",
+}
+
+
+def why(text: str) -> str:
+    """Why a memory was used or left out, as a sentence."""
+    found = _FOUND.match(text.strip())
+    reason, arms = (found[1], found[2] or "") if found else (text, "")
+    said = _WHY.get(reason) or reason[:1].upper() + reason[1:]
+    ways = dict.fromkeys(_ARMS.get(arm.split("_")[0], arm) for arm in arms.split(", ") if arm)
+    ways.pop("your pin", None)
+    listed = list(ways)
+    by = " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
+    return f"{said}. Found by {by}." if by else f"{said}."
+
+
 def uncited(text: str | None) -> str:
     """A conclusion without the ids that it cites, for a line in a list."""
     return _CITED.sub("", text or "")

@@ -115,6 +115,10 @@ class Candidate:
     resolved_at: str | None
     created_at: str
 
+    @property
+    def entities(self) -> tuple[str, str]:
+        return self.entity_a_id, self.entity_b_id
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Neighbour:
@@ -225,6 +229,13 @@ async def candidates(
     """Pairs that may be one, the likeliest first."""
     found = await memory.candidates(ledgers, status=status, entities=entity_ids, limit=limit)
     return tuple(_candidate(pair) for pair in found)
+
+
+async def channels(ledgers: Ledgers, entity_id: str) -> tuple[Contact, ...]:
+    """How an entity is reached, to tell two of one name apart."""
+    wanted = (json.dumps([entity_id]),)
+    rows = await ledgers.identity.read(sql.rows, sql.queries("identity")["contacts_of"], wanted)
+    return _each(Contact, rows)
 
 
 async def neighbours(ledgers: Ledgers, same: Sequence[str], *, limit: int = 16) -> tuple[Neighbour, ...]:

@@ -1,17 +1,24 @@
 """Facts with the names of whom they tie and the messages that they came from."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast
 
+from nexus.errors import MissingError
 from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Said
 from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, begin, columns, named, page, position
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.memory import Successor, successors
+from nexus.ledgers.memory import Successor, reviews, successors
+from nexus.ledgers.memory.reviews import UNDECIDED, State
 from nexus.ledgers.text import match_all, words
+from nexus.memory import merging
+from nexus.memory.facts import PERSON
 
 _SOURCE_CHARACTERS = 400
+_CHAIN = 30
+_RIVALS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +45,15 @@ class Fact:
     """The message that it came from."""
     replaced_by: Successor | None
     """The fact that replaced it."""
+    state: State = UNDECIDED
+    """What the owner decided about it."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a person wrote it by hand."""
+        sources = (self.source_event_id, self.source_episode_id, self.source_request_id)
+        by_person = (self.state.by or "").startswith(PERSON)
+        return by_person and self.state.at == self.created_at and not any(sources)
 
 
 _STORED = columns(Fact, before="source_name")
@@ -79,6 +95,72 @@ async def count(ledgers: Ledgers, since: str) -> int:
     return rows[0][0]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FactView:
+    """One fact with what it replaced and what replaced it, and what else is said of the kind."""
+
+    fact: Fact
+    chain: tuple[Fact, ...]
+    """The newest first; the fact itself alone where nothing replaced anything."""
+    rivals: tuple[Fact, ...]
+    """Other facts of the same kind about the same entity that still hold."""
+
+
+Review = Literal["pending", "accepted", "rejected"]
+
+
+async def get(ledgers: Ledgers, fact_id: str) -> FactView:
+    """One fact, whole."""
+    queries = sql.queries("memory")
+    row = await ledgers.memory.read(sql.row, queries["fact"], (fact_id,))
+    if row is None:
+        raise MissingError(f"Unknown fact {fact_id!r}", hint="It may have been forgotten.")
+    (fact,) = await told(ledgers, [row])
+    chain = await ledgers.memory.read(sql.rows, queries["fact_chain"], {"id": fact_id, "limit": _CHAIN})
+    rivals: list[tuple[Any, ...]] = []
+    if fact.source_entity_id and fact.relation_type and fact.replaced_by is None:
+        same = await ledgers.identity.read(merging.family, fact.source_entity_id)
+        values = {
+            "entities": json.dumps(same),
+            "type": fact.relation_type,
+            "id": fact_id,
+            "limit": _RIVALS,
+        }
+        rivals = await ledgers.memory.read(sql.rows, queries["rival_facts"], values)
+    return FactView(
+        fact=fact, chain=tuple(await told(ledgers, chain)), rivals=tuple(await told(ledgers, rivals))
+    )
+
+
+async def to_review(
+    ledgers: Ledgers, *, since: str, status: Review = "pending", cursor: str | None = None, limit: int = 50
+) -> Page[Fact]:
+    """What was learned since a moment and nobody has decided about, or what was decided since then."""
+    (before,) = begin(cursor, 1)
+    values: dict[str, Any] = {"since": since, "before": position(before), "limit": limit + 1}
+    if status == "pending":
+        query = sql.queries("memory")["facts_to_review"]
+    else:
+        query = sql.queries("memory")["reviewed_facts"]
+        values["decision"] = {"accepted": "accept", "rejected": "reject"}[status]
+    found = await ledgers.memory.read(sql.rows, query, values)
+    return page(await told(ledgers, found), limit, lambda fact: (str(fact.seq),))
+
+
+async def waiting(ledgers: Ledgers, *, since: str, most: int = 1_000) -> int:
+    """How many facts wait for a review, counted up to a number."""
+    query = sql.queries("memory")["facts_to_review_count"]
+    return cast("int", await ledgers.memory.read(sql.value, query, {"since": since, "limit": most}))
+
+
+async def pinned(ledgers: Ledgers, *, cursor: str | None = None, limit: int = 50) -> Page[Fact]:
+    """The pinned facts, the newest first."""
+    (before,) = begin(cursor, 1)
+    values = {"before": position(before), "limit": limit + 1}
+    found = await ledgers.memory.read(sql.rows, sql.queries("memory")["pinned"], values)
+    return page(await told(ledgers, found), limit, lambda fact: (str(fact.seq),))
+
+
 async def told(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
     """Rows of facts, with the names and messages that belong to them."""
     found = [named(_STORED, row) for row in rows]
@@ -88,6 +170,7 @@ async def told(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
     said = {each.id: each for each in await events.said(ledgers, sources, _SOURCE_CHARACTERS)}
     recorded = [row["id"] for row in found]
     replaced = await ledgers.memory.read(successors, recorded)
+    decided = await ledgers.memory.read(reviews.states, recorded)
     return [
         Fact(
             **row,
@@ -95,6 +178,7 @@ async def told(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
             target_name=known.get(row["target_entity_id"] or ""),
             said=said.get(row["source_event_id"] or ""),
             replaced_by=replaced.get(row["id"]),
+            state=decided[row["id"]],
         )
         for row in found
     ]

@@ -3,9 +3,11 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.memory import Successor, reviews, successors
+from nexus.ledgers.memory.reviews import UNDECIDED, State
 from nexus.ledgers.runtime import injections
 from nexus.ledgers.runtime.injections import Injection
 
@@ -23,12 +25,21 @@ class Offered:
     """The message that it is, or that it was learned from."""
     page: str | None
     """Where it is shown."""
+    state: State = UNDECIDED
+    """What the owner decided about it, if it is a fact."""
+    replaced_by: Successor | None = None
+    """The fact that replaced it since."""
 
 
 async def of_root(ledgers: Ledgers, root_request_id: str) -> tuple[Offered, ...]:
     """All that was offered below a root request."""
     found = await ledgers.runtime.read(injections.of_root, root_request_id=root_request_id)
     return await _told(ledgers, found[:_MOST])
+
+
+async def uses_of(ledgers: Ledgers, item_id: str, limit: int = 10) -> tuple[Injection, ...]:
+    """When a memory was put before a task, the newest first."""
+    return tuple(await ledgers.runtime.read(injections.of_item, item_id=item_id, limit=limit))
 
 
 async def of_requests(ledgers: Ledgers, request_ids: Iterable[str | None]) -> dict[str, tuple[Offered, ...]]:
@@ -49,12 +60,23 @@ async def _told(ledgers: Ledgers, found: Sequence[Injection]) -> tuple[Offered, 
         query = sql.queries(database.ledger)["texts_of_items"]
         for id_, text, event_id in await database.read(sql.rows, query, (ids,)):
             known[id_] = (text, event_id)
-    return tuple(_offered(each, *known.get(each.item_id, ("", None))) for each in found)
+    facts = sorted({each.item_id for each in found if each.item_kind == "fact"})
+    states = await ledgers.memory.read(reviews.states, facts) if facts else {}
+    replaced = await ledgers.memory.read(successors, facts) if facts else {}
+    return tuple(
+        replace(
+            _offered(each, *known.get(each.item_id, ("", None))),
+            state=states.get(each.item_id, UNDECIDED),
+            replaced_by=replaced.get(each.item_id),
+        )
+        for each in found
+    )
 
 
 def _offered(injection: Injection, text: str, event_id: str | None) -> Offered:
     shown = {
         "event": "/events/",
+        "fact": "/memory/facts/",
         "episode": "/memory/episodes/",
         "observation": "/memory/observations/",
         "mental_model": "/memory/models/",

@@ -1,8 +1,8 @@
-"""Removing an entity, a thread, a time range or an import from every ledger, its indexes and its bytes."""
+"""Removing an entity, a fact, a thread, a time range or an import from all ledgers, indexes and bytes."""
 
 from nexus.ledgers.forgetting.forget import Report, find, forget, preview, resume, unfinished
 from nexus.ledgers.forgetting.planning import Beside, Nothing, Plan
-from nexus.ledgers.forgetting.targets import Target, entity, import_, thread, time_range
+from nexus.ledgers.forgetting.targets import Target, entity, fact, import_, thread, time_range
 
 __all__ = [
     "Beside",
@@ -11,6 +11,7 @@ __all__ = [
     "Report",
     "Target",
     "entity",
+    "fact",
     "find",
     "forget",
     "import_",

@@ -15,7 +15,7 @@ from nexus.ledgers.forgetting.tables import RECORDED, TOUCHED
 from nexus.ledgers.forgetting.targets import Kind, Target, bounds
 
 _QUERIES: Final = sql.queries("forgetting")
-_SEEDED: Final = {"entity": "entities", "thread": "threads", "import": "imports"}
+_SEEDED: Final = {"entity": "entities", "fact": "facts", "thread": "threads", "import": "imports"}
 # What nothing known is left about, once the rest is gone.
 _ORPHANS: Final = {
     "threads": "orphan_threads",

@@ -1,4 +1,4 @@
-"""What a person wants forgotten: an entity, a thread, a time range or an import, found and checked."""
+"""What a person wants forgotten: an entity, a fact, a thread, a time range or an import."""
 
 import difflib
 import re
@@ -120,7 +120,7 @@ def _character(escape: re.Match[str]) -> str:
 
 _NEAR = 5
 
-Kind = Literal["entity", "thread", "range", "import"]
+Kind = Literal["entity", "fact", "thread", "range", "import"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,6 +162,14 @@ def entity(
         )
     names = _texts(connection, queries["names_of_entity"], {"id": roots[0]}) if mentions else []
     return Target(kind="entity", value=roots[0], mentions=mentions, names=Names.of(names, without))
+
+
+def fact(connection: apsw.Connection, wanted: str) -> Target:
+    """The fact with that id, and what was concluded from it. The message that it came from stays."""
+    found = connection.execute("SELECT id FROM memory.facts WHERE id = ?", (wanted.strip(),)).get
+    if not found:
+        raise UsageError(f"Unknown fact {wanted!r}", hint="List them with `nexus memory facts`.")
+    return Target(kind="fact", value=cast("str", found))
 
 
 def thread(connection: apsw.Connection, wanted: str) -> Target:

@@ -480,3 +480,92 @@ SELECT attempts FROM processing_log WHERE processor = ? AND target_type = ? AND 
 
 -- name: facts_of_events
 SELECT id, fact, source_event_id FROM facts WHERE source_event_id IN (SELECT value FROM json_each(?)) ORDER BY seq
+
+-- name: add_review
+INSERT INTO fact_reviews (fact_id, decision, actor, reason, created_at) VALUES (:fact, :decision, :actor, :reason, :now)
+
+-- name: fact_states
+SELECT value, (SELECT decision FROM fact_verdicts WHERE fact_id = value), (SELECT actor FROM fact_verdicts WHERE fact_id = value),
+       (SELECT created_at FROM fact_verdicts WHERE fact_id = value), (SELECT reason FROM fact_verdicts WHERE fact_id = value),
+       EXISTS (SELECT 1 FROM pinned_facts WHERE fact_id = value)
+FROM json_each(?)
+
+-- name: pinned_about
+-- Pinned facts that still hold: those that are about, or name, one of the entities, and those about nobody.
+SELECT f.id, f.source_entity_id IS NULL AND f.target_entity_id IS NULL
+         AND NOT EXISTS (SELECT 1 FROM fact_entities WHERE fact_id = f.id)
+FROM pinned_facts AS p JOIN facts AS f ON f.id = p.fact_id
+WHERE NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = f.id)
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = f.id)
+  AND (f.source_entity_id IN (SELECT value FROM json_each(:entities))
+    OR f.target_entity_id IN (SELECT value FROM json_each(:entities))
+    OR EXISTS (SELECT 1 FROM fact_entities WHERE fact_id = f.id AND entity_id IN (SELECT value FROM json_each(:entities)))
+    OR (f.source_entity_id IS NULL AND f.target_entity_id IS NULL
+        AND NOT EXISTS (SELECT 1 FROM fact_entities WHERE fact_id = f.id)))
+ORDER BY p.created_at DESC LIMIT :limit
+
+-- name: fact_to_correct
+SELECT fact, source_entity_id, relation_type, target_entity_id,
+       (SELECT json_group_array(entity_id) FROM fact_entities WHERE fact_id = facts.id),
+       (SELECT new_fact_id FROM fact_successions WHERE old_fact_id = facts.id)
+FROM facts WHERE id = ?
+
+-- name: fact_chain
+-- Everything that the newest fact of a chain replaced, directly or not, and itself.
+WITH RECURSIVE
+  later (id, step) AS (
+    SELECT :id, 0
+    UNION
+    SELECT l.new_fact_id, step + 1 FROM later JOIN fact_successions AS l ON l.old_fact_id = later.id WHERE step < 100
+  ),
+  chain (id) AS (
+    SELECT * FROM (SELECT id FROM later ORDER BY step DESC LIMIT 1)
+    UNION
+    SELECT l.old_fact_id FROM chain JOIN fact_successions AS l ON l.new_fact_id = chain.id
+  )
+SELECT seq, id, coalesce(as_of, valid_at) AS at, fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+FROM facts WHERE id IN (SELECT id FROM chain) ORDER BY seq DESC LIMIT :limit
+
+-- name: rival_facts
+-- Other facts of the same kind about the same entity that still hold.
+SELECT seq, id, coalesce(as_of, valid_at) AS at, fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+FROM facts
+WHERE source_entity_id IN (SELECT value FROM json_each(:entities)) AND relation_type = :type AND id <> :id
+  AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = facts.id)
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = facts.id)
+ORDER BY seq DESC LIMIT :limit
+
+-- name: facts_to_review
+-- Learned since a moment, nobody has decided about it, and nothing newer has replaced it.
+SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+FROM facts WHERE created_at >= :since AND seq < :before
+  AND NOT EXISTS (SELECT 1 FROM fact_verdicts WHERE fact_id = facts.id)
+  AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = facts.id)
+ORDER BY seq DESC LIMIT :limit
+
+-- name: facts_to_review_count
+SELECT count(*) FROM (
+  SELECT 1 FROM facts WHERE created_at >= :since
+    AND NOT EXISTS (SELECT 1 FROM fact_verdicts WHERE fact_id = facts.id)
+    AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = facts.id)
+  LIMIT :limit)
+
+-- name: reviewed_facts
+SELECT facts.seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, facts.created_at, source_event_id, source_episode_id, source_request_id
+FROM fact_verdicts AS v JOIN facts ON facts.id = v.fact_id
+WHERE v.decision = :decision AND v.created_at >= :since AND facts.seq < :before
+ORDER BY facts.seq DESC LIMIT :limit
+
+-- name: pinned
+SELECT facts.seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, facts.created_at, source_event_id, source_episode_id, source_request_id
+FROM pinned_facts AS p JOIN facts ON facts.id = p.fact_id WHERE facts.seq < :before ORDER BY facts.seq DESC LIMIT :limit
+
+-- name: fact
+SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+FROM facts WHERE id = ?

@@ -426,7 +426,7 @@ CREATE INDEX spans_request ON spans (request_id);
 CREATE TABLE forgets (
   -- Record of each forget: ids and counts, no content.
   id            TEXT PRIMARY KEY,   -- fgt_…
-  target_kind   TEXT NOT NULL CHECK (target_kind IN ('entity', 'thread', 'range', 'import')),
+  target_kind   TEXT NOT NULL CHECK (target_kind IN ('entity', 'fact', 'thread', 'range', 'import')),
   target        TEXT NOT NULL,      -- the id, or the range as START/END
   counts_json   TEXT NOT NULL DEFAULT '{}',   -- rows deleted by table, emptied columns, files
   actor         TEXT NOT NULL,

@@ -5,6 +5,7 @@ SELECT seq, id, source_entity_id, length(CAST(fact AS BLOB)), source_request_id 
 WHERE seq > :after AND created_at <= :until AND NOT EXISTS (
   SELECT 1 FROM processing_log
   WHERE processor = 'consolidation' AND target_type = 'fact' AND target_id = f.id)
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = f.id)
 ORDER BY seq LIMIT :limit
 
 -- name: touched_entities
@@ -23,7 +24,8 @@ ORDER BY stale_at IS NULL, created_at DESC, id DESC LIMIT :limit
 
 -- name: evidence
 SELECT f.id, length(CAST(f.fact AS BLOB)) FROM observation_facts AS o JOIN facts AS f ON f.id = o.fact_id
-WHERE o.observation_id = ? ORDER BY coalesce(f.as_of, f.valid_at) DESC, f.seq DESC LIMIT ?
+WHERE o.observation_id = ? AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = f.id)
+ORDER BY coalesce(f.as_of, f.valid_at) DESC, f.seq DESC LIMIT ?
 
 -- name: facts
 SELECT id, fact, coalesce(as_of, valid_at), source_entity_id, confidence, source_type
@@ -118,7 +120,8 @@ SELECT (SELECT count(*) FROM facts WHERE id IN (SELECT value FROM json_each(:fac
 -- name: counts
 SELECT
   (SELECT count(*) FROM facts AS f WHERE NOT EXISTS (
-    SELECT 1 FROM processing_log WHERE processor = 'consolidation' AND target_type = 'fact' AND target_id = f.id)),
+    SELECT 1 FROM processing_log WHERE processor = 'consolidation' AND target_type = 'fact' AND target_id = f.id)
+    AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = f.id)),
   (SELECT count(*) FROM processing_log
    WHERE processor = 'consolidation' AND target_type = 'fact' AND status = 'failed'),
   (SELECT count(*) FROM observations AS o

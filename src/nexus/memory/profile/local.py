@@ -38,6 +38,8 @@ _CLOSE: Final = (
 # What the home calls its owner until somebody says a name.
 _NO_NAME: Final = frozenset({"", "owner", "me", "nexus"})
 _READ: Final = 600
+# What the owner pinned comes right after the name.
+_MOST_PINNED: Final = 6
 _MOST_RESTRICTIONS, _MOST_PEOPLE, _MOST_OF_EACH, _MOST_PREFERENCES, _MOST_PROJECTS = 8, 8, 2, 6, 3
 _LONGEST: Final = 200
 _MOST_MATERIAL: Final = 60
@@ -53,6 +55,7 @@ class _Fact:
     source: str | None
     tied: frozenset[str]
     relation: str
+    is_pinned: bool = False
 
 
 async def built(
@@ -89,7 +92,7 @@ async def material(ledgers: Ledgers, *, now: str, after: str | None = None) -> M
     lines = list(_chosen(owner, mine, close, theirs, projects))
     known = {fact.id: fact for fact in (*mine, *theirs, *projects)}
     if after is not None:
-        known = {id_: fact for id_, fact in known.items() if fact.created_at >= after}
+        known = {id_: fact for id_, fact in known.items() if fact.created_at >= after or fact.is_pinned}
         lines = [line for line in lines if any(id_ in known for id_ in line.fact_ids)]
     chosen = [id_ for line in lines for id_ in line.fact_ids if id_ in known]
     facts = {id_: _one_line(known[id_].text) for id_ in dict.fromkeys((*chosen, *known))}
@@ -120,6 +123,7 @@ def _chosen(
     if name:
         yield Line(text=f"Name: {name}")
     own = [fact for fact in mine if fact.source in owner]
+    yield from lines((fact for fact in own if fact.is_pinned), _MOST_PINNED)
     yield from lines((fact for fact in own if cues.restricts(fact.text)), _MOST_RESTRICTIONS)
     yield from lines((fact for _, fact in close), _MOST_PEOPLE)
     for entity, _ in close[:_MOST_PEOPLE]:
@@ -133,7 +137,7 @@ def _chosen(
 async def _facts(ledgers: Ledgers, entities: Iterable[str], now: str) -> list[_Fact]:
     values = {"entities": json.dumps(list(entities)), "now": now, "limit": _READ}
     found = await ledgers.memory.read(sql.rows, SQL["current_facts"], values)
-    facts = [_fact(row) for row in cast("list[Any]", found) if row[5] >= _SURE]
+    facts = [_fact(row) for row in cast("list[Any]", found) if row[5] >= _SURE or row[8]]
     return [fact for fact in facts if len(fact.text) <= _LONGEST and not is_confidential(fact.text)]
 
 
@@ -195,9 +199,17 @@ def _owner(connection: apsw.Connection) -> dict[str, Named]:
 
 
 def _fact(row: Any) -> _Fact:
-    id_, text, created_at, source, target, _, relation, more = row
+    id_, text, created_at, source, target, _, relation, more, pinned = row
     tied = frozenset(entity for entity in (source, target, *(more or "").split(",")) if entity)
-    return _Fact(id=id_, text=text, created_at=created_at, source=source, tied=tied, relation=relation or "")
+    return _Fact(
+        id=id_,
+        text=text,
+        created_at=created_at,
+        source=source,
+        tied=tied,
+        relation=relation or "",
+        is_pinned=bool(pinned),
+    )
 
 
 def _one_line(text: str) -> str:

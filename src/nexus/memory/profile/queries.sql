@@ -25,10 +25,11 @@ SELECT c.line, c.fact_id, f.fact, f.source_event_id
 FROM owner_profile_facts AS c JOIN facts AS f ON f.id = c.fact_id WHERE c.profile_id = ? ORDER BY c.line, f.seq
 
 -- name: last_fact
-SELECT coalesce(max(seq), 0) FROM facts
+-- A number that grows with every fact and every decision about one.
+SELECT coalesce(max(seq), 0) + (SELECT coalesce(max(seq), 0) FROM fact_reviews) FROM facts
 
 -- name: current_facts
--- What still holds about some entities, the newest first.
+-- What still holds about some entities, the newest first, and whether it is pinned.
 WITH named (id) AS (SELECT value FROM json_each(:entities)),
 about (id) AS (
   SELECT id FROM facts WHERE source_entity_id IN named
@@ -36,9 +37,11 @@ about (id) AS (
   UNION SELECT fact_id FROM fact_entities WHERE entity_id IN named
 )
 SELECT f.id, f.fact, f.created_at, f.source_entity_id, f.target_entity_id, f.confidence, f.relation_type,
-       (SELECT group_concat(entity_id) FROM fact_entities WHERE fact_id = f.id)
+       (SELECT group_concat(entity_id) FROM fact_entities WHERE fact_id = f.id),
+       EXISTS (SELECT 1 FROM pinned_facts WHERE fact_id = f.id)
 FROM facts AS f
 WHERE f.id IN about
   AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = f.id)
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = f.id)
   AND NOT (json_valid(f.metadata_json) AND coalesce(json_extract(f.metadata_json, '$.valid_until') <= :now, 0))
-ORDER BY coalesce(f.as_of, f.valid_at) DESC, f.seq DESC LIMIT :limit
+ORDER BY 9 DESC, coalesce(f.as_of, f.valid_at) DESC, f.seq DESC LIMIT :limit

@@ -332,7 +332,9 @@ WHERE start <> id LIMIT :limit
 -- Facts with those that they led to. What was replaced was not caused.
 SELECT l.cause_fact_id, c.fact, l.effect_fact_id, e.fact, l.relation
 FROM causal_links AS l JOIN facts AS c ON c.id = l.cause_fact_id JOIN facts AS e ON e.id = l.effect_fact_id
-WHERE l.relation <> 'replaced' AND (l.cause_fact_id IN (SELECT value FROM json_each(?1))
+WHERE l.relation <> 'replaced'
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id IN (l.cause_fact_id, l.effect_fact_id))
+  AND (l.cause_fact_id IN (SELECT value FROM json_each(?1))
       OR l.effect_fact_id IN (SELECT value FROM json_each(?1)))
 ORDER BY l.created_at, l.id
 
@@ -365,6 +367,7 @@ FROM facts AS f
 LEFT JOIN fact_successions AS l ON l.old_fact_id = f.id
 LEFT JOIN facts AS n ON n.id = l.new_fact_id
 WHERE f.id IN (SELECT value FROM json_each(:ids))
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = f.id)
 
 -- name: summaries
 -- A conclusion is as old as the newest of its evidence, whenever it was drawn.

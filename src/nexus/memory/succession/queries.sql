@@ -25,7 +25,9 @@ DELETE FROM succession_progress
 -- name: restate
 INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis)
 SELECT cause_fact_id, effect_fact_id, min(1.0, max(0.0, confidence)), 'stated'
-FROM causal_links WHERE relation = 'replaced' ORDER BY created_at
+FROM causal_links AS l
+WHERE relation = 'replaced' AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = l.effect_fact_id)
+ORDER BY created_at
 ON CONFLICT (old_fact_id) DO UPDATE
 SET new_fact_id = excluded.new_fact_id, confidence = excluded.confidence, basis = excluded.basis
 
@@ -57,6 +59,7 @@ SELECT id, fact, coalesce(as_of, valid_at), seq, source_entity_id, target_entity
        CASE WHEN json_valid(metadata_json) THEN json_extract(metadata_json, '$.valid_until') END,
        (SELECT json_group_array(entity_id) FROM fact_entities WHERE fact_id = facts.id)
 FROM facts WHERE id IN (SELECT value FROM json_each(?))
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = facts.id)
 
 -- name: links
 SELECT old_fact_id, new_fact_id, confidence, basis FROM fact_successions

@@ -4,9 +4,12 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.memory import reviews
 from nexus.ledgers.runtime import requests
-from nexus.memory.recall import Item, Kind, Matches, Query, Recall, Visibility
+from nexus.memory.recall import Item, Kind, Match, Matches, Query, Reasons, Recall, Visibility
+from nexus.memory.recall.selection import token_count
 from nexus.request import Request
+from nexus.roles.memory_injection.triage import PIN
 from nexus.roles.services import Services
 
 # How many are judged, and how long recall may take on a machine that has much else to do.
@@ -14,6 +17,8 @@ _JUDGED = 60
 _JUDGED_TOKENS = 30_000
 _RECALL_MS = 1_000
 _OPENING_S = 1.0
+# A pinned fact about nobody in particular counts where it is among so many of the best.
+_NEAR = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,8 +62,37 @@ async def offered(
     seen = request.access.visibility(request.event.thread_id)
     if seen.nothing or not about.task.strip():
         return None
-    answer = await find(await _ready(services, seen), about.task, kinds)
+    recall = await _ready(services, seen)
+    answer = await find(recall, about.task, kinds)
+    if "fact" in kinds:
+        answer = await with_pinned(services.ledgers, recall, answer)
     return replace(answer, results=tuple(r for r in answer.results if not about.is_new(r.item)))
+
+
+async def with_pinned(ledgers: Ledgers, recall: Recall, answer: Matches) -> Matches:
+    """Recall's answer with the pinned facts of whomever it names, and those that are about nobody and near.
+
+    They pass the same gate as everything: what the asker may not see is not loaded.
+    """
+    ours, free = await ledgers.memory.read(reviews.pinned_about, list(answer.named))
+    near = {match.item.id for match in answer.results[:_NEAR]}
+    pinned = [*ours, *(id_ for id_ in free if id_ in near)]
+    if not pinned:
+        return answer
+    found = {match.item.id for match in answer.results}
+    further = [_pinned(item) for item in await recall.known([id_ for id_ in pinned if id_ not in found])]
+    results = [_marked(match) if match.item.id in pinned else match for match in answer.results]
+    return replace(answer, results=(*results, *further))
+
+
+def _pinned(item: Item) -> Match:
+    reasons = Reasons(arms={PIN: (1, 1.0)}, confidence=item.confidence, source_type=item.source_type)
+    return Match(item=item, score=0.0, probability=0.0, tokens=token_count(item.text), reasons=reasons)
+
+
+def _marked(match: Match) -> Match:
+    arms = {**match.reasons.arms, PIN: (1, 1.0)}
+    return replace(match, reasons=replace(match.reasons, arms=arms))
 
 
 async def _ready(services: Services, seen: Visibility) -> Recall:

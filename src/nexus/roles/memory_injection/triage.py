@@ -34,9 +34,12 @@ class Limits:
     most: int = 6  # at most so many, unless the task names more things than that
     most_named: int = 8
     most_tokens: int = 1_000
+    most_pinned: int = 3  # pinned facts that come before everything else
 
 
 LIMITS: Final = Limits()
+PIN: Final = "pin"
+"""The arm that brings a pinned fact of somebody or something that the task names."""
 # What is about an entity. The entity itself is a name with aliases; the task has the name already.
 # From this share of common words on, one message repeats another.
 _ECHO: Final = 0.8
@@ -51,7 +54,7 @@ class Verdict:
     chosen: bool
     why: str
     is_final: bool = False
-    """Whether it is never told: no model may choose it either."""
+    """Whether no model may decide otherwise: it is never told, or it is pinned."""
 
 
 def judge(
@@ -61,7 +64,7 @@ def judge(
 
     `known` is what the agent can see already.
     """
-    passed_over = {each.item.id: _passed_over(each, task, known) for each in answer.results}
+    passed_over = {each.item.id: _passed_over(each, task, known) or _pinned(each) for each in answer.results}
     rest = [each for each in answer.results if passed_over[each.item.id] is None]
     is_question = cues.asks(task) and not cues.orders(task)
     judged = _for_question(answer, rest, task, limits) if is_question else _for_task(answer, rest, limits)
@@ -110,6 +113,13 @@ def _passed_over(result: Match, task: str, known: Known) -> Verdict | None:
     return Verdict(result=result, chosen=False, why=why, is_final=True) if why else None
 
 
+def _pinned(result: Match) -> Verdict | None:
+    """The verdict about what the owner pinned to whom the task names; None for anything else."""
+    if PIN not in result.reasons.arms:
+        return None
+    return Verdict(result=result, chosen=True, why="pinned", is_final=True)
+
+
 def is_over(item: Item) -> bool:
     """Whether something was replaced or has expired. A conclusion is told as out of date instead."""
     return item.stale_since is not None and item.kind not in ("observation", "mental_model")
@@ -152,7 +162,9 @@ def within(verdicts: Sequence[Verdict], limits: Limits = LIMITS) -> list[Verdict
     named = _named([verdict.result for verdict in verdicts])
     most = max(limits.most, min(len(named), limits.most_named))
     by_need = sorted(verdicts, key=lambda verdict: -verdict.result.need)
-    wanted = [verdict.result.item for verdict in [*_first_of_each(verdicts), *by_need] if verdict.chosen]
+    pinned = [verdict for verdict in verdicts if verdict.chosen and PIN in verdict.result.reasons.arms]
+    order = [*pinned[: limits.most_pinned], *_first_of_each(verdicts), *by_need]
+    wanted = [verdict.result.item for verdict in order if verdict.chosen]
     kept = {item.id for item in fitting(wanted, most, limits.most_tokens)}
     return [
         verdict

@@ -16,6 +16,7 @@ from nexus.config import ModelsConfig
 from nexus.home import Home
 from nexus.ledgers.runtime import automations, trace, usage
 from nexus.ledgers.runtime.automations import NewAutomation
+from nexus.memory.writing import Provenance
 from nexus.request import Access, Event, Request
 from nexus.roles.memory_injection import triage
 from nexus.roles.memory_injection.injection import Injection
@@ -283,6 +284,26 @@ async def test_a_conversation_is_told_what_is_known(home: Home, server: ModelSer
     assert request.last_user.endswith("When is Tyler's birthday?")
     assert BIRTHDAY not in request.system
     assert [(row.injected, row.used) for row in rows if row.injected] == [(True, True)]
+
+
+async def test_a_pinned_fact_is_told_whenever_its_subject_is_named(home: Home, server: ModelServer) -> None:
+    async with app_on(home, server) as app:
+        many = [f"Tyler talked about topic {n}" for n in range(12)]
+        ids = await know(app, "Tyler", "Tyler's shoe size is 44", *many)
+        (other,) = await know(app, "Genoa", SHIP)
+        owner = Provenance(actor="person:test", kind="owner")
+        server.always(Turn("Done."))
+        await (await app.send("Write a short note to Tyler.")).result()
+        assert "shoe size" not in server.requests[-1].last_user
+        for id_ in (ids[0], other):
+            await app.memory.decide(id_, "pin", owner)
+        run = await app.send("Write a short note to Tyler.", session_label="other")
+        result = await run.result()
+        rows = {row.item_id: row for row in await offered(app, result.request_id)}
+    told = server.requests[-1].last_user
+    assert "shoe size is 44" in told
+    assert SHIP not in told, "nobody named Genoa"
+    assert rows[ids[0]].why.startswith("pinned")
 
 
 async def test_small_talk_is_told_nothing_and_asks_no_model(home: Home, server: ModelServer) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from nexus.memory.recall import Item, Kind, Match, Matches, Reasons
-from nexus.roles.memory_injection.triage import LIMITS, Limits, judge
+from nexus.roles.memory_injection.triage import LIMITS, PIN, Limits, judge
 
 NEEDED = 0.5
 
@@ -143,3 +143,24 @@ def test_a_request_an_echo_and_small_talk_are_no_evidence() -> None:
         _result("fact", kind="event", text="Book a train. Tyler cannot eat nuts."),
     ]
     assert _chosen(*said, task="At what time my train leaves") == ["fact"]
+
+
+def test_what_is_pinned_comes_first_and_no_more_than_three_of_it() -> None:
+    pins = [_pinned(_result(f"p{n}", 0.0, about="Tyler")) for n in range(5)]
+    rest = [_result(f"e{n}", 0.9, kind="event") for n in range(8)]
+    chosen = _chosen(*rest, *pins)
+    assert len(chosen) == LIMITS.most
+    assert {id_ for id_ in chosen if id_.startswith("p")} == {"p0", "p1", "p2"}
+
+
+def test_a_pin_does_not_tell_what_was_replaced() -> None:
+    assert _chosen(_pinned(_result("old", stale=True))) == []
+
+
+def test_no_model_leaves_out_what_is_pinned() -> None:
+    (verdict,) = judge(Matches(results=(_pinned(_result("a", 0.0)),)), Limits(need=NEEDED))
+    assert (verdict.chosen, verdict.is_final, verdict.why) == (True, True, "pinned")
+
+
+def _pinned(match: Match) -> Match:
+    return replace(match, reasons=replace(match.reasons, arms={PIN: (1, 1.0)}))

@@ -6,12 +6,10 @@ from starlette.responses import Response
 from nexus.app import App
 from nexus.gateway.dashboard import graph
 from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.pages.facts import ACTOR
 from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.views import conclusions, entities
-from nexus.memory.writing import Provenance
-
-_ACTOR = Provenance(actor="person:dashboard", kind="owner")
 
 
 async def listed(request: Request, app: App) -> Response:
@@ -54,28 +52,33 @@ async def merges(request: Request, app: App) -> Response:
     """Pairs that may be one."""
     status = request.query_params.get("status", "pending")
     found = await entities.candidates(app.ledgers, status=status if status != "all" else None)
-    return await page(request, "merges.html", active="memory", found=found, wanted=status)
+    contacts = {id_: await entities.channels(app.ledgers, id_) for pair in found for id_ in pair.entities}
+    return await page(request, "merges.html", active="memory", found=found, wanted=status, contacts=contacts)
 
 
 async def accept(request: Request, app: App) -> Response:
     """Let one entity stand for another."""
     given = await form(request)
     source, target = given.text("source"), given.text("target")
-    done = await app.memory.run("merge", {"source": source, "target": target}, _ACTOR)
+    done = await app.memory.run("merge", {"source": source, "target": target}, ACTOR)
+    if is_part(request):
+        return await page(request, "part_merged.html", merged=done["merged"], root=done["root"], kept=False)
     return back(f"/memory/entities/{segment(done['root'])}")
 
 
 async def reject(request: Request, app: App) -> Response:
     """Keep two entities apart."""
     given = await form(request)
-    await app.memory.run("reject", {"candidate": given.text("candidate")}, _ACTOR)
+    await app.memory.run("reject", {"candidate": given.text("candidate")}, ACTOR)
+    if is_part(request):
+        return await page(request, "part_merged.html", merged="", root="", kept=True)
     return back("/memory/merges")
 
 
 async def unmerge(request: Request, app: App) -> Response:
     """Take a merge back."""
     given = await form(request)
-    done = await app.memory.run("unmerge", {"entity": given.text("entity")}, _ACTOR)
+    done = await app.memory.run("unmerge", {"entity": given.text("entity")}, ACTOR)
     return back(f"/memory/entities/{segment(done['entity_id'])}")
 
 

@@ -1,4 +1,4 @@
-"""The memory: asking it, with why it answers so; facts and episodes."""
+"""The memory: asking it, with why it answers so; episodes."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import get
 from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page
-from nexus.gateway.views import episodes, facts
+from nexus.gateway.views import episodes
 from nexus.memory.recall import Budget, Query, kinds
 
 BUDGETS: Final[tuple[Budget, ...]] = ("low", "mid", "high")
@@ -48,17 +48,6 @@ async def recall(request: Request, app: App) -> Response:
     )
 
 
-async def fact_list(request: Request, app: App) -> Response:
-    """The observation log, the newest first."""
-    query = request.query_params
-    found = await facts.listed(
-        app.ledgers, matching=query.get("q"), period=period(request), cursor=query.get("cursor")
-    )
-    if is_part(request) and query.get("cursor"):
-        return await page(request, "part_facts.html", found=found, own=())
-    return await page(request, "facts.html", active="memory", found=found, own=())
-
-
 async def episode_list(request: Request, app: App) -> Response:
     """Stretches of conversation, the latest first."""
     cursor = request.query_params.get("cursor")
@@ -88,7 +77,6 @@ def _largest(answer: object) -> float:
 
 ROUTES = (
     get("/memory", recall),
-    get("/memory/facts", fact_list),
     get("/memory/episodes", episode_list),
     get("/memory/episodes/{id}", episode),
 )

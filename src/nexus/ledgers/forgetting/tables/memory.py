@@ -103,6 +103,13 @@ TABLES = (
     Table("memory", "succession_progress", kept="a position in the log: no content"),
     Table(
         "memory",
+        "fact_reviews",
+        key=("seq",),
+        refs=(Ref("fact_id", "facts"),),
+        texts=(Text("reason", Then.CLEAR),),
+    ),
+    Table(
+        "memory",
         "analysis_runs",
         refs=(
             Ref("subject_entity_id", "entities"),

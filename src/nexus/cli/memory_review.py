@@ -1,0 +1,115 @@
+"""The commands of `nexus memory` that add, correct, pin and review facts."""
+
+import getpass
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from nexus import clock
+from nexus.cli.memory_views import as_json_option, limit_option, print_json, print_log
+from nexus.cli.place import with_ledgers
+from nexus.ledgers import Ledgers
+from nexus.ledgers.memory.reviews import Decision, State
+from nexus.memory import views
+from nexus.memory.operations import Memory
+from nexus.memory.writing import Provenance
+
+
+@click.command()
+@click.argument("statement")
+@click.option("--about", metavar="ENTITY", help="Subject: id or name.")
+@as_json_option
+@click.pass_context
+def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) -> None:
+    """Add a fact in your own words."""
+    arguments = {"fact": statement, **({"about": about} if about else {})}
+
+    async def work(ledgers: Ledgers) -> dict[str, Any]:
+        return await Memory(ledgers).add(arguments, _person())
+
+    answer = with_ledgers(ctx, work)
+    print_json(answer) if as_json else click.echo(f"Added {answer['id']}.")
+
+
+@click.command()
+@click.argument("fact_id", metavar="ID")
+@click.argument("statement")
+@as_json_option
+@click.pass_context
+def correct(ctx: click.Context, fact_id: str, statement: str, as_json: bool) -> None:
+    """Replace the fact ID by STATEMENT. Both stay in the log."""
+
+    async def work(ledgers: Ledgers) -> dict[str, Any]:
+        return await Memory(ledgers).correct(fact_id, statement, _person())
+
+    answer = with_ledgers(ctx, work)
+    print_json(answer) if as_json else click.echo(f"{fact_id} is replaced by {answer['id']}.")
+
+
+@click.command()
+@click.argument("fact_id", metavar="ID")
+@as_json_option
+@click.pass_context
+def pin(ctx: click.Context, fact_id: str, as_json: bool) -> None:
+    """Pin a fact, so that it's always considered when its subject comes up."""
+    _decide(ctx, fact_id, "pin", f"Pinned {fact_id}.", as_json=as_json)
+
+
+@click.command()
+@click.argument("fact_id", metavar="ID")
+@as_json_option
+@click.pass_context
+def unpin(ctx: click.Context, fact_id: str, as_json: bool) -> None:
+    """Unpin a fact."""
+    _decide(ctx, fact_id, "unpin", f"Unpinned {fact_id}.", as_json=as_json)
+
+
+@click.command()
+@click.option("--days", type=click.IntRange(1), default=7, show_default=True, help="How far to look back.")
+@click.option("--accept", metavar="ID", help="Accept a fact.")
+@click.option("--reject", metavar="ID", help="Reject a fact: it stays in the log and is no longer used.")
+@click.option("--undo", metavar="ID", help="Take back an accept or a reject.")
+@limit_option
+@as_json_option
+@click.pass_context
+def review(
+    ctx: click.Context,
+    days: int,
+    accept: str | None,
+    reject: str | None,
+    undo: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List what was learned lately and not reviewed yet, or decide about a fact."""
+    asked: tuple[tuple[str | None, Decision, str], ...] = (
+        (accept, "accept", "Accepted"),
+        (reject, "reject", "Rejected"),
+        (undo, "reopen", "Reopened"),
+    )
+    for fact_id, decision, told in asked:
+        if fact_id:
+            _decide(ctx, fact_id, decision, f"{told} {fact_id}.", as_json=as_json)
+            return
+    since = clock.timestamp(clock.now() - timedelta(days=days))
+    found = with_ledgers(ctx, views.to_review, since=since, limit=limit)
+    if as_json:
+        print_json(found)
+    elif found:
+        print_log(found, ids=True)
+    else:
+        click.echo("Nothing to review.")
+
+
+def _decide(ctx: click.Context, fact_id: str, decision: Decision, told: str, *, as_json: bool) -> None:
+    async def work(ledgers: Ledgers) -> State:
+        return await Memory(ledgers).decide(fact_id, decision, _person())
+
+    held = with_ledgers(ctx, work)
+    print_json({"id": fact_id, **asdict(held)}) if as_json else click.echo(told)
+
+
+def _person() -> Provenance:
+    return Provenance(actor=f"person:{getpass.getuser()}", kind="owner")

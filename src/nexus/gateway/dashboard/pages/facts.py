@@ -1,0 +1,173 @@
+"""Facts: add one, correct it, pin it, review what was learned, and forget."""
+
+from datetime import timedelta
+from typing import Any, Final, cast, get_args
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from nexus import clock
+from nexus.app import App
+from nexus.errors import UsageError
+from nexus.gateway.dashboard.endpoint import back, form, get, number, post
+from nexus.gateway.dashboard.periods import period
+from nexus.gateway.dashboard.render import is_part, page, segment
+from nexus.gateway.views import entities, facts, injections, names
+from nexus.gateway.views.facts import Review
+from nexus.ledgers.memory.reviews import Decision
+from nexus.ledgers.runtime import requests
+from nexus.memory.writing import Provenance
+
+ACTOR: Final = Provenance(actor="person:dashboard", kind="owner")
+DAYS: Final = (7, 1, 30, 365)
+_USES: Final = 8
+_ASKED_CHARACTERS: Final = 140
+
+
+async def listed(request: Request, app: App) -> Response:
+    """The observation log, the newest first, or what is pinned."""
+    query = request.query_params
+    cursor = query.get("cursor")
+    if query.get("pinned"):
+        found = await facts.pinned(app.ledgers, cursor=cursor)
+    else:
+        found = await facts.listed(
+            app.ledgers, matching=query.get("q"), period=period(request), cursor=cursor
+        )
+    if is_part(request) and cursor:
+        return await page(request, "part_facts.html", found=found, own=())
+    return await page(request, "facts.html", active="memory", found=found, own=())
+
+
+async def add(request: Request, app: App) -> Response:
+    """Record a fact in the owner's words."""
+    given = await form(request)
+    arguments = {"fact": given.text("fact"), "about": given.text("about"), "as_of": given.text("as_of")}
+    done = await app.memory.add({name: value for name, value in arguments.items() if value}, ACTOR)
+    return back(f"/memory/facts/{segment(done['id'])}")
+
+
+async def shown(request: Request, app: App) -> Response:
+    """One fact: where it comes from, what it replaced, and where it was used."""
+    view = await facts.get(app.ledgers, request.path_params["id"])
+    used = await injections.uses_of(app.ledgers, view.fact.id, _USES)
+    asked = await _asked(app, [each.root_request_id for each in used])
+    return await page(
+        request,
+        "fact.html",
+        active="memory",
+        view=view,
+        fact=view.fact,
+        used=[(each, asked.get(each.root_request_id, "")) for each in used],
+    )
+
+
+async def correct(request: Request, app: App) -> Response:
+    """Replace a fact by what is true now."""
+    fact_id = request.path_params["id"]
+    done = await app.memory.correct(fact_id, (await form(request)).text("fact"), ACTOR)
+    if is_part(request):
+        return await _row(request, app, done["id"])
+    return back(f"/memory/facts/{segment(done['id'])}")
+
+
+async def replace(request: Request, app: App) -> Response:
+    """Record that a fact replaces another one."""
+    fact_id, old = request.path_params["id"], (await form(request)).text("old")
+    await app.memory.run("causal-link", {"cause": old, "effect": fact_id, "relation": "replaced"}, ACTOR)
+    return back(f"/memory/facts/{segment(fact_id)}")
+
+
+async def decide(request: Request, app: App) -> Response:
+    """Accept, reject or pin a fact, or take that back."""
+    fact_id, decision = request.path_params["id"], request.path_params["decision"]
+    if decision not in get_args(Decision):
+        raise UsageError(f"Unknown decision `{decision:.40}`")
+    await app.memory.decide(fact_id, cast("Decision", decision), ACTOR)
+    if is_part(request):
+        return await _row(request, app, fact_id)
+    return back(f"/memory/facts/{segment(fact_id)}")
+
+
+async def review(request: Request, app: App) -> Response:
+    """What was learned lately: what waits, and what was decided."""
+    query = request.query_params
+    asked = query.get("status")
+    wanted = cast("Review", asked if asked in get_args(Review) else "pending")
+    days = number(request, "days", DAYS[0], among=DAYS)
+    since = clock.timestamp(clock.now() - timedelta(days=days))
+    cursor = query.get("cursor")
+    found = await facts.to_review(app.ledgers, since=since, status=wanted, cursor=cursor)
+    if is_part(request) and cursor:
+        return await page(request, "part_review.html", found=found)
+    return await page(
+        request,
+        "review.html",
+        active="memory",
+        found=found,
+        wanted=wanted,
+        days=days,
+        waiting=await facts.waiting(app.ledgers, since=since),
+        merges=len(await entities.candidates(app.ledgers)),
+    )
+
+
+async def forgetting(request: Request, app: App) -> Response:
+    """What forgetting a fact or an entity would delete, and a button that does it."""
+    query = request.query_params
+    fact_id, entity_id = query.get("fact", ""), query.get("entity", "")
+    mentions = query.get("mentions") != "no"
+    plan = await app.forget_preview(fact=fact_id, entity=entity_id, mentions=mentions)
+    subject = (await facts.get(app.ledgers, fact_id)).fact.fact if fact_id else ""
+    entity = await entities.get(app.ledgers, entity_id) if not fact_id else None
+    values: dict[str, Any] = {"plan": plan, "fact_id": fact_id, "statement": subject, "entity": entity}
+    return await page(request, "forget.html", active="memory", mentions=mentions, report=None, **values)
+
+
+async def forget(request: Request, app: App) -> Response:
+    """Delete a fact or an entity for good, and say what went."""
+    given = await form(request)
+    fact_id, entity_id = given.text("fact"), given.text("entity")
+    if given.text("sure") != "yes":
+        raise UsageError("Nothing deleted: not confirmed", hint="Check the box to confirm.")
+    if fact_id:
+        report = await app.forget_fact(fact_id)
+    else:
+        report = await app.forget(entity_id, mentions=given.text("mentions") != "no")
+    values: dict[str, Any] = {"plan": None, "fact_id": fact_id, "statement": "", "entity": None}
+    return await page(request, "forget.html", active="memory", mentions=True, report=report, **values)
+
+
+async def _asked(app: App, request_ids: list[str]) -> dict[str, str]:
+    """What the messages said that some requests answer."""
+    read = [await app.ledgers.runtime.read(requests.get, request_id=id_) for id_ in request_ids]
+    events = {id_: found.event_id for id_, found in zip(request_ids, read, strict=True) if found}
+    said = await names.messages(app.ledgers, events.values(), _ASKED_CHARACTERS)
+    return {id_: said.get(event_id or "", "") for id_, event_id in events.items()}
+
+
+async def _row(request: Request, app: App, fact_id: str) -> Response:
+    """One fact again, where a list shows it."""
+    fact = (await facts.get(app.ledgers, fact_id)).fact
+    where, _, key = request.headers.get("hx-target", "").partition("-")
+    template = _ROWS.get(where, "part_fact.html")
+    return await page(request, template, fact=fact, key=key, own=())
+
+
+# How a fact is shown again, by what the script replaces.
+_ROWS: Final = {
+    "review": "part_reviewed.html",
+    "offered": "part_corrected.html",
+    "tools": "part_fact_tools.html",
+}
+ROUTES = (
+    get("/memory/facts", listed),
+    post("/memory/facts", add),
+    get("/memory/review", review),
+    get("/memory/forget", forgetting),
+    post("/memory/forget", forget),
+    get("/memory/facts/{id}", shown),
+    post("/memory/facts/{id}/correct", correct),
+    post("/memory/facts/{id}/replace", replace),
+    post("/memory/facts/{id}/{decision}", decide),
+)
