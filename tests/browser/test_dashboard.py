@@ -66,7 +66,7 @@ def test_an_injected_memory_leads_to_the_message_that_it_came_from(served: Serve
     page.get_by_label("Message").fill("A dinner, please.")
     page.get_by_role("button", name="Send").click()
     answer = page.locator(".answer", has_text="All planned.")
-    answer.locator(".memories summary").click()
+    answer.locator(".memories > summary").click()
     memory = answer.locator(".offered li", has_text="Tyler's birthday is March 12")
     expect(memory).to_contain_text("used in the answer")
     memory.get_by_role("link", name="source").click()

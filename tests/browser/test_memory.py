@@ -108,7 +108,7 @@ def test_a_memory_under_an_answer_says_why_and_is_corrected_there(
     page.get_by_label("Message", exact=True).fill(f"What is Tyler's favorite dish number {width}?")
     page.keyboard.press("Enter")
     answer = page.locator(".answer", has_text="Lasagna.")
-    answer.locator(".memories summary").first.click()
+    answer.locator(".memories > summary").click()
     memory = answer.locator(".offered > li", has_text="lasagna")
     expect(memory.locator(".why")).to_have_text(re.compile(r"It is among the best matches.*Found by .*\."))
     memory.get_by_role("button", name="Pin", exact=True).click()
