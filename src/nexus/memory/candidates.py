@@ -11,9 +11,10 @@ import apsw
 
 from nexus import ids
 from nexus.ledgers import sql
+from nexus.ledgers.identity import senders
 from nexus.ledgers.sql import rows
 from nexus.memory import similarity
-from nexus.memory.normalisation import IDENTIFYING, NAME
+from nexus.memory.normalisation import IDENTIFYING, NAME, normalised
 from nexus.memory.similarity import Reason
 
 _WORD = re.compile(r"\w+")
@@ -68,6 +69,29 @@ def note(
 ) -> list[Candidate]:
     """Compare an entity's aliases with all others', and record which entities it may be."""
     return record(connection, entity_id, signs(connection, entity_id, aliases, alike), now)
+
+
+def note_sender(
+    connection: apsw.Connection, entity_id: str, *, channel: str, name: str, now: str
+) -> list[Candidate]:
+    """Suggest that a new sender is somebody of the same name who is known from elsewhere.
+
+    People choose the names that channels show, so that it stays a suggestion.
+    """
+    values = {
+        "id": entity_id,
+        "name": normalised(name),
+        "sent": senders.normalized(name),
+        "channel": channel,
+        "limit": _NOTED,
+    }
+    found: Signs = {}
+    for other, channels in rows(connection, sql.queries("identity")["called_alike"], values):
+        where = f"{channel} and {channels.replace(',', ', ')}" if channels else f"{channel} and in the memory"
+        reason = similarity.by_name(name, name)
+        if reason is not None:
+            found[other] = {reason.signal: replace(reason, detail=f"{name}, on {where}")}
+    return record(connection, entity_id, found, now)
 
 
 def signs(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from nexus import ids
+from nexus import clock, ids
 from nexus.attachments import Attachment
 from nexus.automations.context import Occasion
 from nexus.automations.returned import Returned, contexts
@@ -20,14 +20,16 @@ from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
-from nexus.ledgers.identity.senders import Seen
+from nexus.ledgers.identity.senders import Seen, Sender
 from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.approvals import Approval
+from nexus.memory import candidates
 from nexus.pipeline import access
 from nexus.pipeline.incoming import Incoming, Journey
 from nexus.request import Agent, Event, Request
 
 AGENT = "nexus"
+
 """How the home's own agent is named in events."""
 
 UNREAD = "unread_files"
@@ -107,7 +109,7 @@ class Stages:
                 event_id=journey.request.event.id,
                 is_owner=incoming.is_owner,
             )
-            journey.sender = await self.ledgers.identity.write(senders.resolve, seen=seen)
+            journey.sender = await self.ledgers.identity.write(_met, seen)
         journey.request.principal_id = journey.sender.entity_id
 
     async def resolve_access(self, journey: Journey) -> None:
@@ -262,3 +264,14 @@ class Stages:
             key=journey.result and journey.result.execution_id,
         )
         return await self.runner.fire(hook_point, occasion)
+
+
+def _met(connection: apsw.Connection, seen: Seen) -> Sender:
+    """Whom a sender is. A new one who has somebody else's name becomes a merge suggestion, never a merge."""
+    sender = senders.resolve(connection, seen)
+    if sender.is_new and not sender.is_owner and seen.display_name:
+        now = clock.timestamp(clock.now())
+        candidates.note_sender(
+            connection, sender.entity_id, channel=seen.channel, name=seen.display_name, now=now
+        )
+    return sender

@@ -59,6 +59,17 @@ WHERE a.entity_id <> ?2
 -- name: others_with_alias
 SELECT DISTINCT entity_id FROM entity_aliases WHERE normalized = ? AND type = ? AND entity_id <> ? LIMIT ?
 
+-- name: called_alike
+-- Others of a name who are not reached on a channel yet, with the channels on which they are.
+SELECT e.id, (SELECT group_concat(DISTINCT channel) FROM contacts WHERE entity_id = e.id)
+FROM entities AS e
+WHERE e.id IN (
+    SELECT id FROM entities WHERE normalized_name IN (:name, :sent)
+    UNION SELECT entity_id FROM entity_aliases WHERE normalized IN (:name, :sent) AND type = 'name')
+  AND e.id <> :id AND e.type = 'Person'
+  AND NOT EXISTS (SELECT 1 FROM contacts WHERE entity_id = e.id AND channel = :channel)
+LIMIT :limit
+
 -- name: canonical_names
 SELECT id, normalized_name FROM entities WHERE id IN (SELECT value FROM json_each(?))
 
