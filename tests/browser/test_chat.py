@@ -304,6 +304,40 @@ def test_pictures_and_files_are_attached_previewed_and_shown_again(
     _shot(page, "files")
 
 
+def test_an_edited_message_keeps_its_files_unless_they_are_taken_off(
+    served: Served, page: Page, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("The door code is green.")
+    (tmp_path / "more.txt").write_text("The gate is open.")
+    (tmp_path / "dot.png").write_bytes(PIXEL)
+    served.model.script(Turn("Seen."), Turn("Seen again."))
+    _open(served, page, "edited-files")
+    page.locator("#files").set_input_files([tmp_path / name for name in ("notes.txt", "more.txt", "dot.png")])
+    _say(page, "What is this?")
+    expect(page.locator(".answer").last).to_contain_text("Seen.")
+    page.get_by_label("Message", exact=True).press("ArrowUp")
+    chosen = page.locator("[data-chosen] li")
+    expect(chosen).to_have_count(3)
+    expect(chosen.locator("img")).to_have_count(1)
+    page.get_by_role("button", name="Remove more.txt").click()
+    _shot(page, "editing-files")
+    _say(page, "And what is that?")
+    expect(page.locator(".answer").last).to_contain_text("Seen again.")
+    expect(chosen).to_have_count(0)
+    asked = served.model.requests[-1].body.decode()
+    assert "The door code is green." in asked
+    assert "The gate is open." not in asked
+    assert "And what is that?" in asked
+    expect(page.locator(".mine")).to_have_count(1)
+    expect(page.locator(".mine .attached li")).to_have_count(2)
+    # Editing is given up: nothing of it is left behind.
+    page.locator(".mine").hover()
+    page.get_by_role("button", name="Edit").click()
+    expect(chosen).to_have_count(2)
+    page.get_by_role("button", name="Cancel").click()
+    expect(chosen).to_have_count(0)
+
+
 def test_commands_are_chosen_with_the_keyboard(served: Served, page: Page) -> None:
     _open(served, page, "commands")
     box = page.get_by_label("Message", exact=True)

@@ -84,6 +84,8 @@ async def say(request: Request, app: App) -> Response:
     label = request.path_params["label"]
     given, files = await _sent(request)
     text, replaces = given.raw("text").strip(), given.text("replaces") or None
+    if replaces and (places := given.all("keep")):
+        files = [*await _kept(app, replaces, places), *files]
     if not text and not files:
         return back(f"/chat/{segment(label)}")
     if text and reminders.asked(text):
@@ -208,6 +210,15 @@ async def _sent(request: Request) -> tuple[Form, list[File]]:
         uploads = [value for value in given.getlist("files") if isinstance(value, UploadFile)]
         files = [File(name=each.filename or "file", data=await each.read()) for each in uploads]
     return Form(fields), [each for each in files if each.data]
+
+
+async def _kept(app: App, run_id: str, places: list[str]) -> list[File]:
+    """The files of a message that is replaced, as far as the new one keeps them."""
+    state = await app.broker.run(run_id).state()
+    found = (await _question(app, state.request_id, run_id)).files
+    wanted = [found[_seq(place)] for place in places if _seq(place) < len(found)]
+    read = [(each.name, await asyncio.to_thread(attachments.read, app.home, each)) for each in wanted]
+    return [File(name=name, data=data) for name, data in read if data is not None]
 
 
 def _named(files: list[File]) -> str:

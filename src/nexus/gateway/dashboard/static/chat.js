@@ -268,6 +268,11 @@ function edit(article) {
   form.elements.replaces.value = article.dataset.run;
   article.classList.add("edited");
   form.querySelector("[data-editing]").hidden = false;
+  kept = [...article.querySelectorAll(".attached li")].map((line, place) => {
+    const picture = line.querySelector("img");
+    return { place, name: picture?.alt || line.querySelector("a").textContent, src: picture?.src };
+  });
+  showChosen();
   write(article.querySelector("[data-text]").textContent);
 }
 
@@ -275,6 +280,8 @@ function stopEditing() {
   form.elements.replaces.value = "";
   form.querySelector("[data-editing]").hidden = true;
   document.querySelectorAll(".edited").forEach((each) => each.classList.remove("edited"));
+  kept = [];
+  showChosen();
 }
 
 function editLast() {
@@ -390,7 +397,7 @@ function typed(event) {
   } else if (event.key === "Enter" && !event.shiftKey) {
     event.preventDefault();
     if (command(text.value.trim())) return;
-    if (text.value.trim() || chosen.length) form.requestSubmit();
+    if (text.value.trim() || chosen.length || kept.length) form.requestSubmit();
   } else if (event.key === "ArrowUp" && !text.value) {
     event.preventDefault();
     editLast();
@@ -413,6 +420,7 @@ menu.addEventListener("mousedown", (event) => {
 // Files
 
 let chosen = [];
+let kept = [];
 
 function attach(files) {
   chosen.push(...files);
@@ -423,25 +431,39 @@ function showChosen() {
   const given = new DataTransfer();
   chosen.forEach((file) => given.items.add(file));
   form.elements.files.files = given.files;
-  form.querySelector("[data-chosen]").replaceChildren(...chosen.map(preview));
+  form.querySelector("[data-chosen]").replaceChildren(...kept.map(previewKept), ...chosen.map(preview));
 }
 
 function preview(file) {
-  const line = document.createElement("li");
-  if (file.type.startsWith("image/")) {
-    const picture = document.createElement("img");
-    picture.alt = "";
+  const picture = file.type.startsWith("image/") ? document.createElement("img") : null;
+  if (picture) {
     const reader = new FileReader();
     reader.addEventListener("load", () => { picture.src = reader.result; });
     reader.readAsDataURL(file);
-    line.append(picture);
   }
+  return fileLine(file.name, picture, () => { chosen = chosen.filter((each) => each !== file); });
+}
+
+// A file of the message that is edited goes along, unless it is taken off.
+function previewKept(file) {
+  const picture = file.src ? document.createElement("img") : null;
+  if (picture) picture.src = file.src;
+  const line = fileLine(file.name, picture, () => { kept = kept.filter((each) => each !== file); });
+  const field = document.createElement("input");
+  Object.assign(field, { type: "hidden", name: "keep", value: file.place });
+  line.append(field);
+  return line;
+}
+
+function fileLine(called, picture, taken) {
+  const line = document.createElement("li");
+  if (picture) { picture.alt = ""; line.append(picture); }
   const name = document.createElement("span");
-  name.textContent = file.name;
+  name.textContent = called;
   const remove = document.createElement("button");
   Object.assign(remove, { type: "button", className: "icon", textContent: "×" });
-  remove.setAttribute("aria-label", `Remove ${file.name}`);
-  remove.addEventListener("click", () => { chosen = chosen.filter((each) => each !== file); showChosen(); text.focus(); });
+  remove.setAttribute("aria-label", `Remove ${called}`);
+  remove.addEventListener("click", () => { taken(); showChosen(); text.focus(); });
   line.append(name, remove);
   return line;
 }
@@ -476,7 +498,6 @@ form.elements.files.addEventListener("change", () => {
 document.body.addEventListener("htmx:afterRequest", (event) => {
   if (event.detail.elt === form && event.detail.successful) {
     chosen = [];
-    showChosen();
     stopEditing();
     document.querySelector("[data-empty]")?.remove();
     write("");
