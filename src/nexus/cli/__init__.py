@@ -60,6 +60,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "restore": ("nexus.cli.backup:restore", "Restore a backup."),
         "export": ("nexus.cli.transfer:export", "Export the home as JSONL or Markdown."),
     },
+    "Host": {
+        "host": ("nexus.cli.host:host", "Serve many homes in one process."),
+    },
 }
 COMMANDS = {name: command for section in SECTIONS.values() for name, command in section.items()}
 

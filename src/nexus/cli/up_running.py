@@ -31,13 +31,14 @@ from nexus.serving import Serving
 from nexus.skills.memory_socket import OWNER, SOCKET
 
 _ROLES: Final = ("manager", "worker", "fast", "writer")
+STOPPING: Final = "Stopping: running work is finished or requeued. Press Ctrl-C again to stop immediately."
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger("nexus.up")
 
 
 async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) -> None:
     """Run until a signal asks for the end; a second one ends the process at once."""
-    stop = _asked_to_stop()
+    stop = asked_to_stop()
     app = App(home, config, memory_socket=True)
     token = home.token()
     raise_descriptor_limit()
@@ -52,13 +53,11 @@ async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) ->
             await stop.wait()
             _log.info("stopping")
             if not as_json:
-                click.echo(
-                    "Stopping: running work is finished or requeued. Press Ctrl-C again to stop immediately."
-                )
+                click.echo(STOPPING)
         _log.info("stopped")
 
 
-def _asked_to_stop() -> asyncio.Event:
+def asked_to_stop() -> asyncio.Event:
     """Set by the first signal. The next one is the system's: what a killed process leaves is taken over."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
@@ -89,7 +88,7 @@ async def _picture(app: App, gateway: Gateway) -> dict[str, Any]:
         "serving_embedding_model": waiting.serving_model_id,
         "waiting_to_be_embedded": waiting.depth,
         "off": await _off(app, found),
-        "warnings": [*_warnings(app.config.gateway.host), *model_checks.warnings(app.config)],
+        "warnings": [*exposure_warnings(app.config.gateway.host), *model_checks.warnings(app.config)],
     }
 
 
@@ -125,7 +124,8 @@ async def _off(app: App, registered: list[Automation]) -> list[dict[str, str]]:
     return off
 
 
-def _warnings(host: str) -> list[str]:
+def exposure_warnings(host: str) -> list[str]:
+    """What a person should know who listens on an address."""
     with suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return []

@@ -1,24 +1,50 @@
 """What endpoints ask for in their arguments."""
 
-from typing import Annotated, cast
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request
+from starlette.types import ASGIApp
 
 from nexus.app import App
 from nexus.gateway.browsers import Keys
 from nexus.gateway.metrics import Metrics
 
+SERVED: Final = "nexus.served"
+"""Under this name a host tells in the scope of a request which of its homes it is for."""
+
+
+@dataclass(eq=False)
+class Served:
+    """An open home, as the gateway serves it."""
+
+    app: App
+    keys: Keys
+    stack: AsyncExitStack
+    """What runs while it is served, such as sessions of MCP clients."""
+    metrics: Metrics = field(default_factory=Metrics)
+    mcp: ASGIApp | None = None
+    making_mcp: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+def served_by(request: Request) -> Served:
+    """The home that a request is for: the one that its host found, or the only one."""
+    found = request.scope.get(SERVED) or request.app.state.served
+    return cast("Served", found)
+
 
 def _home(request: Request) -> App:
-    return cast("App", request.app.state.nexus)
+    return served_by(request).app
 
 
 def _keys(request: Request) -> Keys:
-    return cast("Keys", request.app.state.keys)
+    return served_by(request).keys
 
 
 def _metrics(request: Request) -> Metrics:
-    return cast("Metrics", request.app.state.metrics)
+    return served_by(request).metrics
 
 
 Home = Annotated[App, Depends(_home)]

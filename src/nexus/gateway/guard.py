@@ -201,7 +201,7 @@ class Guard:
         request, send = Request(scope), _with_headers(send)
         refused = self._foreign(request.headers) or await self._login(request)
         if refused is None and not _is_signed(request):
-            refused = self._unproven(request)
+            refused = await self._unproven(request)
         if refused is None and not self._requests.take():
             refused = refusal(429, "Too many requests", "Wait a moment, then try again.")
         if refused is not None:
@@ -270,15 +270,18 @@ class Guard:
         public, host = self._rules.public, request.headers.get("host", "").lower()
         return public is not None and public.is_encrypted and host == public.host
 
-    def _unproven(self, request: Request) -> Response | None:
+    async def _unproven(self, request: Request) -> Response | None:
         headers = request.headers
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            right = self._keys.is_token(token.strip())
-            return None if right else self._refused(headers, "Invalid API token")
+            return await self.unfit(request, token.strip())
         if not self._keys.browsers.knows(request.cookies.get(self._keys.cookie, "")):
             return self._refused(headers, "Missing API token")
         return _forged(request)
+
+    async def unfit(self, request: Request, token: str) -> Response | None:
+        """Why a token doesn't let this request in; None where it does."""
+        return None if self._keys.is_token(token) else self._refused(request.headers, "Invalid API token")
 
     def _refused(self, headers: Headers, message: str) -> Response:
         if not self._refusals.take():

@@ -1,9 +1,9 @@
 """The gateway's application, and how it is served.
 
 The gateway is made of rooms: `api` under /api, `hooks` under /hooks, `dashboard` under / and `mcp` under
-/mcp. A room has a function `async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None`, named
-in `ROOMS` below, which adds its routes (`server.include_router(…)`, `server.mount(…)`) and enters on the
-stack what must run while the gateway is served, such as a session manager.
+/mcp. A room has a function `def join(server: FastAPI) -> None`, named in `ROOMS` below, which adds its routes
+(`server.include_router(…)`, `server.mount(…)`). One application serves any number of homes: an endpoint asks
+`dependencies.served_by` for the home of its request.
 
 A room need not ask who is there: `Guard` stands in front of everything, so a request that reaches a room came
 from the owner, by the token or by a browser's session, with a body that is whole and small enough. Endpoints
@@ -14,7 +14,7 @@ Headers that the guard sets (`content-security-policy`, `cache-control`) can be 
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any, Final, Self
@@ -27,9 +27,10 @@ from nexus.config import GatewayConfig
 from nexus.gateway import api, dashboard, errors, hooks, mcp
 from nexus.gateway.api.login import login_url
 from nexus.gateway.browsers import Keys
+from nexus.gateway.dependencies import Served
 from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
 from nexus.gateway.listener import Listener, address
-from nexus.gateway.metrics import Metrics, Observer
+from nexus.gateway.metrics import Observer
 from nexus.gateway.spans import Exporter, collector
 
 OPENAPI: Final = "/api/openapi.json"
@@ -40,19 +41,20 @@ _ABOUT: Final = """Everything that a home can do, for programs of its owner.
 Every request carries the home's token, `Authorization: Bearer …`, which `nexus login --token` prints; without
 it every path answers 401. Errors are JSON with a `message` (what happened) and a `hint` (what to do next)."""
 
-Room = Callable[[FastAPI, App, AsyncExitStack], Awaitable[None]]
+Room = Callable[[FastAPI], None]
 ROOMS: tuple[Room, ...] = (api.join, hooks.join, dashboard.join, mcp.join)
 
 
-async def build(app: App, keys: Keys, stack: AsyncExitStack) -> FastAPI:
-    """The application of a home. It trusts whoever reaches it: put a `Guard` in front."""
+def build(served: Served | None = None) -> FastAPI:
+    """The application of a home, or of the homes that requests name. It trusts whoever reaches it.
+
+    Put a `Guard` in front.
+    """
     server = _application()
-    server.state.nexus = app
-    server.state.keys = keys
-    server.state.metrics = Metrics()
+    server.state.served = served
     errors.install(server)
     for join in ROOMS:
-        await join(server, app, stack)
+        join(server)
     return server
 
 
@@ -87,11 +89,13 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
-            server = await build(self._app, self._keys, opening)
+            # Sessions of clients end before what was entered earlier.
+            served = Served(self._app, self._keys, await opening.enter_async_context(AsyncExitStack()))
+            server = build(served)
             if url := self._app.config.gateway.otlp_url:
                 _export(self._app, url, opening)
             guard = Guard(server, self._keys, rules(self._app.config.gateway, self._socket))
-            observed = Observer(guard, server.state.metrics, server.routes)
+            observed = Observer(guard, served.metrics, server.routes)
             await opening.enter_async_context(Listener(observed, self._socket))
             self._stack = opening.pop_all()
         return self

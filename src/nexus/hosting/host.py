@@ -56,6 +56,7 @@ class Host:
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="host")
         self.pool = Pool(self.registry, self.engine, self._threads, settings.bounds)
+        self._serving: Serving | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._stack = AsyncExitStack()
 
@@ -63,7 +64,7 @@ class Host:
         async with AsyncExitStack() as opening:
             opening.enter_context(self.registry)
             (self._root / "run").mkdir(mode=0o700, exist_ok=True)
-            opening.enter_context(Serving(Home(self._root)))
+            self._serving = opening.enter_context(Serving(Home(self._root)))
             opening.callback(self._threads.shutdown, wait=False)
             # One pool for everything that waits for a disk, whoever asks.
             asyncio.get_running_loop().set_default_executor(self._threads)
@@ -82,6 +83,11 @@ class Host:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    def tell(self, url: str) -> None:
+        """Let commands know where the host listens."""
+        if self._serving is not None:
+            self._serving.tell(url)
 
     async def recovered(self) -> None:
         """When this returns, the homes that a crash left open have handed over what they accepted."""

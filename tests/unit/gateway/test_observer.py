@@ -12,6 +12,7 @@ import pytest
 from nexus.app import App
 from nexus.config import Config
 from nexus.gateway.browsers import Keys
+from nexus.gateway.dependencies import Served
 from nexus.gateway.metrics import Observer
 from nexus.gateway.server import build
 from nexus.home import Home
@@ -31,8 +32,9 @@ _ROUTES = {
 @pytest.fixture
 async def client(home: Home) -> AsyncIterator[httpx.AsyncClient]:
     async with App(home, Config(), serve=False) as app, AsyncExitStack() as stack:
-        server = await build(app, Keys("t" * 43), stack)
-        observer = Observer(server, server.state.metrics, server.routes)
+        served = Served(app, Keys("t" * 43), stack)
+        server = build(served)
+        observer = Observer(server, served.metrics, server.routes)
         transport = httpx.ASGITransport(observer)
         yield await stack.enter_async_context(
             httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7807")

@@ -1,11 +1,8 @@
 """The HTTP API, under /api: everything that the dashboard and the command line can do, for programs."""
 
-from contextlib import AsyncExitStack
-
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.security import HTTPBearer
 
-from nexus.app import App
 from nexus.gateway.api import (
     approvals,
     automations,
@@ -43,6 +40,6 @@ def routes() -> APIRouter:
     return api
 
 
-async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:
+def join(server: FastAPI) -> None:
     """Put the API under /api."""
     server.include_router(routes())

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import cast
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -13,6 +12,7 @@ from nexus.app import App
 from nexus.errors import NexusError
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.dependencies import served_by
 from nexus.gateway.errors import status_of
 
 Show = Callable[[Request, App], Awaitable[Response]]
@@ -53,7 +53,7 @@ def post(path: str, act: Show) -> Route:
 
 def keys_of(request: Request) -> Keys:
     """What lets browsers in."""
-    return cast("Keys", request.app.state.keys)
+    return served_by(request).keys
 
 
 def back(path: str) -> Response:
@@ -72,7 +72,7 @@ def _told(show: Show) -> Callable[[Request], Awaitable[Response]]:
     @wraps(show)
     async def shown(request: Request) -> Response:
         try:
-            return await show(request, cast("App", request.app.state.nexus))
+            return await show(request, served_by(request).app)
         except NexusError as error:
             template = "part_error.html" if is_part(request) else "error.html"
             return await page(request, template, status_of(error), error=error, active=None)

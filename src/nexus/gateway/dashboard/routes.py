@@ -1,7 +1,6 @@
 """Every page of the dashboard and its address."""
 
 import asyncio
-from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -52,7 +51,7 @@ class _Files(StaticFiles):
         return response
 
 
-async def join(server: Starlette, app: App, stack: AsyncExitStack) -> None:
+def join(server: Starlette) -> None:
     """Add the dashboard to the gateway."""
     server.state.making = asyncio.Semaphore(MOST_AT_ONCE)
     server.router.routes.extend(routes())
@@ -62,7 +61,7 @@ async def join(server: Starlette, app: App, stack: AsyncExitStack) -> None:
 
 
 def routes() -> list[BaseRoute]:
-    """The pages. They find the home in `request.app.state.nexus`."""
+    """The pages. They find the home of a request by `dependencies.served_by`."""
     return [
         get("/favicon.ico", _icon),
         *overview.ROUTES,

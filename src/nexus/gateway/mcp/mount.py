@@ -3,38 +3,31 @@
 The SDK takes as long to import as the rest of the gateway, and most homes have no such client.
 """
 
-import asyncio
-from contextlib import AsyncExitStack
 from typing import Final
 
 from fastapi import FastAPI
+from starlette.requests import Request
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from nexus.app import App
 from nexus.broker.agent import library
+from nexus.gateway.dependencies import served_by
 
 PATH: Final = "/mcp"
 _SERVER: Final = "nexus.gateway.mcp.server"
 
 
-async def join(server: FastAPI, app: App, stack: AsyncExitStack) -> None:
+def join(server: FastAPI) -> None:
     """Add the route."""
-    running = await stack.enter_async_context(AsyncExitStack())
-    server.router.routes.append(Route(PATH, _Endpoint(app, running)))
+    server.router.routes.append(Route(PATH, _Endpoint()))
 
 
 class _Endpoint:
-    def __init__(self, app: App, stack: AsyncExitStack) -> None:
-        self._app = app
-        self._stack = stack
-        self._made: ASGIApp | None = None
-        self._making = asyncio.Lock()
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._making:
-            if self._made is None:
+        served = served_by(Request(scope))
+        async with served.making_mcp:
+            if served.mcp is None:
                 module = await library.imported(_SERVER)
-                self._made = await self._stack.enter_async_context(module.endpoint(self._app, PATH))
-        assert self._made is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        await self._made(scope, receive, send)
+                served.mcp = await served.stack.enter_async_context(module.endpoint(served.app, PATH))
+        assert served.mcp is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        await served.mcp(scope, receive, send)
