@@ -26,6 +26,7 @@ from report import Figure
 from nexus.app import App
 from nexus.config import Config
 from nexus.gateway.browsers import Keys
+from nexus.gateway.dependencies import Served
 from nexus.gateway.server import build
 from nexus.home import Home
 
@@ -75,7 +76,7 @@ async def measure(home: Home, rounds: int) -> list[Measured]:
     found: list[Measured] = []
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(App(home, Config(), serve=False))
-        server = await build(app, Keys("t" * 43), stack)
+        server = build(Served(app, Keys("t" * 43), stack))
         client = httpx.AsyncClient(
             transport=httpx.ASGITransport(server), base_url="http://127.0.0.1", timeout=300
         )

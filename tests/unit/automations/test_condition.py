@@ -18,6 +18,7 @@ from nexus.app import App
 from nexus.cli import program
 from nexus.config import load
 from nexus.gateway.browsers import Keys
+from nexus.gateway.dependencies import Served
 from nexus.gateway.server import build
 from nexus.home import Home
 
@@ -98,7 +99,7 @@ async def test_the_gateway_tells_of_the_same_trouble(tea: Home, trouble: str) ->
     bring_about, told = TROUBLES[trouble]
     bring_about(tea)
     async with App(tea, load(tea.config_file), serve=False) as app, AsyncExitStack() as stack:
-        server = await build(app, Keys("t" * 43), stack)
+        server = build(Served(app, Keys("t" * 43), stack))
         transport = httpx.ASGITransport(server)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7807") as client:
             condition = (await client.get("/api/automations/tea")).json()["condition"]

@@ -9,6 +9,7 @@ import pytest
 from nexus.app import App
 from nexus.config import Config
 from nexus.gateway.browsers import Keys
+from nexus.gateway.dependencies import Served
 from nexus.gateway.server import build
 from nexus.home import Home
 from unit.gateway.scene import Scene
@@ -32,7 +33,7 @@ def keys() -> Keys:
 async def client(app: App, keys: Keys) -> AsyncIterator[httpx.AsyncClient]:
     """Whoever came past the guard."""
     async with AsyncExitStack() as stack:
-        server = await build(app, keys, stack)
+        server = build(Served(app, keys, stack))
         transport = httpx.ASGITransport(server)
         yield await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=URL))
 

@@ -94,6 +94,7 @@ async def test_the_api_tells_progress_and_result(client: httpx.AsyncClient) -> N
 async def test_only_uploads_pass_the_guard_in_pieces(app: App) -> None:
     from contextlib import AsyncExitStack
 
+    from nexus.gateway.dependencies import Served
     from nexus.gateway.server import build
 
     token, host = "t" * 43, "127.0.0.1:7807"
@@ -101,7 +102,7 @@ async def test_only_uploads_pass_the_guard_in_pieces(app: App) -> None:
         hosts=frozenset({host}), rate_per_s=100, body=BodyLimits(most_bytes=1_000, timeout_ms=1_000)
     )
     async with AsyncExitStack() as stack:
-        guard = Guard(await build(app, Keys(token), stack), Keys(token), rules)
+        guard = Guard(build(Served(app, Keys(token), stack)), Keys(token), rules)
         client = await stack.enter_async_context(
             httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url=f"http://{host}")
         )
