@@ -106,6 +106,11 @@ def _show_change(page: Page) -> None:
     expect(page.locator("#shown pre")).to_be_visible()
 
 
+def _test(page: Page) -> None:
+    page.get_by_role("button", name="Test").click()
+    expect(page.locator("#trial .status")).to_be_visible()
+
+
 def _palette(page: Page) -> None:
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Search everything").fill("Clara")
@@ -250,6 +255,9 @@ DEMO: Final = (
     Shot(name="backfill", route="/backfill"),
     Shot(name="automation-new", route="/automations/new"),
     Shot(name="automation-new-refused", route="/automations/new", act=_mistyped),
+    Shot(name="automation-script", route="/automations/new/script"),
+    Shot(name="automation-edit", route="/automations/{name}/edit", start=f"{_VERSIONED}/edit"),
+    Shot(name="automation-test", route="/automations/{name}/edit", start=f"{_VERSIONED}/edit", act=_test),
     Shot(name="sessions", route="/sessions"),
     Shot(name="session", route="/sessions/{label:path}", start="/sessions", follow="td.main a"),
     Shot(

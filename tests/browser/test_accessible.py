@@ -31,6 +31,8 @@ _PAGES = (
     "/memory/merges",
     "/automations",
     "/automations/greeter",
+    "/automations/greeter/edit",
+    "/automations/new/script",
     "/reminders",
     "/channels",
     "/sessions",

@@ -48,6 +48,7 @@ class Changes:
     zone: str | None = None
     mode: str | None = None
     triggers: dict[str, Any] | None = None
+    """Conditions and times; an empty one removes them all."""
     config: dict[str, Any] | None = None
     """Settings of its own; those not named are kept."""
     variables: tuple[str, ...] = ()
@@ -56,9 +57,18 @@ class Changes:
 
 
 def register(
-    home: Home, write: Write, given: str, changes: Changes, *, name: str | None = None
+    home: Home,
+    write: Write,
+    given: str,
+    changes: Changes,
+    *,
+    name: str | None = None,
+    stays_disabled: bool = False,
 ) -> list[Registered]:
-    """Register a file, a folder with a HOOK.md, or, by its name, the home's copy of an automation."""
+    """Register a file, a folder with a HOOK.md, or, by its name, the home's copy of an automation.
+
+    A script that is registered again is enabled, unless what was disabled is to stay so.
+    """
     folder = _hook_folder(home, write, given)
     if folder is not None:
         return _register_hook(home, write, folder, changes, name)
@@ -80,15 +90,19 @@ def register(
         else NewAutomation(name=name, script_path="", script_hash=None)
     )
     new = replace(new, name=name)
+    if stays_disabled and standing is not None:
+        new = replace(new, disabled_reason=standing.disabled_reason)
     return [_register(home, write, new, changes, path)]
 
 
-def register_text(home: Home, write: Write, name: str, source: str, changes: Changes) -> list[Registered]:
+def register_text(
+    home: Home, write: Write, name: str, source: str, changes: Changes, *, stays_disabled: bool = False
+) -> list[Registered]:
     """Register a Python script by its text."""
     with tempfile.TemporaryDirectory(prefix="nexus-script-") as folder:
         file = Path(folder) / "script.py"
         file.write_text(source, encoding="utf-8")
-        return register(home, write, str(file), changes, name=name)
+        return register(home, write, str(file), changes, name=name, stays_disabled=stays_disabled)
 
 
 def update(home: Home, write: Write, name: str, changes: Changes) -> Registered:
@@ -202,7 +216,7 @@ def _changed(home: Home, new: NewAutomation, changes: Changes) -> NewAutomation:
         values["workspace_dir"] = registration.workspace_dir(home, new.name)
     if changes.peers:
         values["peer_workspaces"] = registration.peer_dirs(home, changes.peers)
-    if changes.triggers:
+    if changes.triggers is not None:
         values["triggers"] = changes.triggers
     said = {
         key: value for key, value in (("cron", changes.cron), ("zone", changes.zone)) if value is not None

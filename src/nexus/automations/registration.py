@@ -252,7 +252,11 @@ def kept_source(home: Home, version: Automation) -> str:
     recorded = version.script_path or ""
     if not version.script_hash or recorded.startswith(IN_PROCESS):
         raise AutomationError(f"`{version.name}` runs code of an installed package")
-    file = kept(home, version.script_hash) / checked.place(home, recorded).name
+    folder = kept(home, version.script_hash)
+    file = folder / checked.place(home, recorded).name
+    if not file.is_file() and not (folder / script.HOOK_FILE).is_file():
+        # Kept under the name of another automation with the same text.
+        file = next(folder.iterdir(), file)
     return file.read_text(encoding="utf-8")
 
 

@@ -28,6 +28,7 @@ PAGES = (
     "/memory/merges",
     "/automations",
     "/automations/new",
+    "/automations/new/script",
     "/sessions",
     "/usage",
     "/channels",
@@ -104,6 +105,7 @@ async def test_what_is_shipped_of_others_is_what_they_published(client: httpx.As
     published = {
         "htmx-2.0.11.min.js": "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717",
         "markdown-it-15.0.3.min.js": "391f2aa638e75e6c7859d0a5c5650ef0956722a45998f17e05b83bc655778e1e",
+        "prism-1.29.0.min.js": "6ea1fda90ee41538d9d9e39fad060cbf4b1da0154055b7e4d2df82791057d69e",
     }
     for name, digest in published.items():
         answer = await client.get(f"/static/{name}")

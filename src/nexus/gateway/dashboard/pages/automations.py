@@ -13,14 +13,22 @@ from nexus.automations.creation import Wish
 from nexus.errors import NexusError
 from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.pages.editor import uneditable
+from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page, segment
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import automations
-from nexus.gateway.views.automations import Place
+from nexus.gateway.views.automations import AutomationLine, Place
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
 
 _SCRIPT = 8_000
+_TROUBLED = "Needs attention"
+_WAITING = "Waiting for your approval"
+_SCHEDULED = "On a schedule"
+_RUNNING = "At hook points"
+_OFF = "Off"
+_GROUPS = (_TROUBLED, _WAITING, _SCHEDULED, _RUNNING, _OFF)
 _RESULTS = (
     ("", "before the agent where one waits, a message on a schedule, NOTES.md elsewhere"),
     ("context", "before the agent that answers; the request must wait for it"),
@@ -31,16 +39,18 @@ _RESULTS = (
 
 
 async def listed(request: Request, app: App) -> Response:
-    """Every hook point with what runs there."""
+    """Automations by what to do about them: what needs attention, what waits, what runs, what is off."""
     places = [_without_reminders(place) for place in await automations.by_hook_point(app.ledgers)]
     return await page(
         request,
         "automations.html",
         active="automations",
+        groups=_groups([line for place in places for line in place.automations]),
         places=places,
         registered=sum(len(place.automations) for place in places),
         reminders=len(await app.reminders.listed()),
         problems=app.automations.problems,
+        times=_times,
     )
 
 
@@ -50,10 +60,34 @@ def _without_reminders(place: Place) -> Place:
     return replace(place, automations=tuple(kept))
 
 
+def _groups(lines: list[AutomationLine]) -> list[tuple[str, list[AutomationLine]]]:
+    """Every automation in one group, in the order in which a request meets them; the empty are left out."""
+    named: dict[str, list[AutomationLine]] = {name: [] for name in _GROUPS}
+    for line in lines:
+        named[_group(line)].append(line)
+    return [(name, found) for name, found in named.items() if found]
+
+
+def _group(line: AutomationLine) -> str:
+    row = line.automation
+    if row.disabled_reason in {rows.IMPORTED, rows.PROPOSED}:
+        return _WAITING
+    if line.condition.needs_attention:
+        return _TROUBLED
+    if line.condition.level == "off":
+        return _OFF
+    return _SCHEDULED if row.hook_point == hook_points.SCHEDULE else _RUNNING
+
+
+def _times(row: Automation) -> str:
+    """When one runs by the clock, in words; empty for the others."""
+    return when.described(row.triggers) if row.triggers.keys() & {"at", "cron"} else ""
+
+
 async def shown(request: Request, app: App) -> Response:
     """One automation."""
     name, cursor = request.path_params["name"], request.query_params.get("cursor")
-    runs = await automations.runs(app.ledgers, name, cursor=cursor)
+    runs = await automations.runs(app.ledgers, name, period=period(request), cursor=cursor)
     if is_part(request) and cursor:
         return await page(request, "part_runs.html", runs=runs)
     view = await automations.get(app.ledgers, name)
@@ -62,8 +96,10 @@ async def shown(request: Request, app: App) -> Response:
         return await page(request, "part_script.html", part=script)
     proposal = await automations.proposal(app.ledgers, view.automation)
     values: dict[str, Any] = {"view": view, "runs": runs, "script": script, "proposal": proposal}
-    triggers = view.automation.triggers
-    values["schedule"] = when.described(triggers) if triggers.keys() & {"at", "cron"} else ""
+    values["schedule"] = _times(view.automation)
+    values["editable"] = view.automation.status != "superseded" and not await asyncio.to_thread(
+        uneditable, app.home, view.automation
+    )
     return await page(request, "automation.html", active="automations", **values)
 
 
