@@ -81,6 +81,7 @@ class Load:
     repeated: int = 0
     took_s: float = 0.0
     drained_s: float = 0.0
+    processor_s: float = 0.0
     idle_ms: list[float] = field(default_factory=list[float])
     busy_ms: list[float] = field(default_factory=list[float])
     memory_mib: list[float] = field(default_factory=list[float])
@@ -100,11 +101,13 @@ def measure(per_minute: int, seconds: float) -> Load:
             found.idle_ms = [_chat_ms(home, address) for _ in range(10)]
             found.memory_mib.append(_memory_mib(pid))
             progress(f"idle: {median(found.idle_ms):.0f} ms for a chat, {found.memory_mib[0]:.0f} MiB")
+            before_s = _processor_s(pid)
             _send(found, home, address, pid, per_minute, seconds)
             began = time.monotonic()
             while len(set(receiver.keys)) < found.sent and time.monotonic() - began < 10 * seconds + 60:
                 time.sleep(_LOOK_S)
             found.drained_s = time.monotonic() - began
+            found.processor_s = _processor_s(pid) - before_s
             found.memory_mib.append(_memory_mib(pid))
         found.answered = len(set(receiver.keys))
         found.repeated = len(receiver.keys) - found.answered
@@ -149,6 +152,10 @@ def figures(found: Load) -> list[Figure]:
         Figure("not answered", str(lost), "0", lost == 0),
         Figure("answered twice", str(found.repeated), "0", found.repeated == 0),
         Figure("from the last message to the last answer", f"{found.drained_s:.1f} s"),
+        Figure(
+            "taken in and answered, a minute", f"{60 * found.answered / (found.took_s + found.drained_s):.0f}"
+        ),
+        Figure("processor time of a message", f"{1000 * found.processor_s / found.sent:.0f} ms"),
         Figure("the owner's chat, idle, p50", f"{idle:.0f} ms"),
         Figure("the owner's chat under load, p50", f"{busy:.0f} ms", "at most twice", busy <= 2 * idle),
         Figure(
@@ -198,6 +205,11 @@ def _served(home: Home, environment: dict[str, str]) -> Generator[tuple[int, str
     finally:
         up.terminate()
         up.wait()
+
+
+def _processor_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _memory_mib(pid: int) -> float:

@@ -145,7 +145,8 @@ class Reception:
         return await self.ledgers.events.read(events.delivered, channel=channel, external_id=message.id)
 
     async def _received(self, incoming: Incoming) -> Receipt:
-        journey = await self.pipeline.receive(incoming)
+        async with self.broker.pace.reception(is_direct=incoming.channel not in self.config.channels):
+            journey = await self.pipeline.receive(incoming)
         if journey.denied is not None:
             raise refused(journey)
         id_ = journey.request.request_id

@@ -54,7 +54,7 @@ class Broker:
         self._tools = {tool.name: tool for tool in tools}
         self._apart: set[str] = set()
         self.approvals = Approvals(ledgers, config.tools.ask)
-        self._pace = Pace()
+        self.pace = Pace()
         self._parts = Parts(
             home=home,
             config=config,
@@ -176,9 +176,9 @@ class Broker:
     async def _run(self, turn: Turn) -> object:
         channel, _, _ = turn.execution.session_label.partition(":")
         if channel in self._parts.config.channels:
-            await self._pace.turn()
+            await self.pace.turn()
             return await AgentRun(self._parts, turn)()
-        with self._pace.ahead() if turn.execution.lane == "chat" else nullcontext():
+        with self.pace.ahead() if turn.execution.lane == "chat" else nullcontext():
             return await AgentRun(self._parts, turn)()
 
     async def _start(

@@ -143,7 +143,7 @@ class Streams:
         ended: Callable[[], Awaitable[bool]] | None,
     ) -> AsyncIterator[Delta]:
         quiet_since = time.monotonic()
-        pause_s, ask_s = _POLL_S, _ASK_ENDED_S
+        pause_s, ask_s = _POLL_S, self._ask_s()
         over = False
         while True:
             wake.clear()
@@ -156,13 +156,14 @@ class Streams:
                 return
             pause_s = _POLL_S if deltas else min(pause_s * 1.2, _SLOWEST_POLL_S)
             if deltas:
-                quiet_since, ask_s = time.monotonic(), _ASK_ENDED_S
+                quiet_since, ask_s = time.monotonic(), self._ask_s()
             here = execution_id in self._written_here
             await _woken(wake, _ASK_ENDED_S if here else pause_s)
             if ended is not None and time.monotonic() - quiet_since > ask_s:
                 # What was written before the end is read once more.
                 over = await ended()
-                quiet_since, ask_s = time.monotonic(), min(ask_s * 1.5, _SLOWEST_ASK_S)
+                quiet_since = time.monotonic()
+                ask_s = max(self._ask_s(), min(ask_s * 1.5, _SLOWEST_ASK_S))
 
     def finish(self, execution_id: str, stream: Stream) -> None:
         """Tell that a run has ended, and remove its file once everybody had time to read it."""
@@ -191,6 +192,10 @@ class Streams:
     def gather_s(self) -> float:
         """For how long deltas are gathered, with as many answers being written as there are."""
         return min(_GATHER_S * max(1, len(self._written_here) / _EASY_ANSWERS), _SLOWEST_GATHER_S)
+
+    def _ask_s(self) -> float:
+        """After how long it is asked whether a run has ended: later, the more subscribers would ask."""
+        return _ASK_ENDED_S * max(1, len(self._wakes) / _EASY_ANSWERS)
 
     def _path(self, execution_id: str) -> Path:
         return self._directory / f"{execution_id}.jsonl"

@@ -42,7 +42,9 @@ from nexus.engine.upkeep import Upkeep
 from nexus.engine.wake import Wake
 
 _FIRST_LOOK_S = 0.02
+_FIRST_LOOK_SERVING_S = 0.1
 _LONGEST_LOOK_S = 0.5
+_LOOK_HERE_S = 5.0
 # Work that cannot go on now is tried again after that.
 _PAUSE_S = 1.0
 _log = logging.getLogger(__name__)
@@ -203,18 +205,22 @@ class Engine:
 
     async def finished(self, execution_id: str) -> Execution:
         """The execution, once it has ended."""
-        look_s = _FIRST_LOOK_S
+        # What waits probably runs here soon, if this process serves.
+        look_s = _FIRST_LOOK_SERVING_S if self.serving else _FIRST_LOOK_S
+        looks = False
         while True:
             # Before the look, so that an end that comes during it is not missed.
             changed = self._waiter(self.stored(execution_id))
             try:
-                execution = await self.show(execution_id)
-                if execution.state in FINAL:
-                    return execution
-                # Of what runs here, we are told the end.
+                # Of what runs here, we are told the end; unless its lease was lost, and others ended it.
                 here = self.running(self.stored(execution_id)) is not None
+                if looks or not here:
+                    execution = await self.show(execution_id)
+                    if execution.state in FINAL:
+                        return execution
+                looks = True
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(changed, _LONGEST_LOOK_S if here else look_s)
+                    await asyncio.wait_for(changed, _LOOK_HERE_S if here else look_s)
             finally:
                 self._leave(self.stored(execution_id), changed)
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)

@@ -33,3 +33,57 @@ async def test_who_goes_ahead_for_long_holds_up_nobody() -> None:
     paced = Pace()
     with paced.ahead():
         await asyncio.wait_for(paced.turn(), 60)
+
+
+async def test_few_messages_are_taken_in_side_by_side_and_in_order() -> None:
+    paced = Pace()
+    begun: list[int] = []
+    inside = most = 0
+
+    async def take_in(number: int) -> None:
+        nonlocal inside, most
+        async with paced.reception(is_direct=True):
+            begun.append(number)
+            inside += 1
+            most = max(most, inside)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            inside -= 1
+
+    await asyncio.wait_for(asyncio.gather(*(take_in(number) for number in range(20))), 60)
+    assert begun == list(range(20))
+    assert most == 4
+
+
+async def test_messages_of_channels_let_direct_ones_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_PASSING_S", 3_600.0)
+    paced = Pace()
+    begun: list[str] = []
+
+    async def take_in(name: str, *, is_direct: bool) -> None:
+        async with paced.reception(is_direct=is_direct):
+            begun.append(name)
+
+    with paced.ahead():
+        flood = [asyncio.create_task(take_in("channel", is_direct=False)) for _ in range(10)]
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+        await asyncio.wait_for(take_in("direct", is_direct=True), 60)
+        assert begun == ["direct"]
+    await asyncio.wait_for(asyncio.gather(*flood), 60)
+    assert begun == ["direct", *["channel"] * 10]
+
+
+async def test_a_message_that_waits_for_something_gives_up_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_HELD_S", 0.001)
+    paced, answered = Pace(), asyncio.Event()
+
+    async def take_in(number: int) -> None:
+        async with paced.reception(is_direct=True):
+            if number == 9:
+                answered.set()
+            await answered.wait()
+
+    await asyncio.wait_for(asyncio.gather(*(take_in(number) for number in range(10))), 60)
+    # Every place is free again, and none is there twice.
+    assert paced._direct._value == 4  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
