@@ -4,6 +4,7 @@
     python bench/turns.py --write    and puts them into RESULTS.md
     python bench/turns.py --quick    smaller numbers, for a look
     python bench/turns.py --profile  processor time, commits and bytes of a turn, by room
+    PYTHONPATH=tests python bench/turns.py --cpu   processor time alone, without a profiler, on both databases
 
 The model server is a process of its own and answers at once, so the time of a bare call is the client's
 own. Both sides stream, send the same system prompt and hold the same conversation, turn by turn and
@@ -242,6 +243,48 @@ async def profiled(url: str, folder: Path, turns: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+async def processor_ms(url: str, folder: Path, turns: int, database: str = "") -> tuple[float, float]:
+    """Processor time of a turn and of a bare call of the agent library, in blocks by turns: the medians."""
+    whole: list[float] = []
+    alone: list[float] = []
+    async with _app(url, folder, database) as app:
+        bare = Bare(url, system_prompt(app.home))
+        await _conversation(app, "warm", 20)
+        for block in range(5):
+            began, history = time.process_time(), list[ModelMessage]()
+            for turn in range(turns):
+                _, history = await bare.turn(f"Question {turn}?", history if turn % 10 else [])
+            alone.append(1000 * (time.process_time() - began) / turns)
+            began = time.process_time()
+            await _conversation(app, f"block{block}", turns)
+            whole.append(1000 * (time.process_time() - began) / turns)
+        await bare.close()
+    progress(
+        f"turns {[round(each, 1) for each in whole]}, bare calls {[round(each, 1) for each in alone]} ms"
+    )
+    return statistics.median(whole), statistics.median(alone)
+
+
+async def on_both(url: str, folder: Path, turns: int) -> list[Figure]:
+    """Processor time of a turn with the engine on SQLite, then on a fresh Postgres."""
+    from contract.postgres import Postgres
+
+    sqlite, bare = await processor_ms(url, folder / "sqlite", turns)
+    cluster = Postgres()
+    await asyncio.to_thread(cluster.start)
+    try:
+        postgres, _ = await processor_ms(url, folder / "postgres", turns, cluster.new_database())
+    finally:
+        await asyncio.to_thread(cluster.stop)
+    return [
+        Figure("processor time of a bare call of the agent library", f"{bare:.1f} ms"),
+        Figure("processor time of a turn, the engine on SQLite", f"{sqlite:.1f} ms"),
+        _target("… without the bare call", sqlite - bare, 25),
+        Figure("processor time of a turn, the engine on Postgres", f"{postgres:.1f} ms"),
+        _target("… without the bare call", postgres - bare, 35),
+    ]
+
+
 async def _conversation(app: App, label: str, turns: int) -> None:
     for turn in range(turns):
         run = await app.send(f"Question {turn}?", session_label=f"{label}:{turn // 10}", channel="bench")
@@ -257,7 +300,7 @@ def _written() -> int:
 
 
 @asynccontextmanager
-async def _app(url: str, folder: Path) -> AsyncGenerator[App]:
+async def _app(url: str, folder: Path, database: str = "") -> AsyncGenerator[App]:
     home = Home(folder / "home")
     home.create()
     ledgers.create(home)
@@ -265,6 +308,7 @@ async def _app(url: str, folder: Path) -> AsyncGenerator[App]:
     home.config_file.write_text(
         f'[models]\nmanager = "anthropic/{_MODEL}"\n'
         f'[providers.anthropic]\nkind = "anthropic"\nbase_url = "{url}"\napi_key = "env:{_KEY}"\n'
+        + (f'[engine]\ndatabase = "{database}"\n' if database else "")
     )
     os.environ[_KEY] = "k"
     async with App(home, config.load(home.config_file)) as app:
@@ -303,12 +347,18 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
     story = {"text": "x" * 24 * _PIECES, "pace": {"between_ms": _BETWEEN_MS}}
     script = {"rules": [{"when": {"model": _SLOW}, "always": story}], "always": "Yes, that is so."}
     with tempfile.TemporaryDirectory() as name, model_server(Path(name), script) as url:
         if given.profile:
             print(asyncio.run(profiled(url, Path(name), 20 if given.quick else 100)), machine())
+            return
+        if given.cpu:
+            for database in ("sqlite", "postgres"):
+                (Path(name) / database).mkdir()
+            print(table(asyncio.run(on_both(url, Path(name), 10 if given.quick else 40))), machine())
             return
         figures, parts = asyncio.run(measured(url, Path(name), quick=given.quick))
     text = f"## Turns through the broker\n\n`python bench/turns.py`. {machine()}\n\n{table(figures)}\n{parts}"

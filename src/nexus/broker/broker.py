@@ -106,8 +106,11 @@ class Broker:
         mode: Mode = "followup",
         execution_id: str | None = None,
         access: Access | None = None,
+        is_changed: bool = False,
     ) -> Run:
         """Ask for a run, in its session's queue; the request must be recorded. See `SessionQueue`.
+
+        What became known of the request since is recorded with the run, if it `is_changed`.
 
         With `access` its tools reach that and not what the request may reach: only the program's own roles
         say so, never a script or a model.
@@ -120,6 +123,7 @@ class Broker:
             request_id=request.request_id,
             mode=mode,
             execution_id=execution_id,
+            changed=request if is_changed else None,
         )
         return Run(queued, self._streams)
 

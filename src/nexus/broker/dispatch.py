@@ -7,7 +7,7 @@ where nobody waits, a message in the session that dispatched it.
 import asyncio
 from collections.abc import Awaitable, Iterable
 from contextlib import suppress
-from typing import Protocol
+from typing import Literal, Protocol
 
 import apsw
 
@@ -162,10 +162,18 @@ class Dispatcher:
         given = await self._ledgers.runtime.read(dispatches.of_execution, execution_id=execution_id)
         return sum(one.status == "running" for one in given)
 
-    async def at_work_for(self, request: Request) -> int:
-        """How many workers of a request are still at work, whichever of its runs dispatched them."""
-        given = await self._ledgers.runtime.read(dispatches.of_root, root_request_id=request.root_request_id)
-        return sum(one.status == "running" and one.parent_request_id == request.request_id for one in given)
+    async def end_request(
+        self, request: Request, status: Literal["done", "failed", "cancelled"], error: str | None
+    ) -> None:
+        """End a request, unless workers are at work for it, whichever of its runs dispatched them."""
+        id_ = request.request_id
+
+        def end(connection: apsw.Connection) -> None:
+            given = dispatches.of_root(connection, root_request_id=request.root_request_id)
+            if not any(one.status == "running" and one.parent_request_id == id_ for one in given):
+                requests.end(connection, id_, status, error=error)
+
+        await self._ledgers.runtime.write(end)
 
     async def recover(self) -> None:
         """Tell of workers that ended without telling, because the engine gave up on them."""

@@ -27,7 +27,7 @@ from nexus.ledgers.runtime import executions, requests
 from nexus.ledgers.runtime.executions import FINAL, Execution, Mode, NewExecution
 from nexus.ledgers.runtime.steps import Step
 from nexus.ledgers.runtime.steps import of as steps_of
-from nexus.request import check_label
+from nexus.request import Request, check_label
 
 T = TypeVar("T")
 
@@ -112,8 +112,11 @@ class SessionQueue:
         mode: Mode = "followup",
         timeout_ms: int | None = None,
         execution_id: str | None = None,
+        changed: Request | None = None,
     ) -> QueuedRun:
         """Ask for a run and return it immediately, while it waits for its turn.
+
+        `changed` is the run's request, if something became known of it: that is recorded with the run.
 
         A caller that may call twice for the same run, as after a crash, gives an id that it has made
         with `ids.new("exe")` and recorded: the second call finds the first one's run.
@@ -139,7 +142,7 @@ class SessionQueue:
             timeout_ms=timeout_ms,
         )
         async with self._homes(home) as ledgers:
-            return await self._start(home, ledgers, new)
+            return await self._start(home, ledgers, new, changed)
 
     async def retry(
         self,
@@ -192,18 +195,20 @@ class SessionQueue:
                     count += await settle(ledgers, await self._engine.show(id_))
             return count
 
-    async def _start(self, home: str, ledgers: Ledgers, new: NewExecution) -> QueuedRun:
+    async def _start(
+        self, home: str, ledgers: Ledgers, new: NewExecution, changed: Request | None = None
+    ) -> QueuedRun:
         # Under the lock the ledger and the engine see the runs of a session in the same order.
         async with self._lock(home, new.session_label):
-            recorded = await ledgers.runtime.write(executions.enqueue, execution=new)
+            recorded, before = await ledgers.runtime.write(_enqueue, execution=new, changed=changed)
             if recorded.status not in FINAL:
-                await self._promise(home, ledgers, recorded)
+                await self._promise(home, ledgers, recorded, before)
         return self.run(new.id, home=home)
 
-    async def _promise(self, home: str, ledgers: Ledgers, execution: Execution) -> None:
+    async def _promise(self, home: str, ledgers: Ledgers, execution: Execution, before: str | None) -> None:
         """Hand a run over, now or when the engine is back; or take it back, so that it never runs."""
         try:
-            await self._hand_over_in_order(home, ledgers, execution)
+            await self._hand_over_in_order(home, ledgers, execution, before)
         except OUTAGE as error:
             _log.warning("%s waits until the engine is back: %s", execution.id, error)
             self.late()
@@ -211,9 +216,10 @@ class SessionQueue:
             await asyncio.shield(ledgers.runtime.write(executions.withdraw, execution_id=execution.id))
             raise
 
-    async def _hand_over_in_order(self, home: str, ledgers: Ledgers, execution: Execution) -> None:
+    async def _hand_over_in_order(
+        self, home: str, ledgers: Ledgers, execution: Execution, before: str | None
+    ) -> None:
         """Whatever its session has before it goes first, in whichever process that was held up."""
-        before = await ledgers.runtime.read(executions.predecessor, execution_id=execution.id)
         if before is not None and not await self._engine.states([before]):
             waiting = await ledgers.runtime.read(
                 executions.unfinished_in, session_label=execution.session_label
@@ -313,6 +319,15 @@ class SessionQueue:
             return await ledgers.runtime.write(executions.take, taker=execution, mode="collect")
 
         return await steps.decide("collected", take)
+
+
+def _enqueue(
+    connection: apsw.Connection, execution: NewExecution, changed: Request | None
+) -> tuple[Execution, str | None]:
+    """Record a run; returns it with the one that its session has before it."""
+    if changed is not None:
+        requests.update(connection, changed)
+    return executions.enqueue(connection, execution), executions.predecessor(connection, execution.id)
 
 
 def _begin(connection: apsw.Connection, execution_id: str) -> tuple[Execution | None, list[Step]]:

@@ -407,10 +407,7 @@ class AgentRun:
             return
         if request.depth > 0:
             await workers.deliver(request.request_id, status, text)
-        if not await workers.at_work_for(request):
-            await self._ledgers.runtime.write(
-                requests.end, request_id=request.request_id, status=status, error=error
-            )
+        await workers.end_request(request, status, error)
 
     async def _keep_partial(self, text: str) -> None:
         """Keep what a stopped run has written of its answer, and end its turn, in one transaction."""

@@ -205,9 +205,8 @@ class Stages:
     async def run_agent(self, journey: Journey) -> None:
         """Queue the run. It ends in whatever process serves the home, which takes the journey further."""
         assert journey.assembled is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        await self.ledgers.runtime.write(requests.update, request=journey.request)
         journey.run = await self.broker.start_execution(
-            journey.request, journey.assembled, mode=journey.incoming.mode
+            journey.request, journey.assembled, mode=journey.incoming.mode, is_changed=True
         )
 
     async def deliver_response(
