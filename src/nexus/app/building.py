@@ -82,6 +82,7 @@ class BuiltHome:
             Jobs(self.engine),
             shared.open_model if shared else opener(config.memory),
             chosen_id(config.memory),
+            self._let_pass,
         )
         self.memory = Memory(
             self.ledgers,
@@ -179,6 +180,9 @@ class BuiltHome:
             recall=self.open_recall,
             memory_socket=self.memory_socket,
         )
+
+    async def _let_pass(self) -> None:
+        await self.broker.pace.let_pass()
 
     async def _embed(self, kind: str, ids: list[str]) -> None:
         self.embedding.wake()

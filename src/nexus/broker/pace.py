@@ -45,7 +45,7 @@ class Pace:
                     yield
         else:
             async with _place(self._indirect):
-                await self._let_pass()
+                await self.let_pass()
                 yield
 
     @contextmanager
@@ -72,7 +72,8 @@ class Pace:
                 if late_s < _MOST_LATE_S and not self._ahead:
                     return
 
-    async def _let_pass(self) -> None:
+    async def let_pass(self) -> None:
+        """Wait while somebody goes ahead, though not for long: for work that nobody waits for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_PASSING_S):
                 await self._clear.wait()

@@ -6,7 +6,7 @@ new model catches up, searches use the vectors of the old one, which goes on emb
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -36,8 +36,17 @@ Open = Callable[[str | None], Embedder]
 class Background:
     """The embedding of one home. Register it before the engine opens; `start` it afterwards."""
 
-    def __init__(self, ledgers: Ledgers, jobs: Jobs, open_model: Open, model_id: str) -> None:
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        jobs: Jobs,
+        open_model: Open,
+        model_id: str,
+        let_pass: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`let_pass` is awaited before each batch: embedding takes a core, and nobody waits for it."""
         self.model_id = model_id
+        self._let_pass = let_pass
         self._ledgers = ledgers
         self._jobs = jobs
         self._open = open_model
@@ -99,9 +108,17 @@ class Background:
 
     async def _run(self, context: Context, payload: Any) -> dict[str, Any]:
         try:
-            return {"embedded": await self._embed(context.thread)}
+            return {"embedded": await self._embed(self._yielding(context.thread))}
         except ModelFileError as error:
             return {"embedded": 0, "waits_for": error.message}
+
+    def _yielding(self, thread: Thread) -> Thread:
+        async def run(work: Callable[..., Any], /, *arguments: Any) -> Any:
+            if self._let_pass is not None:
+                await self._let_pass()
+            return await thread(work, *arguments)
+
+        return run
 
     async def _embed_here(self) -> None:
         try:

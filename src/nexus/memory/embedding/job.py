@@ -1,7 +1,7 @@
 """How much waits to be embedded, and the idempotent job that makes the missing vectors."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, cast
@@ -14,6 +14,8 @@ from nexus.memory.embedding.sources import KINDS, SQL, Kind, Row, Source, presen
 from nexus.memory.embedding.vectors import Position, Vectors, serving_model
 
 _BATCH = 256
+# What is embedded in one go: a second's work or less, so that others can go ahead in between.
+_PORTION_CHARACTERS = 10_000
 # A transaction may commit after one that began later, and clocks are set: so much is looked at again.
 _OVERLAP = timedelta(minutes=2)
 _OVERLAP_ROWS = 10_000
@@ -148,8 +150,9 @@ class Pass:
         wanted = await self.vectors.missing(given)
         reached = None if position is None else Position(kind.name, position)
         if wanted or reached:
-            texts = [source.text for source in wanted]
-            vectors: Any = await self.thread(self.vectors.embedder.embed, texts) if texts else []
+            vectors: list[Any] = []
+            for texts in _portions([source.text for source in wanted]):
+                vectors += list(await self.thread(self.vectors.embedder.embed, texts))
             await self.vectors.put(wanted, vectors, reached)
             await self._drop_forgotten(kind, wanted)
         return len(wanted)
@@ -183,3 +186,17 @@ async def embed_new(ledgers: Ledgers, vectors: Vectors, told: Told = lambda _: N
 
 def _before(position: str) -> str:
     return clock.timestamp(clock.parse(position) - _OVERLAP) if position else ""
+
+
+def _portions(texts: Sequence[str]) -> Iterator[list[str]]:
+    """The texts in order, as many at a time as make a portion; a long one is a portion by itself."""
+    portion: list[str] = []
+    size = 0
+    for text in texts:
+        if portion and size + len(text) > _PORTION_CHARACTERS:
+            yield portion
+            portion, size = [], 0
+        portion.append(text)
+        size += len(text)
+    if portion:
+        yield portion

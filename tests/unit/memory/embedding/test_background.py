@@ -19,10 +19,16 @@ Models = Callable[[str | None], Embedder]
 
 
 @asynccontextmanager
-async def running(opened: Ledgers, folder: Path, models: Models, model_id: str) -> AsyncGenerator[Background]:
+async def running(
+    opened: Ledgers,
+    folder: Path,
+    models: Models,
+    model_id: str,
+    let_pass: Callable[[], Awaitable[None]] | None = None,
+) -> AsyncGenerator[Background]:
     folder.mkdir(exist_ok=True)
     engine = Engine(Settings(database=folder / "engine.db", stop_grace_ms=200))
-    background = Background(opened, Jobs(engine), models, model_id)
+    background = Background(opened, Jobs(engine), models, model_id, let_pass)
     async with engine:
         background.start()
         yield background
@@ -85,6 +91,21 @@ async def test_what_is_being_embedded_is_left_when_the_process_ends(opened: Ledg
     await background.stop()
     embedder.gate.set()
     assert (await background.backlog()).depth == 1
+
+
+async def test_each_portion_lets_others_pass(opened: Ledgers, tmp_path: Path) -> None:
+    """Long texts are embedded a few at a time, and others may go ahead before each few."""
+    facts = [{"operation": "fact", "fact": f"{n} " + "long " * 400} for n in range(12)]
+    await Memory(opened).run("batch", facts)
+    embedder, embedded_before = Hashes(), list[int]()
+
+    async def let_pass() -> None:
+        embedded_before.append(len(embedder.embedded))
+
+    async with running(opened, tmp_path, only(embedder), "hashes@1", let_pass) as background:
+        await drained(background)
+    assert embedded_before[:2] == [0, 8]
+    assert len(embedder.embedded) == 12
 
 
 async def test_a_burst_is_few_jobs(opened: Ledgers, tmp_path: Path) -> None:
