@@ -111,6 +111,18 @@ def _test(page: Page) -> None:
     expect(page.locator("#trial .status")).to_be_visible()
 
 
+def _no_number(page: Page) -> None:
+    page.get_by_label("day_usd").fill("much")
+    page.get_by_role("button", name="Save budgets").click()
+    expect(page.get_by_role("alert")).to_contain_text("must be a number")
+
+
+def _saved(page: Page) -> None:
+    page.get_by_label("day_usd").fill("5")
+    page.get_by_role("button", name="Save budgets").click()
+    expect(page.get_by_role("status").filter(has_text="Saved")).to_be_visible()
+
+
 def _palette(page: Page) -> None:
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Search everything").fill("Clara")
@@ -278,6 +290,8 @@ DEMO: Final = (
     Shot(name="channel", route="/channels/{name}", start="/channels", follow="td.main a[href^='/channels/']"),
     Shot(name="people", route="/people"),
     Shot(name="settings", route="/settings"),
+    Shot(name="settings-refused", route="/settings", act=_no_number),
+    Shot(name="settings-saved", route="/settings", act=_saved),
     Shot(name="nowhere", route="", start="/nowhere"),
     Shot(name="login-refused", route="", start="/login?code=used"),
 )

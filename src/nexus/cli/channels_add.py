@@ -10,9 +10,9 @@ import click
 
 from nexus import secrets
 from nexus.channels.kinds import Adapters
-from nexus.cli.init_providers import write
 from nexus.cli.place import opened_home
 from nexus.config import ChannelConfig
+from nexus.config_file import write
 from nexus.errors import ConfigError, UsageError
 from nexus.home import Home
 

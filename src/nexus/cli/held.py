@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 import click
 import tomlkit
 
-from nexus.cli import init_providers
+from nexus import config_file
 from nexus.cli.place import counted
 from nexus.errors import ConfigError, NexusError
 from nexus.home import Home
@@ -49,7 +49,7 @@ def approve_settings(home: Home) -> int:
     if tomllib.loads(approved) != wanted:
         file = quarantine.imported_settings(home)
         raise ConfigError("config.toml can't be edited automatically", hint=f"Copy the settings from {file}.")
-    init_providers.write(home.config_file, approved)
+    config_file.write(home.config_file, approved)
     quarantine.imported_settings(home).unlink(missing_ok=True)
     return sum(map(len, waiting.values()))
 

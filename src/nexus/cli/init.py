@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from nexus import config, ledgers
-from nexus.cli import init_language, init_model, init_providers, models
+from nexus import config, config_file, ledgers
+from nexus.cli import init_language, init_model, models
 from nexus.cli.init_providers import PROVIDERS, Asking, Choice, Defaults, KeyWish, Person, Wishes
 from nexus.cli.place import chosen_home
 from nexus.cli.terminal import printable
+from nexus.config_file import Change
 from nexus.demo import place
 from nexus.errors import NexusError
 from nexus.home import Home
@@ -199,11 +200,11 @@ def _choose_embedding(home: Home, language: str, asking: Asking, *, download: bo
     spoken = language or init_language.of_locale()
     name = init_language.embedding_model(spoken, asking, download=download or bool(language))
     if name != config.load(home.config_file, {}).memory.embedding_model:
-        _write(home, [init_providers.Change(section="memory", key="embedding_model", value=name)])
+        _write(home, [Change(section="memory", key="embedding_model", value=name)])
 
 
-def _write(home: Home, changes: list[init_providers.Change]) -> None:
-    init_providers.save(home.config_file, changes)
+def _write(home: Home, changes: list[Change]) -> None:
+    config_file.save(home.config_file, changes)
     click.echo(f"Saved to {home.config_file}:")
     for change in changes:
         click.echo(f"  {change}")

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nexus import config
+from nexus.broker.agent.capabilities import concerns, facts
 from nexus.broker.agent.roles import models_of
 from nexus.cli.place import opened_home
 from nexus.cli.terminal import printable
@@ -53,45 +54,6 @@ async def _kept(home: Home, settings: Config, trials: "Sequence[Trial]") -> None
     async with Ledgers(home, settings.ledgers) as ledgers:
         for each in trials:
             await trial.keep(ledgers.runtime, each)
-
-
-def facts(known: Capabilities) -> Iterator[str]:
-    """What is known of a model, a few words each."""
-    if known.context_tokens:
-        yield f"context window {known.context_tokens:,} tokens"
-    if known.calls_tools is not None or known.tool_calls is not None:
-        yield _tools(known)
-    if known.writes_json is not None:
-        yield "JSON answers" if known.writes_json else "no JSON answers"
-    if known.images:
-        yield "reads images"
-    if known.streams is False:
-        yield "not streamed"
-    if known.prompt_tokens_per_s:
-        yield f"reads {_speed(known.prompt_tokens_per_s)}"
-    if known.output_tokens_per_s:
-        yield f"writes {_speed(known.output_tokens_per_s)}"
-    if known.slots:
-        yield f"{known.slots} request{'s' * (known.slots != 1)} at a time"
-
-
-def concerns(known: Capabilities) -> Iterator[str]:
-    """What of that limits the agent, and what to do."""
-    if known.calls_tools is False:
-        yield "It didn't call a tool when asked to. It may not reach files, the memory or workers."
-    if known.writes_json is False:
-        yield "It gave no valid JSON when asked to. If the memory stays empty, choose another `writer`."
-
-
-def _tools(known: Capabilities) -> str:
-    if known.calls_tools is False:
-        return "no tool calls"
-    how = {"text": " (as text)", "none": " (described in words)"}.get(known.tool_calls or "", "")
-    return f"tool calls{how}"
-
-
-def _speed(tokens_per_s: float) -> str:
-    return f"{tokens_per_s:,.0f} tokens/s" if tokens_per_s >= 10 else f"{tokens_per_s:.1f} tokens/s"
 
 
 @click.group(invoke_without_command=True)

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from nexus import config
-from nexus.cli.init_providers import Change, changed
+from nexus.config_file import Change, changed
 from nexus.errors import ConfigError
 
 _MANAGER = Change(section="models", key="manager", value="ollama/qwen3")

@@ -24,6 +24,11 @@ class Form:
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._pairs = pairs
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields that were sent."""
+        return tuple(dict.fromkeys(key for key, _ in self._pairs))
+
     def text(self, name: str) -> str:
         """A field's text without what surrounds it; an empty one where it was not filled in."""
         return next((value.strip() for key, value in self._pairs if key == name), "")

@@ -1,21 +1,99 @@
-"""The settings in force, for reading."""
+"""Settings: change those that are safe in config.toml, test models, and see all that are in force."""
+
+import asyncio
+from dataclasses import fields
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from nexus import config, config_file
 from nexus.app import App
-from nexus.gateway.dashboard.endpoint import get, keys_of
-from nexus.gateway.dashboard.render import page
-from nexus.gateway.views import settings
+from nexus.broker.agent.capabilities import concerns, facts
+from nexus.config import Config
+from nexus.errors import ConfigError, NexusError, UsageError
+from nexus.gateway.dashboard.endpoint import back, form, get, keys_of, post
+from nexus.gateway.dashboard.render import is_part, page
+from nexus.gateway.errors import status_of
+from nexus.gateway.views import settings, settings_file
+from nexus.ledgers.runtime import models
+from nexus.ledgers.runtime.models import Capabilities
 
 
 async def shown(request: Request, app: App) -> Response:
-    """Every setting. Secrets are not told."""
+    """The settings. Secrets are not told."""
+    return await _page(request, app)
+
+
+async def save(request: Request, app: App) -> Response:
+    """Write the settings of one section to the file."""
+    section, given = request.path_params["section"], await form(request)
+    values = {name: given.text(name) for name in given.names if name != "seen"}
+    try:
+        changed = await asyncio.to_thread(settings_file.save, app.home, section, values, given.text("seen"))
+    except (ConfigError, UsageError, NexusError) as error:
+        return await _page(request, app, error=error, section=section, given=values)
+    return back(f"/settings?saved={len(changed)}#{section}")
+
+
+async def test(request: Request, app: App) -> Response:
+    """Ask a model of the settings a question, a tool call and a JSON answer."""
+    # Imported here, because the providers' libraries take seconds.
+    from nexus.broker.agent import trial
+
+    name = (await form(request)).text("name")
+    stored = await asyncio.to_thread(config.load, app.home.config_file)
+    if name not in _used(stored):
+        raise UsageError(f"No role uses `{name:.80}`", hint="Save it first.")
+    told: list[str] = []
+    error: NexusError | None = None
+    try:
+        done = await trial.tried(stored, name)
+        await trial.keep(app.ledgers.runtime, done)
+        told = [f"answered in {done.duration_ms / 1000:.1f} s", *facts(done.known), *concerns(done.known)]
+    except NexusError as failure:
+        error = failure
+    if not is_part(request):
+        return back("/settings#models") if error is None else await _page(request, app, error=error)
+    return await page(request, "part_model.html", told=told, error=error)
+
+
+async def _page(
+    request: Request,
+    app: App,
+    *,
+    error: NexusError | None = None,
+    section: str = "",
+    given: dict[str, str] | None = None,
+) -> Response:
+    file, problem = None, None
+    try:
+        file = await asyncio.to_thread(settings_file.read, app.home, app.config)
+        stored = await asyncio.to_thread(config.load, app.home.config_file)
+    except ConfigError as broken:
+        problem, stored = broken, app.config
+    known = await app.ledgers.runtime.read(models.every)
+    text = await asyncio.to_thread(_text, app)
+
+    def line(name: str, key: str) -> int | None:
+        return config_file.line_of(text, name, key)
+
     return await page(
         request,
         "settings.html",
+        status_of(error) if error else 200,
         active="settings",
+        editable=file,
+        problem=problem,
+        error=error,
+        refused=section,
+        given=given or {},
+        used=[
+            {"name": name, "roles": roles, "known": _words(known.get(name))}
+            for name, roles in _used(stored).items()
+        ],
         sections=settings.sections(app.config),
+        line=line,
         home=str(app.home.root),
         file=str(app.home.config_file),
         problems=app.automations.problems,
@@ -23,4 +101,27 @@ async def shown(request: Request, app: App) -> Response:
     )
 
 
-ROUTES = (get("/settings", shown),)
+def _used(stored: Config) -> dict[str, list[str]]:
+    """The roles of each model that the settings name."""
+    used: dict[str, list[str]] = {}
+    for field in fields(stored.models):
+        for name in getattr(stored.models, field.name):
+            used.setdefault(name, []).append(field.name)
+    return used
+
+
+def _words(known: Capabilities | None) -> dict[str, Any]:
+    found = known or Capabilities()
+    return {"facts": list(facts(found)), "tested_at": found.tested_at}
+
+
+def _text(app: App) -> str:
+    file = app.home.config_file
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+ROUTES = (
+    get("/settings", shown),
+    post("/settings/test", test),
+    post("/settings/{section}", save),
+)

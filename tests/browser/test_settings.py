@@ -1,0 +1,38 @@
+"""A person changes settings and tests a model, at a desk and on a phone."""
+
+import tomllib
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from browser.conftest import Served
+from nexus.testing import Turn, failures
+
+
+@pytest.mark.parametrize(("width", "most"), [(1280, 5), (390, 7)])
+def test_a_budget_is_changed_in_the_file(served: Served, page: Page, width: int, most: int) -> None:
+    # A page that is refused is an error to the console, too: not on the one that is watched.
+    page = page.context.new_page()
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{served.url}/settings")
+    page.get_by_label("day_usd").fill("much")
+    page.get_by_role("button", name="Save budgets").click()
+    expect(page.get_by_role("alert")).to_contain_text("must be a number")
+    page.get_by_label("day_usd").fill(str(most))
+    page.get_by_role("button", name="Save budgets").click()
+    expect(page.locator(".notice.good")).to_contain_text("Restart Nexus")
+    expect(page.locator(".knob", has_text="day_usd")).to_contain_text("line ")
+    assert tomllib.loads(served.home.config_file.read_text())["budgets"]["day_usd"] == most
+    page.close()
+
+
+def test_a_model_is_tested_live(served: Served, page: Page) -> None:
+    page.goto(f"{served.url}/settings")
+    large = page.locator(".tested li", has_text="test/large")
+    served.model.always(Turn("one, two, three"))
+    large.get_by_role("button", name="Test").click()
+    expect(large.locator(".status.good")).to_contain_text("answered in")
+    served.model.reset()
+    served.model.always(failures.HttpError("authentication"))
+    large.get_by_role("button", name="Test").click()
+    expect(large.locator(".status.bad")).to_be_visible()

@@ -1,0 +1,95 @@
+"""Settings changed in the browser: written where they belong, checked as at a start, never a secret."""
+
+import re
+import tomllib
+
+import httpx
+import pytest
+
+from nexus import config, config_file
+from nexus.app import App
+from nexus.home import Home
+
+
+async def _seen(client: httpx.AsyncClient) -> str:
+    page = (await client.get("/settings")).text
+    return re.findall(r'name="seen" value="(\w+)"', page)[0]
+
+
+async def test_a_setting_is_written_in_its_place_with_its_line(
+    client: httpx.AsyncClient, app: App, home: Home
+) -> None:
+    before = config.template()
+    home.config_file.write_text(before)
+    given = {"seen": await _seen(client), "day_usd": "5", "request_usd": "10"}
+    done = await client.post("/settings/budgets", data=given)
+    assert done.headers["location"] == "/settings?saved=1#budgets"
+    after = home.config_file.read_text()
+    assert after == before.replace("# day_usd = 0.0\n", "day_usd = 5.0\n")
+    line = config_file.line_of(after, "budgets", "day_usd")
+    page = (await client.get("/settings")).text
+    assert f"line {line}" in page
+    assert "Restart Nexus to apply" in page
+    assert "runs: 0" in page
+
+
+@pytest.mark.parametrize(
+    ("section", "given", "said"),
+    [
+        ("budgets", {"day_usd": "much"}, "must be a number"),
+        ("budgets", {"day_usd": "-1"}, "must be at least 0"),
+        ("automations", {"zone": "Mars/Base"}, "is not a time zone"),
+        ("automations", {"missed": "never"}, "must be one of"),
+        ("models", {"manager": "small"}, "is not a model of a known provider"),
+    ],
+)
+async def test_what_no_start_would_take_is_refused_and_stays_in_the_form(
+    client: httpx.AsyncClient, home: Home, section: str, given: dict[str, str], said: str
+) -> None:
+    home.config_file.write_text("[budgets]\nday_usd = 2.0 # mine\n")
+    refused = await client.post(f"/settings/{section}", data={"seen": await _seen(client), **given})
+    assert refused.status_code >= 400
+    assert said in refused.text
+    assert home.config_file.read_text() == "[budgets]\nday_usd = 2.0 # mine\n"
+
+
+async def test_a_comment_stays_and_a_change_meanwhile_is_not_overwritten(
+    client: httpx.AsyncClient, home: Home
+) -> None:
+    home.config_file.write_text("[budgets]\nday_usd = 2.0 # mine\n")
+    seen = await _seen(client)
+    await client.post("/settings/budgets", data={"seen": seen, "day_usd": "3"})
+    assert home.config_file.read_text() == "[budgets]\nday_usd = 3.0 # mine\n"
+    late = await client.post("/settings/budgets", data={"seen": seen, "day_usd": "9"})
+    assert "changed meanwhile" in late.text
+    assert tomllib.loads(home.config_file.read_text())["budgets"]["day_usd"] == 3.0
+
+
+async def test_nothing_else_can_be_changed_and_no_secret_is_shown(
+    client: httpx.AsyncClient, home: Home
+) -> None:
+    home.config_file.write_text(
+        '[channels."desk"]\nkind = "webhook"\nsecret = "env:DESK_SECRET"\n\n[tools]\n'
+    )
+    page = (await client.get("/settings")).text
+    assert "DESK_SECRET" not in page
+    seen = await _seen(client)
+    for section, given in (
+        ("tools", {"network": "true"}),
+        ("gateway", {"port": "1"}),
+        ("channels.desk", {"secret": "env:OTHER", "command": "rm", "quiet_hours": "22:00-07:00"}),
+    ):
+        await client.post(f"/settings/{section}", data={"seen": seen, **given})
+    written = tomllib.loads(home.config_file.read_text())
+    assert written["channels"]["desk"] == {
+        "kind": "webhook",
+        "secret": "env:DESK_SECRET",
+        "quiet_hours": "22:00-07:00",
+    }
+    assert written["tools"] == {}
+    assert "gateway" not in written
+
+
+async def test_only_models_of_the_settings_are_tested(client: httpx.AsyncClient) -> None:
+    refused = await client.post("/settings/test", data={"name": "anthropic/any"})
+    assert "No role uses" in refused.text
