@@ -1,7 +1,6 @@
 """The parts of a home, built and wired; nothing is opened yet."""
 
 from collections.abc import AsyncGenerator, Sequence
-from concurrent.futures import Executor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +30,7 @@ from nexus.history import ImportJobs
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime.approvals import Approval
+from nexus.ledgers.threads import Workers
 from nexus.memory.alike import Alike
 from nexus.memory.embedding import Vectors, chosen_id, opener
 from nexus.memory.embedding.background import Background, Open
@@ -64,7 +64,7 @@ class Shared:
 
     engine: Engine
     """The home's part of the engine."""
-    threads: Executor
+    threads: Workers
     open_model: Open
     """Opens embedding models, each once in the process."""
 

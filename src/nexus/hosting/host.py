@@ -22,11 +22,13 @@ from nexus.hosted import Place
 from nexus.hosting.limits import Limits
 from nexus.hosting.pool import Bounds, Pool, UnknownHomeError
 from nexus.hosting.registry import Registry
+from nexus.ledgers.threads import Threads
 from nexus.serving import Serving
 
 # What somebody asked for. What a home does by itself, such as to embed, is no use of it.
 _ACTIVE: Final = frozenset({RUN, INVOCATION, timing.WORK})
-_THREADS: Final = 48
+_THREADS: Final = 32
+_LEDGER_THREADS: Final = 32
 _RECOVERED_AT_ONCE: Final = 2
 _log = logging.getLogger("nexus.host")
 
@@ -55,7 +57,9 @@ class Host:
             self._opened,
         )
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="host")
-        self.pool = Pool(self.registry, self.engine, self._threads, settings.bounds)
+        # Apart: code on a thread may wait for a ledger, and the ledgers' own work waits for nothing.
+        self._ledger_threads = Threads(_LEDGER_THREADS, "ledgers")
+        self.pool = Pool(self.registry, self.engine, self._ledger_threads, settings.bounds)
         self._serving: Serving | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._stack = AsyncExitStack()
@@ -66,7 +70,7 @@ class Host:
             (self._root / "run").mkdir(mode=0o700, exist_ok=True)
             self._serving = opening.enter_context(Serving(Home(self._root)))
             opening.callback(self._threads.shutdown, wait=False)
-            # One pool for everything that waits for a disk, whoever asks.
+            opening.callback(self._ledger_threads.shutdown)
             asyncio.get_running_loop().set_default_executor(self._threads)
             self.engine.scope_limits |= await asyncio.to_thread(self.registry.concurrency)
             self.pool.start()

@@ -9,7 +9,6 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -27,11 +26,14 @@ from nexus.hosting.confinement import confined
 from nexus.hosting.embedders import Embedders
 from nexus.hosting.limits import MIB, Limits
 from nexus.hosting.registry import Registry
+from nexus.ledgers.threads import Workers
 from nexus.serving import Serving
 
 # A home that could not be opened is tried again after that.
 _PAUSE_S: Final = 30.0
 _LOOK_S: Final = 1.0
+# Opening takes the processor: more at a time would only all be later.
+_OPENED_AT_ONCE: Final = 8
 _MEASURE_EVERY_S: Final = 60.0
 # What a home does by itself follows its last use by so much, and then waits for the next.
 REST: Final = timedelta(hours=1)
@@ -100,7 +102,7 @@ class Pool:
         self,
         registry: Registry,
         engine: SharedEngine,
-        threads: Executor,
+        threads: Workers,
         bounds: Bounds,
         *,
         url_of: Callable[[str], str] = lambda _: "",
@@ -115,6 +117,7 @@ class Pool:
         self._stacks: dict[str, AsyncExitStack] = {}
         self._ending = False
         self._reaper: asyncio.Task[None] | None = None
+        self._opening = asyncio.Semaphore(_OPENED_AT_ONCE)
 
     def __len__(self) -> int:
         return len(self._homes)
@@ -191,8 +194,9 @@ class Pool:
 
     async def _open(self, opened: OpenHome) -> None:
         try:
-            await self._make_room(opened)
-            await self._enter(opened)
+            async with self._opening:
+                await self._make_room(opened)
+                await self._enter(opened)
         except UnknownHomeError:
             del self._homes[opened.id]
             raise

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nexus.engine import Context, Engine, Jobs, Schedule, Settings
+from nexus.engine import Context, Engine, Jobs, Lane, Schedule, Settings
 from nexus.engine.claims import FairClaims, Shares
 from nexus.engine.errors import EngineStateError, UnknownExecutionError
 from nexus.engine.forgetting import Forgetting
@@ -21,8 +21,11 @@ from nexus.engine.shared import HomeAwayError, HomeEngine, SharedEngine
 class Host:
     """Homes on one engine, each with its own code, opened when there is work."""
 
-    def __init__(self, folder: Path, *names: str, limit: int = 4) -> None:
-        self.settings = Settings(database=folder / "engine.db", scope_limit=limit, poll_ms=100)
+    def __init__(self, folder: Path, *names: str, limit: int = 4, places: int = 200) -> None:
+        lanes = (Lane(name="chat", limit=places), Lane(name="background", limit=16))
+        self.settings = Settings(
+            database=folder / "engine.db", lanes=lanes, scope_limit=limit, poll_ms=100, lease_ms=30_000
+        )
         self.engine = SharedEngine(self.settings, self.opened)
         self.homes: dict[str, HomeEngine] = {name: self.engine.of_home(name) for name in names}
         self.done: list[tuple[str, str, Any]] = []
@@ -164,6 +167,23 @@ async def test_a_home_with_much_waiting_does_not_hold_up_the_others(tmp_path: Pa
     third = [at for at, name in enumerate(homes) if name == "hom_00_greedy"][2]
     assert set(names) <= set(homes[:third])
     assert homes.count("hom_00_greedy") == 40
+
+
+async def test_homes_take_turns_on_the_running_engine(tmp_path: Path) -> None:
+    names = [f"hom_{number}" for number in range(5)]
+    host = Host(tmp_path, "hom_0_greedy", *names, places=1)
+    async with host.engine:
+        await host.engine.drain()
+        for number in range(60):
+            await host.homes["hom_0_greedy"].start("say", number, key=f"s{number}", lane="chat")
+        for name in names:
+            await host.homes[name].start("say", 0, key="main", lane="chat")
+    again = Host(tmp_path, "hom_0_greedy", *names, places=1)
+    async with again.engine, asyncio.timeout(120):
+        while len(again.done) < 65:
+            await asyncio.sleep(0.02)
+    order = [name for name, _, _ in again.done]
+    assert set(order[:7]) == {"hom_0_greedy", *names}
 
 
 async def test_a_home_has_no_more_under_way_than_its_limit(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from nexus.config import LedgersConfig
 from nexus.engine import Settings
 from nexus.engine.database import Database
 from nexus.engine.errors import EngineStateError
+from nexus.engine.removal import remove_scope
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import HomeBusyError
 from nexus.home import Home
@@ -82,6 +83,16 @@ async def test_a_home_is_closed_for_another_and_opened_again_without_loss(tmp_pa
                     sql.rows, "SELECT content FROM events ORDER BY seq"
                 )
                 assert [row[0] for row in said] == ["Message 0", "Yes.", "Message 1", "Yes."]
+
+
+async def test_more_homes_than_threads_open_at_the_same_time(tmp_path: Path, root: Path) -> None:
+    names = [f"home-{number}" for number in range(40)]
+    with ModelServer() as server:
+        server.always(Turn("Yes."))
+        ids = make_homes(root, write_settings(tmp_path, server), *names)
+        async with host_on(root) as host, asyncio.timeout(300):
+            answers = await asyncio.gather(*(ask(host, id_, "Hello") for id_ in ids.values()))
+        assert answers == ["Yes."] * len(names)
 
 
 async def test_a_schedule_wakes_a_closed_home_and_no_other(tmp_path: Path, root: Path) -> None:
@@ -179,6 +190,40 @@ async def test_a_home_over_its_disk_limit_waits(tmp_path: Path, root: Path) -> N
             opened.limits = Limits()
             await host.pool.measure(opened)
             assert (await run.result()).response.content == "Yes."
+
+
+async def test_what_a_killed_host_had_accepted_and_not_handed_over_is_answered(
+    tmp_path: Path, root: Path
+) -> None:
+    with ModelServer() as server:
+        server.always(Turn("Yes."))
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        async with host_on(root) as host:
+            await host.engine.drain()
+            async with host.pool.use(ids["ada"]) as opened:
+                run = await opened.app.send("Hello")
+        # What a kill leaves between the ledger's write and the engine's.
+        remove_scope(Settings(database=root / "engine.db", scope=ids["ada"]))
+        with Registry(root) as registry:
+            registry.opened(ids["ada"])
+        async with host_on(root) as host:
+            await host.recovered()
+            async with host.pool.use(ids["ada"]) as opened, asyncio.timeout(120):
+                result = await opened.app.broker.run(run.id).result()
+            assert result.response.content == "Yes."
+
+
+async def test_only_what_was_open_is_opened_at_the_next_start(tmp_path: Path, root: Path) -> None:
+    with ModelServer() as server:
+        ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob", "eve")
+        async with host_on(root) as host, host.pool.use(ids["ada"]):
+            assert host.registry.left_open() == [ids["ada"]]
+        with Registry(root) as registry:
+            assert registry.left_open() == []
+            registry.opened(ids["bob"])
+        async with host_on(root) as host:
+            await host.recovered()
+            assert [id_ in host.pool for id_ in ids.values()] == [False, True, False]
 
 
 async def test_a_removed_home_leaves_nothing(tmp_path: Path, root: Path) -> None:
