@@ -289,6 +289,7 @@ DEMO: Final = (
     Shot(name="channels", route="/channels"),
     Shot(name="channel", route="/channels/{name}", start="/channels", follow="td.main a[href^='/channels/']"),
     Shot(name="people", route="/people"),
+    Shot(name="notifications", route="/notifications"),
     Shot(name="settings", route="/settings"),
     Shot(name="settings-refused", route="/settings", act=_no_number),
     Shot(name="settings-saved", route="/settings", act=_saved),

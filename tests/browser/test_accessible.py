@@ -40,6 +40,7 @@ _PAGES = (
     "/import",
     "/usage",
     "/settings",
+    "/notifications",
 )
 _SERIOUS = """async () => {
   const found = await axe.run(document, {resultTypes: ["violations"]});

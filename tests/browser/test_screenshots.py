@@ -8,6 +8,7 @@ from nexus.gateway.dashboard.routes import routes
 # Not pages: parts of one, and files. A commit looks as a version does.
 _WITHOUT_PICTURE = {
     "/favicon.ico",
+    "/sw.js",
     "/chat-later/{label:path}",
     "/chat-answers/{id}",
     "/import/{upload}/progress",

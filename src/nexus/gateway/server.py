@@ -24,7 +24,7 @@ from fastapi import FastAPI
 from nexus import __version__
 from nexus.app import App
 from nexus.config import GatewayConfig
-from nexus.gateway import api, dashboard, errors, hooks, mcp
+from nexus.gateway import api, dashboard, errors, hooks, mcp, push
 from nexus.gateway.api.login import login_url
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
@@ -94,6 +94,8 @@ class Gateway:
             server = build(served)
             if url := self._app.config.gateway.otlp_url:
                 _export(self._app, url, opening)
+            if push.is_available():
+                await _notify(self._app, opening)
             guard = Guard(server, self._keys, rules(self._app.config.gateway, self._socket))
             observed = Observer(guard, served.metrics, server.routes)
             await opening.enter_async_context(Listener(observed, self._socket))
@@ -114,6 +116,14 @@ class Gateway:
 def _export(app: App, url: str, stack: AsyncExitStack) -> None:
     """Send traces to a collector while the gateway is served."""
     task = asyncio.create_task(Exporter(app.ledgers, collector(url)).run())
+    stack.push_async_callback(_ended, task)
+
+
+async def _notify(app: App, stack: AsyncExitStack) -> None:
+    """Notify the owner's browsers while the gateway is served."""
+    client = await stack.enter_async_context(push.client())
+    sender = push.Sender(app.home, app.config.gateway.public_url)
+    task = asyncio.create_task(push.Notifier(app.ledgers, sender, client).run())
     stack.push_async_callback(_ended, task)
 
 

@@ -88,6 +88,14 @@ WHERE thread_id IN (SELECT id FROM thread) AND direction = 'outbound' AND reply_
   AND occurred_at >= :since AND occurred_at < :until
 ORDER BY seq DESC LIMIT :limit
 
+-- name: unasked_lately
+-- Messages that automations sent, among the last that were recorded.
+SELECT events.id, threads.external_id, content FROM events JOIN threads ON threads.id = thread_id
+WHERE events.seq > (SELECT coalesce(max(seq), 0) - 2000 FROM events)
+  AND direction = 'outbound' AND reply_to_event_id IS NULL AND occurred_at >= :since
+  AND events.channel IN (SELECT value FROM json_each(:channels))
+ORDER BY events.seq LIMIT :limit
+
 -- name: search
 -- bm25() in ORDER BY with LIMIT keeps only the best rows; `ORDER BY rank` would sort all of them.
 SELECT e.id, e.thread_id, e.channel, e.sender, e.content, e.occurred_at, -hits.score

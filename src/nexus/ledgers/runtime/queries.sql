@@ -950,3 +950,55 @@ WHERE id = :id AND status = 'waiting'
 
 -- name: start_approved
 UPDATE approvals SET started_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE id = ? AND started_at IS NULL
+
+-- name: subscribe_push
+INSERT INTO push_subscriptions (id, endpoint, p256dh, auth, session, browser, created_at)
+VALUES (:id, :endpoint, :p256dh, :auth, :session, :browser, :now)
+ON CONFLICT (endpoint) DO UPDATE
+SET p256dh = excluded.p256dh, auth = excluded.auth, session = excluded.session, browser = excluded.browser, failure = NULL
+
+-- name: push_subscriptions
+SELECT id, endpoint, p256dh, auth, session, browser, created_at, last_sent_at, failure
+FROM push_subscriptions ORDER BY created_at, id
+
+-- name: unsubscribe_push
+DELETE FROM push_subscriptions WHERE id = ?
+
+-- name: unsubscribe_push_endpoint
+DELETE FROM push_subscriptions WHERE endpoint = ?
+
+-- name: unsubscribe_push_session
+DELETE FROM push_subscriptions WHERE session = ?
+
+-- name: unsubscribe_push_all
+DELETE FROM push_subscriptions
+
+-- name: push_arrived
+UPDATE push_subscriptions SET last_sent_at = :now, failure = NULL WHERE id = :id
+
+-- name: push_failed
+UPDATE push_subscriptions SET failure = :failure WHERE id = :id
+
+-- name: claim_push
+INSERT INTO push_sent (item_id, created_at) VALUES (:item, :now) ON CONFLICT DO NOTHING RETURNING item_id
+
+-- name: release_push
+DELETE FROM push_sent WHERE item_id = ?
+
+-- name: prune_push
+DELETE FROM push_sent WHERE created_at < ?
+
+-- name: pushed
+SELECT item_id FROM push_sent WHERE item_id IN (SELECT value FROM json_each(?))
+
+-- name: approvals_to_push
+SELECT id, session_label, tool, arguments_json FROM approvals
+WHERE status = 'waiting' AND created_at >= :since ORDER BY created_at LIMIT :limit
+
+-- name: workers_to_push
+-- Of the owner's own sessions, and only where no call of a tool waits for the result.
+SELECT dispatches.id, parent_session_label, task, dispatches.status
+FROM dispatches JOIN requests AS root ON root.id = dispatches.root_request_id
+WHERE dispatches.ended_at >= :since AND dispatches.status IN ('done', 'failed', 'timeout')
+  AND delivered_call_id IS NULL AND root.channel IN (SELECT value FROM json_each(:channels))
+ORDER BY dispatches.ended_at LIMIT :limit

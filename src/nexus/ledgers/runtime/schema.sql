@@ -140,6 +140,7 @@ CREATE UNIQUE INDEX dispatches_call ON dispatches (parent_execution_id, call_id)
 CREATE INDEX dispatches_session ON dispatches (parent_session_label, created_at);
 CREATE UNIQUE INDEX dispatches_worker ON dispatches (worker_request_id);
 CREATE INDEX dispatches_undelivered ON dispatches (created_at) WHERE delivered_to IS NULL;
+CREATE INDEX dispatches_ended ON dispatches (ended_at) WHERE ended_at IS NOT NULL;
 
 CREATE TABLE invocations (
   -- One row per automation run.
@@ -422,6 +423,25 @@ CREATE TABLE spans (
 ) STRICT;
 CREATE INDEX spans_root ON spans (root_request_id, started_at);
 CREATE INDEX spans_request ON spans (request_id);
+
+CREATE TABLE push_subscriptions (
+  -- Browsers that get notifications. Revoking one deletes its row.
+  id            TEXT PRIMARY KEY,   -- psh_…
+  endpoint      TEXT NOT NULL UNIQUE,   -- the browser's push service
+  p256dh        TEXT NOT NULL,      -- the browser's public key
+  auth          TEXT NOT NULL,      -- the browser's authentication secret
+  session       TEXT NOT NULL DEFAULT '',   -- digest of the login that subscribed; logging out deletes the row
+  browser       TEXT NOT NULL DEFAULT '',   -- its name, such as Chrome on Android
+  created_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  last_sent_at  TEXT,
+  failure       TEXT                -- why the last notification didn't arrive
+) STRICT;
+
+CREATE TABLE push_sent (
+  -- What browsers were notified of, so that nothing is sent twice.
+  item_id     TEXT PRIMARY KEY,     -- events.events, approvals or dispatches
+  created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE forgets (
   -- Record of each forget: ids and counts, no content.

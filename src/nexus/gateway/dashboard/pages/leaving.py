@@ -1,4 +1,4 @@
-"""Logging out: this browser, or all of them."""
+"""Logging out: this browser, or all of them. Notifications end with it."""
 
 import asyncio
 
@@ -7,7 +7,9 @@ from starlette.responses import Response
 
 from nexus.app import App
 from nexus.gateway.dashboard.endpoint import form, keys_of, post
+from nexus.gateway.dashboard.pages.notifications import session
 from nexus.gateway.refusals import told
+from nexus.ledgers.runtime import push
 
 
 async def leave(request: Request, app: App) -> Response:
@@ -15,9 +17,11 @@ async def leave(request: Request, app: App) -> Response:
     keys = keys_of(request)
     if (await form(request)).text("everywhere"):
         await asyncio.to_thread(keys.browsers.end_all)
+        await app.ledgers.runtime.write(push.logged_out, None)
         message = "All browsers logged out"
     else:
         await asyncio.to_thread(keys.browsers.end, request.cookies.get(keys.cookie, ""))
+        await app.ledgers.runtime.write(push.logged_out, session(request))
         message = "Logged out"
     answer = told(200, message, "Run `nexus login` to log in again.")
     answer.delete_cookie(keys.cookie)

@@ -123,6 +123,8 @@ TABLES = (
     Table("runtime", "usage_roots", kept="sums of usage, which stays"),
     Table("runtime", "budget_hits", kept="which budget was used up, and by how much: no content"),
     Table("runtime", "reservations", kept="what requests under way may cost: no content, and gone with them"),
+    Table("runtime", "push_subscriptions", kept="addresses and keys of the owner's browsers: no content"),
+    Table("runtime", "push_sent", kept="ids of what browsers were notified of: no content"),
     Table(
         "runtime",
         "approvals",

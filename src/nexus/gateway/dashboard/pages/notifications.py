@@ -1,0 +1,125 @@
+"""Notifications: which browsers get them, turned on and off."""
+
+import asyncio
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from nexus import clock
+from nexus.app import App
+from nexus.errors import MissingError, UsageError
+from nexus.gateway import push
+from nexus.gateway.dashboard.endpoint import back, form, get, keys_of, post
+from nexus.gateway.dashboard.render import page
+from nexus.ledgers.runtime import push as subscriptions
+
+_WORKER: Final = Path(__file__).parent.parent / "static" / "sw.js"
+_SYSTEMS: Final = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Mac OS", "macOS"),
+    ("Windows", "Windows"),
+    ("Linux", "Linux"),
+)
+# The more special name first: Edge calls itself Chrome too.
+_BROWSERS: Final = (
+    ("Edg", "Edge"),
+    ("Firefox", "Firefox"),
+    ("Chrome", "Chrome"),
+    ("CriOS", "Chrome"),
+    ("Safari", "Safari"),
+)
+
+
+async def shown(request: Request, app: App) -> Response:
+    """The browsers that are notified, and a switch for this one."""
+    available = push.is_available()
+    return await page(
+        request,
+        "notifications.html",
+        active="settings",
+        available=available,
+        key=await asyncio.to_thread(lambda: _sender(app).public_key) if available else "",
+        browsers=await app.ledgers.runtime.read(subscriptions.subscriptions),
+        extra=push.EXTRA,
+        own=session(request),
+    )
+
+
+async def subscribe(request: Request, app: App) -> Response:
+    """Notify this browser from now on."""
+    given = await form(request)
+    keys = push.checked(given.text("endpoint"), given.text("p256dh"), given.text("auth"))
+    await app.ledgers.runtime.write(
+        subscriptions.subscribe,
+        keys,
+        session=session(request),
+        browser=named(request.headers.get("user-agent", "")),
+        now=clock.timestamp(clock.now()),
+    )
+    return back("/notifications")
+
+
+async def revoke(request: Request, app: App) -> Response:
+    """Notify a browser no longer."""
+    if not await app.ledgers.runtime.write(subscriptions.unsubscribe, request.path_params["id"]):
+        raise MissingError(
+            "This browser gets no notifications", hint="The page Notifications lists who does."
+        )
+    return back("/notifications")
+
+
+async def turn_off(request: Request, app: App) -> Response:
+    """A browser has turned its notifications off."""
+    endpoint = (await form(request)).text("endpoint")
+    await app.ledgers.runtime.write(subscriptions.unsubscribe_endpoint, endpoint)
+    return back("/notifications")
+
+
+async def test(request: Request, app: App) -> Response:
+    """Send a notification to every browser now."""
+    if not push.is_available():
+        raise UsageError(
+            "Notifications need more packages", hint=f"pip install 'nexus-runtime[{push.EXTRA}]'"
+        )
+    browsers = await app.ledgers.runtime.read(subscriptions.subscriptions)
+    told = push.Notification(title="Nexus", body="Notifications work.", url="/notifications", tag="test")
+    async with push.client() as client:
+        await push.Notifier(app.ledgers, _sender(app), client).send(browsers, told)
+    return back("/notifications")
+
+
+async def worker(request: Request, app: App) -> Response:
+    """The script that shows notifications while no page is open; at the root, to serve every page."""
+    return FileResponse(_WORKER, media_type="text/javascript", headers={"cache-control": "no-cache"})
+
+
+def session(request: Request) -> str:
+    """A digest of this browser's login, by which its subscription ends when it logs out."""
+    secret = request.cookies.get(keys_of(request).cookie, "")
+    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest() if secret else ""
+
+
+def named(agent: str) -> str:
+    """A browser as people call it."""
+    browser = next((name for sign, name in _BROWSERS if sign in agent), "A browser")
+    system = next((name for sign, name in _SYSTEMS if sign in agent), "")
+    return f"{browser} on {system}" if system else browser
+
+
+def _sender(app: App) -> push.Sender:
+    return push.Sender(app.home, app.config.gateway.public_url)
+
+
+ROUTES = (
+    get("/sw.js", worker),
+    get("/notifications", shown),
+    post("/notifications", subscribe),
+    post("/notifications/off", turn_off),
+    post("/notifications/test", test),
+    post("/notifications/{id}/revoke", revoke),
+)

@@ -1,0 +1,132 @@
+"""Notifications in a real browser: turned on, sent encrypted, shown by the service worker, and revoked.
+
+A browser without a network can't subscribe at its maker's push service, so that one step is replaced: the
+page gets the subscription of a push service of the test, which opens each message as a browser would. What it
+found is then handed to Chromium's own service worker.
+"""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from browser.conftest import PATIENCE_MS, Served
+from browser.test_chat import _login  # pyright: ignore[reportPrivateUsage] - the same way in
+from push_service import PushService
+
+_SUBSCRIBED = """subscription => {
+  const made = () => JSON.parse(localStorage.getItem("subscribed"));
+  const shown = () => made() && {
+    endpoint: subscription.endpoint,
+    options: { applicationServerKey: Uint8Array.from(made()).buffer },
+    toJSON: () => ({
+      endpoint: subscription.endpoint, keys: { p256dh: subscription.p256dh, auth: subscription.auth },
+    }),
+    unsubscribe: async () => { localStorage.removeItem("subscribed"); return true; },
+  };
+  PushManager.prototype.getSubscription = async () => shown();
+  PushManager.prototype.subscribe = async (options) => {
+    if (!options.userVisibleOnly || options.applicationServerKey.length !== 65) throw new Error("no key");
+    localStorage.setItem("subscribed", JSON.stringify([...options.applicationServerKey]));
+    return shown();
+  };
+}"""
+
+
+@pytest.fixture(params=[1280, 390], ids=["wide", "phone"])
+def page(request: pytest.FixtureRequest, browser: Browser, served: Served) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": request.param, "height": 844})
+    context.grant_permissions(["notifications"], origin=served.url)
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    page.goto(_login(served))
+    page.wait_for_url("**/")
+    yield page
+    page.request.post(f"{served.url}/logout", form={"everywhere": "yes"}, headers={"origin": served.url})
+    context.close()
+
+
+@pytest.fixture
+def service() -> Iterator[PushService]:
+    with PushService() as made:
+        yield made
+
+
+def test_notifications_are_turned_on_arrive_encrypted_and_are_revoked(
+    served: Served, page: Page, service: PushService
+) -> None:
+    page.add_init_script(f"({_SUBSCRIBED})({json.dumps(service.subscription())})")
+    page.goto(f"{served.url}/notifications")
+    page.get_by_role("button", name="Turn on in this browser").click()
+    listed = page.locator(".pair")
+    expect(listed).to_contain_text("Chrome on Linux")
+    expect(listed).to_contain_text("this browser")
+    page.get_by_role("button", name="Send a test").click()
+    expect(listed).to_contain_text("last notified")
+    (told,) = service.wait(1)
+    assert told["body"] == "Notifications work."
+    _show(page, served, told)
+    shown = page.evaluate(
+        "async () => (await (await navigator.serviceWorker.ready).getNotifications())"
+        ".map(each => [each.title, each.body, each.data.url])"
+    )
+    assert shown == [["Nexus", "Notifications work.", "/notifications"]]
+    page.goto(f"{served.url}/notifications")
+    listed.get_by_role("button", name="Revoke").click()
+    expect(page.locator("main")).to_contain_text("No browser gets notifications yet.")
+
+
+def test_logging_out_ends_the_notifications_of_that_browser(
+    served: Served, page: Page, service: PushService
+) -> None:
+    page.add_init_script(f"({_SUBSCRIBED})({json.dumps(service.subscription())})")
+    page.goto(f"{served.url}/notifications")
+    page.get_by_role("button", name="Turn on in this browser").click()
+    expect(page.locator(".pair")).to_have_count(1)
+    page.request.post(f"{served.url}/logout", headers={"origin": served.url})
+    page.goto(_login(served))
+    page.goto(f"{served.url}/notifications")
+    expect(page.locator("main")).to_contain_text("No browser gets notifications yet.")
+
+
+def test_a_scheduled_message_reaches_a_browser_that_has_no_page_open(
+    served: Served, page: Page, service: PushService
+) -> None:
+    page.add_init_script(f"({_SUBSCRIBED})({json.dumps(service.subscription())})")
+    page.goto(f"{served.url}/notifications")
+    page.get_by_role("button", name="Turn on in this browser").click()
+    expect(page.locator(".pair")).to_have_count(1)
+    page.goto(f"{served.url}/chat/reminded")
+    box = page.get_by_label("Message", exact=True)
+    box.fill("/remind me in 2 seconds to stretch")
+    box.press("Enter")
+    page.get_by_role("button", name="Save reminder").click()
+    page.goto("about:blank")
+    told = service.wait(1)[0]
+    assert "stretch" in told["body"]
+    assert told["url"] == "/chat/reminded"
+    page.goto(f"{served.url}/notifications")
+    page.get_by_role("button", name="Turn off in this browser").click()
+    expect(page.locator("main")).to_contain_text("No browser gets notifications yet.")
+
+
+def _show(page: Page, served: Served, told: dict[str, str]) -> None:
+    """Hand a message to the service worker, as the browser does with what it has decrypted."""
+    page.goto(f"{served.url}/settings")
+    page.evaluate("navigator.serviceWorker.ready.then(() => true)")
+    session = page.context.new_cdp_session(page)
+    found: list[str] = []
+    session.on(
+        "ServiceWorker.workerRegistrationUpdated",
+        lambda event: found.extend(each["registrationId"] for each in event["registrations"]),
+    )
+    session.send("ServiceWorker.enable")
+    page.wait_for_function("() => true")
+    session.send(
+        "ServiceWorker.deliverPushMessage",
+        {"origin": served.url, "registrationId": found[0], "data": json.dumps(told)},
+    )
+    page.wait_for_function(
+        "async () => (await (await navigator.serviceWorker.ready).getNotifications()).length > 0"
+    )
