@@ -106,7 +106,7 @@ TABLES = (
         "fact_reviews",
         key=("seq",),
         refs=(Ref("fact_id", "facts"),),
-        texts=(Text("reason", Then.CLEAR),),
+        texts=(Text("reason", Then.CLEAR), Text("actor", Then.TELL)),
     ),
     Table(
         "memory",
