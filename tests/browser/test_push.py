@@ -6,7 +6,9 @@ found is then handed to Chromium's own service worker.
 """
 
 import json
+import time
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -115,14 +117,18 @@ def _show(page: Page, served: Served, told: dict[str, str]) -> None:
     """Hand a message to the service worker, as the browser does with what it has decrypted."""
     page.goto(f"{served.url}/settings")
     page.evaluate("navigator.serviceWorker.ready.then(() => true)")
-    session = page.context.new_cdp_session(page)
+    session = cast("Any", page.context.new_cdp_session(page))  # its types are incomplete
     found: list[str] = []
-    session.on(
-        "ServiceWorker.workerRegistrationUpdated",
-        lambda event: found.extend(each["registrationId"] for each in event["registrations"]),
-    )
+
+    def note(event: dict[str, Any]) -> None:
+        found.extend(str(each["registrationId"]) for each in event["registrations"])
+
+    session.on("ServiceWorker.workerRegistrationUpdated", note)
     session.send("ServiceWorker.enable")
-    page.wait_for_function("() => true")
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while not found:
+        assert time.monotonic() < deadline, "Chromium names no service worker"
+        page.wait_for_timeout(20)
     session.send(
         "ServiceWorker.deliverPushMessage",
         {"origin": served.url, "registrationId": found[0], "data": json.dumps(told)},
