@@ -180,8 +180,8 @@ class Broker:
     async def _run(self, turn: Turn) -> object:
         channel, _, _ = turn.execution.session_label.partition(":")
         if channel in self._parts.config.channels:
-            await self.pace.turn()
-            return await AgentRun(self._parts, turn)()
+            async with self.pace.answer():
+                return await AgentRun(self._parts, turn)()
         with self.pace.ahead() if turn.execution.lane == "chat" else nullcontext():
             return await AgentRun(self._parts, turn)()
 

@@ -39,12 +39,16 @@ def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> li
     """
     chosen: list[Chosen] = []
     said: list[frozenset[str]] = []
+    # Nothing chosen says the same as something else chosen, so the same words can be those of one alone.
+    place_of: dict[frozenset[str], int] = {}
     left = max_tokens
     for entry in ranked:
         if len(chosen) >= max_results:
             break
         words = frozenset(counted(entry.item.text).counts)
-        twin = next((i for i, other in enumerate(said) if _same(words, other)), None)
+        twin = place_of.get(words)
+        if twin is None:
+            twin = next((i for i, other in enumerate(said) if _same(words, other)), None)
         if twin is not None:
             old = chosen[twin]
             chosen[twin] = Chosen(ranked=old.ranked, tokens=old.tokens, also=(*old.also, entry.item.id))
@@ -52,6 +56,8 @@ def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> li
         size = token_count(entry.item.text)
         if size <= left:
             chosen.append(Chosen(ranked=entry, tokens=size, also=()))
+            if words:  # texts without a word have nothing in common
+                place_of[words] = len(said)
             said.append(words)
             left -= size
     return chosen

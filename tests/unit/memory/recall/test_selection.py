@@ -37,3 +37,16 @@ def test_one_that_is_too_large_is_passed_over() -> None:
 def test_no_more_than_asked_for() -> None:
     entries = [ranked(str(i), f"thing number {i}") for i in range(9)]
     assert len(choose(entries, max_results=3, max_tokens=1000)) == 3
+
+
+def test_the_same_words_again_count_once_and_texts_without_words_stay_apart() -> None:
+    entries = [
+        ranked("a", "Yes, that is so."),
+        ranked("b", "…"),
+        ranked("c", "That is so, yes"),
+        ranked("d", "!"),
+        ranked("e", "Yes, that is so."),
+    ]
+    chosen = choose(entries, max_results=5, max_tokens=100)
+    assert ids(chosen) == ["a", "b", "d"]
+    assert chosen[0].also == ("c", "e")
