@@ -34,9 +34,14 @@ _TARGET_MS = 200
 _TARGET_BYTES = 300_000
 _QUICK = Size(events=2_000, facts=500)
 _PAGES = {
+    "home": "/",
+    "search everything": "/search?q=harbor+garden",
+    "search everything, a name": "/search?q=name+42",
+    "commands": "/help",
     "chat": "/chat/main",
     "requests": "/requests",
     "requests, failed": "/requests?status=failed",
+    "requests, of dates": "/requests?when=custom&since=2026-01-01&until=2026-01-31",
     "requests, next page": "/requests?cursor=2026-01-01T00:00:00.000Z~req_0",
     "a request's trace": "/requests/req_000000000",
     "a message": "/events/evt_000000000",
@@ -46,6 +51,7 @@ _PAGES = {
     "the busiest entity": "/memory/entities/ent_000000",
     "facts": "/memory/facts",
     "facts, by words": "/memory/facts?q=harbor+garden",
+    "facts, of dates": "/memory/facts?when=custom&until=2026-01-31",
     "episodes": "/memory/episodes",
     "an episode": "/memory/episodes/epi_000000",
     "observations": "/memory/observations",
@@ -53,7 +59,9 @@ _PAGES = {
     "merge candidates": "/memory/merges",
     "automations": "/automations",
     "an automation": "/automations/busy",
+    "a new script": "/automations/new/script",
     "sessions": "/sessions",
+    "sessions, by words": "/sessions?q=harbor+garden",
     "a transcript": "/sessions/main",
     "usage, 30 days": "/usage",
     "usage, a year": "/usage?days=365",

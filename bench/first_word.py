@@ -64,6 +64,7 @@ def main(answers: int) -> None:
             link = httpx.post(f"{served.url}/api/login-links", headers=token, timeout=60).json()["url"]
             page.goto(link)
             page.wait_for_url("**/")
+            page.goto(f"{served.url}/chat")
             for number in range(answers):
                 model.script(Turn("Take the **early** train. " * 40, pace=Pace(between_ms=20)))
                 page.get_by_label("Message", exact=True).fill(f"Question {number}")

@@ -51,6 +51,7 @@ def page(request: pytest.FixtureRequest, browser: Browser, served: Served) -> It
     page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     page.goto(_login(served))
     page.wait_for_url("**/")
+    page.goto(f"{served.url}/chat")
     yield page
     context.close()
     assert complaints == []

@@ -62,6 +62,7 @@ def page(browser: Browser, restarted: Restarted) -> Iterator[Page]:
     link = httpx.post(f"{restarted.served.url}/api/login-links", headers=token, timeout=PATIENCE_MS / 1000)
     page.goto(link.json()["url"])
     page.wait_for_url("**/")
+    page.goto(f"{restarted.served.url}/chat")
     yield page
     context.close()
 

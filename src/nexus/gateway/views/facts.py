@@ -72,8 +72,11 @@ async def listed(
     by_time = period != ALWAYS and not wanted
     at, before = begin(cursor, 2) if by_time else (LAST, *begin(cursor, 1))
     values: dict[str, Any] = {"before": position(before), "limit": limit + 1}
-    if wanted:
+    if wanted and period == ALWAYS:
         query = "matching_facts"
+        values["match"] = match_all(wanted)
+    elif wanted:
+        query = "matching_facts_between"
         values |= {"match": match_all(wanted), "since": period.since, "until": period.until}
     elif by_time:
         query = "facts_between"

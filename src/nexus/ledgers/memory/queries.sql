@@ -161,6 +161,13 @@ FROM facts WHERE seq < :before ORDER BY seq DESC LIMIT :limit
 -- name: matching_facts
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
        confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
+FROM facts WHERE seq IN (
+  SELECT rowid FROM facts_fts WHERE facts_fts MATCH :match AND rowid < :before ORDER BY rowid DESC LIMIT :limit)
+ORDER BY seq DESC
+
+-- name: matching_facts_between
+SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
+       confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
 FROM (
   SELECT rowid AS hit FROM facts_fts WHERE facts_fts MATCH :match AND rowid < :before ORDER BY rowid DESC)
 JOIN facts ON seq = hit WHERE created_at >= :since AND created_at < :until
