@@ -1,6 +1,7 @@
 """Opening a home's parts in order, and closing them in the reverse order."""
 
 import asyncio
+import logging
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -19,7 +20,7 @@ from nexus.channels.kinds import adapters
 from nexus.config import Config
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.home import Home
-from nexus.ledgers import events, sql
+from nexus.ledgers import events, reconcile, sql
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import requests
 from nexus.memory.recall import Recall
@@ -27,6 +28,8 @@ from nexus.pipeline import access
 from nexus.roles.bundled import bundled
 from nexus.roles.instructions import seed_roles
 from nexus.skills.memory_socket import OWNER
+
+_log = logging.getLogger(__name__)
 
 
 class Lifecycle(BuiltHome):
@@ -46,9 +49,12 @@ class Lifecycle(BuiltHome):
         self._serve = serve
         self._has_socket = memory_socket
         self._stack = AsyncExitStack()
+        self._reconciled: reconcile.Reconciled | None = None
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
+            if self._serve and reconcile.is_due(self.home):
+                self._reconciled = await asyncio.to_thread(reconcile.reconcile, self.home)
             await opening.enter_async_context(self.ledgers)
             if self._has_socket:
                 await self._touch_ledgers()
@@ -61,6 +67,9 @@ class Lifecycle(BuiltHome):
             await self.automations.load(bundled(self.services()))
             opening.push_async_callback(self.engine.close)
             await self.engine.open(serve=self._serve)
+            if self._reconciled is not None:
+                # It ended after the moment that the ledgers were restored to.
+                await self.engine.forget_ended()
             opening.push_async_callback(self.automations.settle)
             owner = access.owner(self.config.tools, self.home)
             await self.automations.start(serve=self._serve, access=owner)
@@ -107,6 +116,11 @@ class Lifecycle(BuiltHome):
         await self.broker.end_orphans()
         opening.push_async_callback(self._outbox.stop)
         self._outbox.start()
+        if self._reconciled is not None:
+            await self.reception.hand_over_again(self._reconciled.unheard)
+            await self.missed_turns.ask_about(self._reconciled.unwritten)
+            await asyncio.to_thread(reconcile.unmark, self.home)
+            _log.warning("the ledgers were restored and reconciled: %s", self._reconciled)
 
     async def _recall_for(self, context: ToolContext) -> Recall:
         """The memory as the principal of a tool's call may see it, without the message that it works on."""

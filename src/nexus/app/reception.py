@@ -1,8 +1,13 @@
 """How a message gets in, from the owner or a channel: checked, with its files, and only once."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
 from weakref import WeakValueDictionary
+
+import apsw
 
 from nexus import ids
 from nexus.attachments import Attachment, File
@@ -10,7 +15,7 @@ from nexus.broker import attached
 from nexus.broker.broker import Broker
 from nexus.channels import Message, kinds
 from nexus.config import Config
-from nexus.errors import UsageError
+from nexus.errors import AccessError, UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.identity import access as grants
@@ -20,6 +25,9 @@ from nexus.pipeline import Incoming, Pipeline
 from nexus.pipeline.pipeline import refused
 from nexus.pipeline.repeated import received_before
 from nexus.runs import FinishedRun, Receipt
+
+_UNVERIFIED: Final = "unverified:"
+"""How names begin that a channel doesn't vouch for."""
 
 
 class Reception:
@@ -73,7 +81,7 @@ class Reception:
             or (settings.answer == "addressed" and message.is_addressed)
         )
         # What claims to come from somebody must not get in the way of what really does.
-        claimed = "" if message.is_verified else "unverified:"
+        claimed = "" if message.is_verified else _UNVERIFIED
         text, kept, unread = await self._with_files(channel, message)
         incoming = Incoming(
             channel=channel,
@@ -91,6 +99,18 @@ class Reception:
             wants_answer=answers,
         )
         await self.accept(incoming)
+
+    async def hand_over_again(self, unheard: Iterable[tuple[str, str | None]]) -> None:
+        """Take in messages that are recorded, and that nobody was asked about when a host was lost.
+
+        Beside each stands a run whose answer was lost with the host, if there was one: its turn is replaced.
+        """
+        for event_id, lost_run in unheard:
+            incoming = await self.ledgers.events.read(_recorded, event_id=event_id)
+            is_owner = incoming.is_verified and self.is_owners(incoming.channel, incoming.sender)
+            with suppress(AccessError):
+                replaces = incoming.replaces or lost_run
+                await self._received(replace(incoming, is_owner=is_owner, replaces=replaces))
 
     def is_owners(self, channel: str, address: str) -> bool:
         """Whether an address is the owner's. What isn't a channel of the settings is the owner's own."""
@@ -153,3 +173,28 @@ class Reception:
         if journey.run is None:
             return Receipt(request_id=id_, run=FinishedRun.of(id_, journey.response or ""))
         return Receipt(request_id=id_, run=journey.run, execution_id=journey.run.id)
+
+
+def _recorded(connection: apsw.Connection, event_id: str) -> Incoming:
+    """A message as it came in, from its event."""
+    event = events.get(connection, event_id)
+    assert event is not None  # noqa: S101 - an invariant, for the reader and the type checker
+    thread, title = events.thread_name(connection, event.thread_id or "")
+    told = event.metadata
+    return Incoming(
+        channel=event.channel,
+        content=event.content,
+        sender=event.sender or "",
+        thread=thread or "",
+        title=title,
+        session_label=told.get("session", ""),
+        external_id=event.external_id,
+        event_id=event.id,
+        is_verified=not (thread or "").startswith(_UNVERIFIED),
+        is_group=told.get("group", False),
+        wants_answer=not told.get("unanswered", False),
+        is_scheduled=told.get("scheduled", False),
+        model=told.get("model", ""),
+        replaces=told.get("replaces"),
+        attachments=events.attachments_of(connection, event_id),
+    )

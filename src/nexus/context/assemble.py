@@ -35,6 +35,8 @@ class AssembledContext:
     role_context: str = ""
     """Put before the current message, in the same user turn."""
     event_id: str | None = None
+    message: dict[str, str | None] | None = None
+    """The message as it came in, where this answers one: with it a lost event can be recorded again."""
     fork_of: str | None = None
     """The label of the session whose history this one begins with, where it is a fork."""
     fork_through: str | None = None

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from nexus.engine import ids, interior, letters, records, serializer, tables
+from nexus.engine import ids, interior, letters, records, retention, serializer, tables
 from nexus.engine.cancels import Cancels
 from nexus.engine.claims import Shares
 from nexus.engine.context import Context, Work
@@ -240,6 +240,11 @@ class Engine:
         await asyncio.to_thread(Cancels(self.database).ask, stored)
         self.announce()
         return True
+
+    async def forget_ended(self) -> None:
+        """Forget what has ended, but for dead letters, so that it can be started again under its id."""
+        with translated(self.settings):
+            await asyncio.to_thread(retention.forget_ended, self.database)
 
     async def close_letter(self, execution_id: str) -> bool:
         """Take an execution off the dead letters: somebody has dealt with it. False: it is not one."""

@@ -1,6 +1,7 @@
 """What comes in, and what becomes of it on its way."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from nexus.attachments import Attachment
 from nexus.broker.run import Run
@@ -28,6 +29,8 @@ class Incoming:
     display_name: str | None = None
     external_id: str | None = None
     """The channel's own id of the message: what is delivered twice is worked on once."""
+    event_id: str | None = None
+    """Its event, where it is recorded already and handed over again."""
     is_owner: bool = False
     """Whether the settings, or the home's own terminal, say that the sender is the owner."""
     is_verified: bool = True
@@ -46,6 +49,18 @@ class Incoming:
     """Files that came along, kept already."""
     unread_files: tuple[str, ...] = ()
     """Files that could not be read, each with the reason. The answer says so."""
+
+    def metadata(self) -> dict[str, Any]:
+        """What the event keeps of it, so that it can be handed over again."""
+        told = {
+            "scheduled": self.is_scheduled,
+            "group": self.is_group,
+            "unanswered": not self.wants_answer,
+            "session": self.session_label,
+            "model": self.model,
+            "replaces": self.replaces,
+        }
+        return {name: value for name, value in told.items() if value}
 
     @property
     def own_session(self) -> str:

@@ -73,9 +73,9 @@ class Stages:
                 sender=incoming.sender,
                 external_id=incoming.external_id,
                 participants=(sender,),
-                metadata={"scheduled": True} if incoming.is_scheduled else {},
+                metadata=incoming.metadata(),
             )
-            (event_id,) = events.append(connection, [new])
+            (event_id,) = [incoming.event_id] if incoming.event_id else events.append(connection, [new])
             events.attach(connection, event_id, incoming.attachments)
             return thread_id, event_id
 
@@ -183,6 +183,12 @@ class Stages:
         journey.assembled = await self.broker.assemble_context(
             request, session_label=label, task=request.event.content
         )
+        journey.assembled.message = {
+            "content": request.event.content,
+            "sender": journey.incoming.sender,
+            "thread": journey.incoming.thread,
+            "external_id": journey.incoming.external_id,
+        }
         journey.assembled.model = journey.incoming.model
         journey.assembled.replaces = journey.incoming.replaces
         for text in contexts(request):

@@ -45,6 +45,8 @@ class NewEvent:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     occurred_at: datetime | None = None
     participants: tuple[Participant, ...] = ()
+    id: str | None = None
+    """The id that it had before it was lost here; None: a new one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +107,7 @@ def append(
         if known:
             result.append(cast("str", known))
             continue
-        event_id = ids.new("evt")
+        event_id = event.id or ids.new("evt")
         if key:
             in_this_call[key] = event_id
         result.append(event_id)

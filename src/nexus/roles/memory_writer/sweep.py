@@ -1,6 +1,6 @@
 """By the clock: turns that the writer missed, as in an outage of its model, are written after all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,13 +50,21 @@ class Sweep:
         for label, missed in (await self._missed()).items():
             for start in range(0, len(missed), frequency.most_turns):
                 last = missed[start : start + frequency.most_turns][-1]
-                occasion = await self._occasion(label, last)
+                occasion = await self._occasion(label, last.execution_id, last.request_id)
                 if occasion is not None:
                     # Where the circuit is open, the first one tells whether the others may follow.
                     if not await self._runner.again(entry, _HOOK_POINT, occasion):
                         return asked
                     asked += 1
         return asked
+
+    async def ask_about(self, runs: Iterable[tuple[str, str, str]]) -> None:
+        """Let the writer go over turns that it was never asked about, by session, run and request."""
+        entry = await self._runner.active(PROCESSOR, _HOOK_POINT)
+        for label, execution_id, request_id in runs if entry else ():
+            occasion = await self._occasion(label, execution_id, request_id)
+            if entry and occasion:
+                await self._runner.again(entry, _HOOK_POINT, occasion)
 
     async def _by_clock(self, context: Context, payload: Any) -> dict[str, int]:
         return {"runs": await self.sweep()}
@@ -78,9 +86,9 @@ class Sweep:
         over = await settled(self._ledgers, found, most_attempts=_MOST_ATTEMPTS)
         return [turn for turn in found if turn.execution_id not in over]
 
-    async def _occasion(self, label: str, turn: Turn) -> Occasion | None:
-        request = await requests.restore(self._ledgers, turn.request_id)
+    async def _occasion(self, label: str, execution_id: str, request_id: str) -> Occasion | None:
+        request = await requests.restore(self._ledgers, request_id)
         if request is None:
             return None  # forgotten
-        result = Result(execution_id=turn.execution_id, session_label=label, response=Response(content=""))
+        result = Result(execution_id=execution_id, session_label=label, response=Response(content=""))
         return Occasion(request=request, result=result)
