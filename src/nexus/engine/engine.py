@@ -244,7 +244,7 @@ class Engine:
     async def forget_ended(self) -> None:
         """Forget what has ended, but for dead letters, so that it can be started again under its id."""
         with translated(self.settings):
-            await asyncio.to_thread(retention.forget_ended, self.database)
+            await asyncio.to_thread(retention.forget_ended, self.database, self.settings.prefix)
 
     async def close_letter(self, execution_id: str) -> bool:
         """Take an execution off the dead letters: somebody has dealt with it. False: it is not one."""

@@ -1,0 +1,297 @@
+"""Copies of the homes elsewhere, kept up to date by Litestream while each home is open.
+
+A host has one Litestream process. It is told of a home's databases when the home opens, and lets go of them
+when it closes, so a closed home costs nothing. What isn't in the ledgers, such as settings and scripts, goes
+into one more database, so everything takes the same way to a folder or to S3-compatible storage.
+
+A copy is behind by what was written since the last sync, a second or so, and each database by its own part of
+it. A home that is brought back is therefore reconciled when it is opened (`ledgers.reconcile`).
+"""
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, cast
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+
+from nexus.errors import HomeError
+from nexus.home import LEDGERS, PRIVATE_FILE, Home
+from nexus.hosting import packed
+from nexus.ledgers import attach, reconcile, staging
+
+_PACKED: Final = "files"
+_SYNC_S: Final = 60.0
+_START_S: Final = 30.0
+_LONGEST_PAUSE_S: Final = 60.0
+_PACK_EVERY_S: Final = 10.0
+_log = logging.getLogger("nexus.host")
+
+
+class ReplicaError(HomeError):
+    """A copy can't be written or read."""
+
+
+class Replicas:
+    """The copies of a host's homes. Use as `async with`; tell it which homes are open."""
+
+    def __init__(self, root: Path, url: str, *, retention: str = "24h", sync_interval: str = "1s") -> None:
+        self._root = root
+        self._url = url
+        self._retention = retention
+        self._sync_interval = sync_interval
+        self._open: dict[str, Home] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._packing: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self.pid: int | None = None
+        """Litestream's process; None while it is being started."""
+        self._program = _program()
+        # A path of its own: that of a socket must be short.
+        self._control = tempfile.TemporaryDirectory(prefix="nexus-")
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self._prepare)
+        self._task = asyncio.create_task(self._supervise(), name="litestream")
+        try:
+            await asyncio.wait_for(self._ready.wait(), _START_S)
+        except TimeoutError:
+            await self._stop()
+            raise ReplicaError("Litestream does not start", hint="The host's log says why.") from None
+        self._packing = asyncio.create_task(self._pack_now_and_then(), name="replicas")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def follow(self, home_id: str, home: Home) -> None:
+        """Begin to copy a home that has just been opened. When this returns, its copy is complete."""
+        await asyncio.to_thread(self._pack, home_id, home)
+        self._open[home_id] = home
+        await self._register(home_id, home)
+        await self.sync(home_id)
+
+    async def sync(self, home_id: str) -> None:
+        """Bring the copy of a home up to now."""
+        home = self._open[home_id]
+        await asyncio.to_thread(self._pack, home_id, home)
+        for path in self._databases(home_id, home).values():
+            await self._ask("/sync", path=str(path), timeout=int(_SYNC_S), wait=True)
+
+    async def leave(self, home_id: str) -> None:
+        """Bring the copy of a home up to now and let go of it: the home is closed."""
+        await self.sync(home_id)
+        home = self._open.pop(home_id)
+        for path in self._databases(home_id, home).values():
+            await self._ask("/unregister", path=str(path), timeout=int(_SYNC_S))
+
+    async def bring_back(self, home_id: str, home: Home) -> None:
+        """Make a home from its copy, where there is none. It is reconciled when it is opened."""
+        if await asyncio.to_thread(staging.occupied, home):
+            raise ReplicaError(f"{home.root} already exists", hint="Move it away first.")
+        with contextlib.ExitStack() as stack:
+            place = await asyncio.to_thread(stack.enter_context, staging.staged(home))
+            await asyncio.to_thread(place.data.mkdir, mode=0o700, parents=True)
+            files = place.root / "files.db"
+            await self._restore(self._address(home_id, _PACKED), files)
+            for name in LEDGERS:
+                await self._restore(self._address(home_id, name), place.ledger(name))
+            await asyncio.to_thread(packed.unpack, files, place)
+            await asyncio.to_thread(files.unlink)
+            await asyncio.to_thread(staging.move_in, place, home)
+            await asyncio.to_thread(attach.ensure, home)
+            await asyncio.to_thread(reconcile.mark, home)
+            await asyncio.to_thread(stack.close)
+
+    async def forget(self, home_id: str) -> None:
+        """Let the copy begin anew, without its history: what was removed from the home is gone from it too.
+
+        A bucket that keeps old versions of objects keeps them all the same.
+        """
+        home = self._open[home_id]
+        for name, path in self._databases(home_id, home).items():
+            await self._ask("/unregister", path=str(path), timeout=int(_SYNC_S))
+            await asyncio.to_thread(shutil.rmtree, path.with_name(f".{path.name}-litestream"), True)
+            await asyncio.to_thread(_delete, self._address(home_id, name))
+        await self._register(home_id, home)
+        await self.sync(home_id)
+
+    def _databases(self, home_id: str, home: Home) -> dict[str, Path]:
+        return {name: home.ledger(name) for name in LEDGERS} | {_PACKED: self._packed(home_id)}
+
+    def _packed(self, home_id: str) -> Path:
+        return self._root / "run" / "replicas" / f"{home_id}.db"
+
+    def _address(self, home_id: str, name: str) -> str:
+        """Where the copy of one database is. What follows a `?`, such as the endpoint, stays at the end."""
+        place, mark, options = self._url.partition("?")
+        return f"{place.rstrip('/')}/{home_id}/{name}{mark}{options}"
+
+    def _pack(self, home_id: str, home: Home) -> None:
+        packed.pack(home, self._packed(home_id))
+
+    async def _pack_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(_PACK_EVERY_S)
+            for home_id, home in list(self._open.items()):
+                with contextlib.suppress(OSError):  # it is being closed; then it is packed once more
+                    await asyncio.to_thread(self._pack, home_id, home)
+
+    async def _register(self, home_id: str, home: Home) -> None:
+        for name, path in self._databases(home_id, home).items():
+            await self._ask("/register", path=str(path), replica_url=self._address(home_id, name))
+
+    async def _ask(self, command: str, **values: object) -> Mapping[str, Any]:
+        transport = httpx.AsyncHTTPTransport(uds=str(self._socket))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            try:
+                answer = await client.post(command, json=values, timeout=_SYNC_S + _START_S)
+                answer.raise_for_status()
+            except httpx.HTTPStatusError as error:
+                raise ReplicaError(
+                    f"Litestream refused {command}: {error.response.text.strip()}",
+                    hint="The host's log says more.",
+                ) from error
+            except httpx.HTTPError as error:
+                raise ReplicaError("Litestream does not answer", hint="The host's log says why.") from error
+            return answer.json()
+
+    async def _restore(self, url: str, target: Path) -> None:
+        process = await asyncio.create_subprocess_exec(
+            self._program, "restore", "-o", str(target), url, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+        )
+        _, said = await process.communicate()
+        if process.returncode:
+            lines = said.decode(errors="replace").strip().splitlines()
+            raise ReplicaError(
+                f"The copy at {url} can't be read: {lines[-1] if lines else 'no reason given'}",
+                hint="Check the address of the copies and the credentials.",
+            )
+        await asyncio.to_thread(target.chmod, PRIVATE_FILE)
+
+    # The process.
+
+    @property
+    def _socket(self) -> Path:
+        return Path(self._control.name) / "litestream"
+
+    @property
+    def _settings(self) -> Path:
+        return self._root / "run" / "litestream.yml"
+
+    def _prepare(self) -> None:
+        self._packed("").parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._settings.write_text(
+            f"""# Made by Nexus; edits are lost.
+socket: {{enabled: true, path: {self._socket}, permissions: 0600}}
+sync-interval: {self._sync_interval}
+snapshot: {{interval: {self._retention}, retention: {self._retention}}}
+logging: {{level: warn, type: text, stderr: true}}
+""",
+            encoding="utf-8",
+        )
+
+    async def _supervise(self) -> None:
+        """Keep one process running; one that ends is started again, and told what is open."""
+        pause_s = 0.5
+        while True:
+            await asyncio.to_thread(self._socket.unlink, missing_ok=True)
+            process = await asyncio.create_subprocess_exec(
+                *(self._program, "replicate", "-config", str(self._settings)),
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=PIPE,
+                start_new_session=True,
+            )
+            telling = asyncio.create_task(_tell(process))
+            try:
+                if await self._answers(process):
+                    for home_id, home in list(self._open.items()):
+                        await self._register(home_id, home)
+                    self.pid = process.pid
+                    self._ready.set()
+                    pause_s = 0.5
+                await process.wait()
+            except ReplicaError as error:
+                _log.warning("copies of homes can't be resumed: %s", error)
+                await _end(process)
+            finally:
+                # Also when this task is cancelled: no process stays behind.
+                if process.returncode is None:
+                    await asyncio.shield(_end(process))
+                telling.cancel()
+                self.pid = None
+            _log.warning("litestream ended and is started again", extra={"code": process.returncode})
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _answers(self, process: Process) -> bool:
+        while process.returncode is None:
+            if await asyncio.to_thread(self._socket.is_socket):
+                return True
+            await asyncio.sleep(0.02)
+        return False
+
+    async def _stop(self) -> None:
+        for task in (self._packing, self._task):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+        await asyncio.to_thread(self._control.cleanup)
+
+
+async def _end(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _START_S)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+async def _tell(process: Process) -> None:
+    """Hand what the process says on to the log."""
+    assert process.stderr is not None  # noqa: S101 - an invariant, for the reader and the type checker
+    async for line in process.stderr:
+        text = line.decode(errors="replace").rstrip()
+        if "no databases specified" not in text:  # it is told of them as homes open
+            _log.warning("litestream: %s", text)
+
+
+def _delete(address: str) -> None:
+    """Delete a copy, whether it is there or not. Waits for the disk or the network."""
+    parts = urlsplit(address)
+    if parts.scheme == "file":
+        shutil.rmtree(parts.path, ignore_errors=True)
+        return
+    # It takes a second, and only a bucket needs it.
+    import boto3  # pyright: ignore[reportMissingTypeStubs]  it ships none
+
+    options = dict(parse_qsl(parts.query))
+    make = cast("Any", boto3).client
+    client: Any = make("s3", endpoint_url=options.get("endpoint"), region_name=options.get("region"))
+    for page in client.get_paginator("list_objects_v2").paginate(
+        Bucket=parts.netloc, Prefix=f"{parts.path.strip('/')}/"
+    ):
+        if found := [{"Key": each["Key"]} for each in page.get("Contents", ())]:
+            client.delete_objects(Bucket=parts.netloc, Delete={"Objects": found})
+
+
+def _program() -> str:
+    beside = Path(sys.executable).with_name("litestream")
+    found = str(beside) if beside.exists() else shutil.which("litestream")
+    if found is None:
+        raise ReplicaError("Litestream is not installed", hint="Run `pip install 'nexus-runtime[hosting]'`.")
+    return found

@@ -1,0 +1,165 @@
+"""Copies of homes: up to date while a home is open, whole when it is brought back."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import httpx
+import pytest
+from moto.server import ThreadedMotoServer
+
+from apps import app_on
+from memory_writers import quiet, rows
+from nexus import ledgers
+from nexus.home import LEDGERS, Home
+from nexus.hosting import packed
+from nexus.hosting.replication import ReplicaError, Replicas
+from nexus.ledgers import attach, reconcile
+from nexus.testing import ModelServer
+
+ID = "hom_1"
+
+
+def made(root: Path) -> Home:
+    home = Home(root)
+    home.create()
+    ledgers.create(home)
+    attach.ensure(home)
+    (home.state / "PROMPT.md").write_text("Be brief.")
+    return home
+
+
+@pytest.fixture
+async def replicas(tmp_path: Path) -> AsyncIterator[Replicas]:
+    root = tmp_path / "host"
+    (root / "run").mkdir(parents=True)
+    async with Replicas(root, f"file://{tmp_path}/copies") as replicas:
+        yield replicas
+
+
+def said(home: Home) -> list[str]:
+    with closing(apsw.Connection(str(home.ledger("events")))) as connection:
+        return [str(row[0]) for row in connection.execute("SELECT content FROM events ORDER BY seq")]
+
+
+async def test_a_home_comes_back_whole_on_another_host(
+    replicas: Replicas, server: ModelServer, tmp_path: Path
+) -> None:
+    home = made(tmp_path / "host" / "homes" / "anna")
+    server.script("In the blue tin.", "Under the bed.")
+    async with app_on(home, server) as app:
+        await replicas.follow(ID, home)
+        await (await app.send("Where is the tea?")).result()
+        await replicas.sync(ID)
+        await quiet(app)
+    await replicas.leave(ID)
+    there = Home(tmp_path / "other" / "anna")
+    await replicas.bring_back(ID, there)
+    assert said(there) == ["Where is the tea?", "In the blue tin."]
+    assert (there.state / "PROMPT.md").read_text() == "Be brief."
+    assert all(there.ledger(name).stat().st_mode & 0o077 == 0 for name in LEDGERS)
+    async with app_on(there, server) as app:
+        await (await app.send("And the cat?")).result()
+        answers = await rows(app, "events", "SELECT content FROM events WHERE direction = 'outbound'")
+    assert [text for (text,) in answers] == ["In the blue tin.", "Under the bed."]
+    assert not reconcile.is_due(there)
+
+
+async def test_copies_go_on_after_litestream_was_killed(replicas: Replicas, tmp_path: Path) -> None:
+    home = made(tmp_path / "host" / "homes" / "anna")
+    await replicas.follow(ID, home)
+    before = replicas.pid
+    assert before is not None
+    os.kill(before, signal.SIGKILL)
+    while replicas.pid in (before, None):
+        await asyncio.sleep(0.05)
+    (home.state / "PROMPT.md").write_text("Be kind.")
+    await replicas.leave(ID)
+    there = Home(tmp_path / "other" / "anna")
+    await replicas.bring_back(ID, there)
+    assert (there.state / "PROMPT.md").read_text() == "Be kind."
+
+
+async def test_what_was_forgotten_leaves_the_copy(replicas: Replicas, tmp_path: Path) -> None:
+    home = made(tmp_path / "host" / "homes" / "anna")
+    copy = tmp_path / "copies" / ID
+
+    def pieces() -> set[int]:
+        return {file.stat().st_ino for file in copy.rglob("*.ltx")}
+
+    await replicas.follow(ID, home)
+    with closing(apsw.Connection(str(home.ledger("memory")))) as connection:
+        connection.execute("CREATE TABLE scrap (text TEXT); INSERT INTO scrap VALUES ('xyzzy')").fetchall()
+        await replicas.sync(ID)
+        connection.execute("DROP TABLE scrap; VACUUM").fetchall()
+        with_it = pieces()
+        # So that no new file gets the number of an old one.
+        kept = [file.open("rb") for file in copy.rglob("*.ltx")]
+        await replicas.forget(ID)
+    assert pieces()
+    assert not pieces() & with_it
+    for file in kept:
+        file.close()
+    await replicas.leave(ID)
+    there = Home(tmp_path / "other" / "anna")
+    await replicas.bring_back(ID, there)
+    assert b"xyzzy" not in there.ledger("memory").read_bytes()
+
+
+async def test_a_copy_that_is_not_there_is_an_error_and_leaves_nothing(
+    replicas: Replicas, tmp_path: Path
+) -> None:
+    there = Home(tmp_path / "other" / "anna")
+    with pytest.raises(ReplicaError, match="can't be read"):
+        await replicas.bring_back("hom_2", there)
+    assert not there.root.exists()
+
+
+def test_packed_files_follow_those_of_the_home(tmp_path: Path) -> None:
+    home, database = made(tmp_path / "home"), tmp_path / "files.db"
+    script = home.scripts / "greet.py"
+    script.write_text("print('hello')")
+    script.chmod(0o700)
+    (home.state / "link").symlink_to("/etc/passwd")
+    assert packed.pack(home, database) > 0
+    assert packed.pack(home, database) == 0
+    script.write_text("print('good morning')")
+    (home.state / "PROMPT.md").unlink()
+    assert packed.pack(home, database) == 2
+    there = Home(tmp_path / "there")
+    packed.unpack(database, there)
+    copied = there.scripts / "greet.py"
+    assert (copied.read_text(), copied.stat().st_mode & 0o777) == ("print('good morning')", 0o700)
+    assert not (there.state / "PROMPT.md").exists()
+    assert not (there.state / "link").is_symlink()
+
+
+async def test_a_copy_can_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    storage = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    storage.start()
+    try:
+        address, port = storage.get_host_and_port()
+        endpoint = f"http://{address}:{port}"
+        assert httpx.put(f"{endpoint}/homes").is_success
+        home = made(tmp_path / "host" / "homes" / "anna")
+        url = f"s3://homes/copies?endpoint={endpoint}&region=us-east-1&forcePathStyle=true"
+        (tmp_path / "host" / "run").mkdir()
+        async with Replicas(tmp_path / "host", url) as replicas:
+            await replicas.follow(ID, home)
+            (home.state / "PROMPT.md").write_text("Be kind.")
+            await replicas.forget(ID)
+            await replicas.leave(ID)
+            listed = httpx.get(f"{endpoint}/homes?list-type=2&prefix=copies/{ID}/memory/").text
+            assert listed.count("<Key>") == 1, "the history is gone"
+            there = Home(tmp_path / "other" / "anna")
+            await replicas.bring_back(ID, there)
+        assert (there.state / "PROMPT.md").read_text() == "Be kind."
+    finally:
+        storage.stop()
