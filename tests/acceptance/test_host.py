@@ -2,14 +2,16 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import apsw
 import httpx
 
 from acceptance.agents import rows
@@ -68,6 +70,8 @@ def until(met: Callable[[], bool]) -> None:
 
 
 def answers(home: Home) -> list[str]:
+    if not home.ledger("events").exists():
+        return []
     found = rows(home, "events", "SELECT content FROM events WHERE direction = 'outbound' ORDER BY seq")
     return [str(row[0]) for row in found]
 
@@ -107,6 +111,55 @@ def test_a_killed_host_answers_everything_once_that_was_accepted(tmp_path: Path)
             until(lambda: all(len(answers(home)) >= _MESSAGES for home in homes.values()))
         for home in homes.values():
             assert answers(home) == [f"Answer {number}" for number in range(_MESSAGES)]
+            engine = Settings.of_home(home, config.load(home.config_file).engine)
+            assert invariants.check(home, engine).violations == []
+
+
+def test_a_host_whose_disk_is_lost_goes_on_from_its_copies(tmp_path: Path) -> None:
+    root, copies, names = tmp_path / "host", f"file://{tmp_path}/copies", ("ada", "bert")
+    last = "What did I just say?"
+
+    def echo(request: ModelRequest) -> Turn:
+        asked = json.dumps(request.json["messages"][-1])
+        return Turn("Something", faults=[failures.Hold(gate="lost")]) if last in asked else Turn("I see")
+
+    def copied(name: str, home_id: str) -> bool:
+        """Whether the copy of a home has the last message, and the run that is to answer it."""
+        found = Path(tmp_path / f"{name}.db")
+        found.unlink(missing_ok=True)
+        address = f"{copies}/{home_id}/runtime"
+        subprocess.run(["litestream", "restore", "-o", str(found), address], capture_output=True, check=False)
+        if not found.exists():
+            return False
+        with closing(apsw.Connection(str(found))) as connection:
+            return connection.execute("SELECT count(*) FROM executions WHERE status = 'running'").get == 1
+
+    with ModelServer() as server:
+        server.always(echo)
+        settings = write_settings(tmp_path, server)
+        tokens = {
+            name: command(root, "add", name, "--settings", str(settings)).stdout.strip() for name in names
+        }
+        listed = command(root, "list", "--json").stdout.splitlines()
+        ids = {found["name"]: found["id"] for found in map(json.loads, listed)}
+        with serving(root, "--copies", copies) as (process, port):
+            for name in names:
+                said(port, name, tokens[name], f"I am {name}", f"{name}-1")
+                until(lambda name=name: len(answers(Home(root / "homes" / name))) == 1)
+                said(port, name, tokens[name], last, f"{name}-2")
+                until(lambda name=name: copied(name, ids[name]))
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+        shutil.rmtree(root)
+        server.gate("lost").open()
+        with serving(root, "--copies", copies) as (_, port):
+            for name in names:
+                until(lambda name=name: len(answers(Home(root / "homes" / name))) == 2)
+                # Its token is as good as before, and what came before the loss isn't taken twice.
+                said(port, name, tokens[name], last, f"{name}-2")
+        for name in names:
+            home = Home(root / "homes" / name)
+            assert answers(home) == ["I see", "Something"]
             engine = Settings.of_home(home, config.load(home.config_file).engine)
             assert invariants.check(home, engine).violations == []
 

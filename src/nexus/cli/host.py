@@ -69,6 +69,12 @@ def host() -> None:
     show_default=True,
     help="When an unused home is closed.",
 )
+@click.option(
+    "--copies",
+    metavar="URL",
+    default="",
+    help="Keep copies of the homes at file:///… or s3://…, and bring back from there what is missing.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print status as one line of JSON.")
 def serve(
     root: Path,
@@ -78,6 +84,7 @@ def serve(
     homes: int,
     memory_mib: int,
     idle_s: float,
+    copies: str,
     as_json: bool,
 ) -> None:
     """Serve every home below DIR until Ctrl-C, each at NAME.localhost or a subdomain of the public URL.
@@ -91,7 +98,7 @@ def serve(
     from nexus.hosting.pool import Bounds
 
     bounds = Bounds(homes=homes, memory_mib=memory_mib, idle_s=idle_s)
-    settings = HostSettings(root=root.absolute(), bounds=bounds)
+    settings = HostSettings(root=root.absolute(), bounds=bounds, copies=copies)
     asyncio.run(run(settings, address, port, public_url, as_json=as_json))
 
 

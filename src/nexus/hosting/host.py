@@ -22,6 +22,7 @@ from nexus.hosted import Place
 from nexus.hosting.limits import Limits
 from nexus.hosting.pool import Bounds, Pool, UnknownHomeError
 from nexus.hosting.registry import Registry
+from nexus.hosting.replication import Replicas
 from nexus.ledgers.threads import Threads
 from nexus.serving import Serving
 
@@ -39,6 +40,8 @@ class HostSettings:
 
     root: Path
     bounds: Bounds = field(default_factory=Bounds)
+    copies: str = ""
+    """Where copies of the homes are kept, as a URL; empty: nowhere."""
     lease_ms: int = 10_000
 
 
@@ -48,6 +51,7 @@ class Host:
     def __init__(self, settings: HostSettings) -> None:
         self.registry = Registry(settings.root)
         self._root = settings.root
+        self._copies = settings.copies
         self.engine = SharedEngine(
             Settings(
                 database=Place.of(settings.root, "").engine,
@@ -66,9 +70,15 @@ class Host:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
-            opening.enter_context(self.registry)
-            (self._root / "run").mkdir(mode=0o700, exist_ok=True)
+            (self._root / "run").mkdir(mode=0o700, parents=True, exist_ok=True)
             self._serving = opening.enter_context(Serving(Home(self._root)))
+            if self._copies:
+                self.pool.copies = await opening.enter_async_context(Replicas(self._root, self._copies))
+                if await self.pool.copies.bring_back_host():
+                    _log.warning("the table of homes was brought back from its copy")
+            opening.enter_context(self.registry)
+            if self.pool.copies is not None:
+                await self.pool.copies.follow_host()
             opening.callback(self._threads.shutdown, wait=False)
             opening.callback(self._ledger_threads.shutdown)
             asyncio.get_running_loop().set_default_executor(self._threads)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -26,6 +26,8 @@ from nexus.hosting.confinement import confined
 from nexus.hosting.embedders import Embedders
 from nexus.hosting.limits import MIB, Limits
 from nexus.hosting.registry import Registry
+from nexus.hosting.replication import ReplicaError, Replicas
+from nexus.ledgers import staging
 from nexus.ledgers.threads import Workers
 from nexus.serving import Serving
 
@@ -112,6 +114,7 @@ class Pool:
         self._threads = threads
         self._bounds = bounds
         self.url_of = url_of
+        self.copies: Replicas | None = None
         self._embedders = Embedders()
         self._homes: dict[str, OpenHome] = {}
         self._stacks: dict[str, AsyncExitStack] = {}
@@ -220,10 +223,15 @@ class Pool:
             raise UnknownHomeError("There is no such home")
         opened.name, opened.limits = found.name, found.limits
         home = self._registry.home(found.name)
+        if self.copies is not None and not await asyncio.to_thread(staging.occupied, home):
+            await self.copies.bring_back(opened.id, home)
+            _log.warning("a home was brought back from its copy", extra={"home": opened.id})
         # Before anything can be accepted for it: what a crash leaves there is found by this mark.
         await asyncio.to_thread(self._registry.opened, opened.id)
         async with AsyncExitStack() as opening:
             serving = opening.enter_context(Serving(home.require()))
+            if self.copies is not None:
+                opening.push_async_callback(self._followed(self.copies, opened.id, home))
             settings = await asyncio.to_thread(self._settings, opened, home)
             shared = Shared(
                 engine=self._engine.of_home(opened.id),
@@ -239,6 +247,22 @@ class Pool:
             self._stacks[opened.id] = opening.pop_all()
         opened.used_at = time.monotonic()
         await self.measure(opened)
+
+    def _followed(self, copies: Replicas, id_: str, home: Home) -> Callable[[], Awaitable[None]]:
+        """Copy a home from now on; what is returned brings the copy up to date and ends that.
+
+        Whoever opened it doesn't wait: a copy is behind by a moment at all times.
+        """
+        following = asyncio.create_task(copies.follow(id_, home))
+
+        async def leave() -> None:
+            try:
+                await following
+                await copies.leave(id_)
+            except ReplicaError as error:
+                _log.warning("the copy of a home is not up to date: %s", error, extra={"home": id_})
+
+        return leave
 
     def _settings(self, opened: OpenHome, home: Home) -> config.Config:
         hosted.settle(home, hosted.Place.of(self._registry.root, opened.id))

@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -29,6 +29,7 @@ from nexus.hosting import packed
 from nexus.ledgers import attach, reconcile, staging
 
 _PACKED: Final = "files"
+_HOST: Final = "host"
 _SYNC_S: Final = 60.0
 _START_S: Final = 30.0
 _LONGEST_PAUSE_S: Final = 60.0
@@ -49,6 +50,7 @@ class Replicas:
         self._retention = retention
         self._sync_interval = sync_interval
         self._open: dict[str, Home] = {}
+        self._has_host = False
         self._task: asyncio.Task[None] | None = None
         self._packing: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -73,6 +75,18 @@ class Replicas:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stop()
+
+    async def follow_host(self) -> None:
+        """Copy the host's own table of homes from now on."""
+        self._has_host = True
+        await self._register_host()
+
+    async def bring_back_host(self) -> bool:
+        """Fetch the host's table of homes where it is missing. False: it is there, or there is no copy."""
+        if await asyncio.to_thread(self._host_file.exists):
+            return False
+        await self._restore(self._address(_HOST, "homes"), self._host_file, may_miss=True)
+        return await asyncio.to_thread(self._host_file.exists)
 
     async def follow(self, home_id: str, home: Home) -> None:
         """Begin to copy a home that has just been opened. When this returns, its copy is complete."""
@@ -166,9 +180,16 @@ class Replicas:
                 raise ReplicaError("Litestream does not answer", hint="The host's log says why.") from error
             return answer.json()
 
-    async def _restore(self, url: str, target: Path) -> None:
+    async def _register_host(self) -> None:
+        await self._ask("/register", path=str(self._host_file), replica_url=self._address(_HOST, "homes"))
+
+    async def _restore(self, url: str, target: Path, *, may_miss: bool = False) -> None:
+        optional = ["-if-replica-exists"] if may_miss else []
         process = await asyncio.create_subprocess_exec(
-            self._program, "restore", "-o", str(target), url, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
+            *(self._program, "restore", *optional, "-o", str(target), url),
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=PIPE,
         )
         _, said = await process.communicate()
         if process.returncode:
@@ -177,13 +198,18 @@ class Replicas:
                 f"The copy at {url} can't be read: {lines[-1] if lines else 'no reason given'}",
                 hint="Check the address of the copies and the credentials.",
             )
-        await asyncio.to_thread(target.chmod, PRIVATE_FILE)
+        with contextlib.suppress(FileNotFoundError):
+            await asyncio.to_thread(target.chmod, PRIVATE_FILE)
 
     # The process.
 
     @property
     def _socket(self) -> Path:
         return Path(self._control.name) / "litestream"
+
+    @property
+    def _host_file(self) -> Path:
+        return self._root / "host.db"
 
     @property
     def _settings(self) -> Path:
@@ -207,7 +233,7 @@ logging: {{level: warn, type: text, stderr: true}}
         while True:
             await asyncio.to_thread(self._socket.unlink, missing_ok=True)
             process = await asyncio.create_subprocess_exec(
-                *(self._program, "replicate", "-config", str(self._settings)),
+                *(*_with_us(), self._program, "replicate", "-config", str(self._settings)),
                 stdin=DEVNULL,
                 stdout=DEVNULL,
                 stderr=PIPE,
@@ -216,6 +242,8 @@ logging: {{level: warn, type: text, stderr: true}}
             telling = asyncio.create_task(_tell(process))
             try:
                 if await self._answers(process):
+                    if self._has_host:
+                        await self._register_host()
                     for home_id, home in list(self._open.items()):
                         await self._register(home_id, home)
                     self.pid = process.pid
@@ -268,6 +296,12 @@ async def _tell(process: Process) -> None:
         text = line.decode(errors="replace").rstrip()
         if "no databases specified" not in text:  # it is told of them as homes open
             _log.warning("litestream: %s", text)
+
+
+def _with_us() -> Sequence[str]:
+    """Before a command: it ends with us, also when we are killed. Two of them would write the same copies."""
+    found = shutil.which("setpriv")
+    return (found, "--pdeathsig", "KILL") if found else ()
 
 
 def _delete(address: str) -> None:
