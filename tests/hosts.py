@@ -39,7 +39,8 @@ def make_homes(root: Path, settings: Path, *names: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def host_on(root: Path, bounds: Bounds | None = None) -> AsyncGenerator[Host]:
+async def host_on(root: Path, bounds: Bounds | None = None, copies: str = "") -> AsyncGenerator[Host]:
     """A host that runs. On a busy machine its process is not taken for dead."""
-    async with Host(HostSettings(root=root, bounds=bounds or Bounds(), lease_ms=LEASE_MS)) as host:
+    settings = HostSettings(root=root, bounds=bounds or Bounds(), lease_ms=LEASE_MS, copies=copies)
+    async with Host(settings) as host:
         yield host

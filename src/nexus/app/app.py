@@ -118,14 +118,12 @@ class App(Lifecycle):
         With `mentions=False`, texts of others that only name it are kept. This can't be undone.
         """
         target = await forgetting.find(self.ledgers, forgetting.entity, wanted=entity, mentions=mentions)
-        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
-        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+        return await self._erase(target)
 
     async def forget_fact(self, fact_id: str) -> forgetting.Report | None:
         """Erase a fact and what was concluded from it. The message that it came from stays."""
         target = await forgetting.find(self.ledgers, forgetting.fact, wanted=fact_id)
-        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
-        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+        return await self._erase(target)
 
     async def forget_preview(
         self, *, entity: str = "", fact: str = "", mentions: bool = True
@@ -142,8 +140,7 @@ class App(Lifecycle):
         if self.imports.importing:
             raise UsageError("An import is under way", hint="Undo it when that is done.")
         target = await forgetting.find(self.ledgers, forgetting.import_, wanted=import_id)
-        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
-        return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+        return await self._erase(target)
 
     async def forget_session_preview(self, thread_ids: Sequence[str]) -> list[forgetting.Plan]:
         """What would go with the conversations of a session."""
@@ -158,13 +155,19 @@ class App(Lifecycle):
             raise UsageError(
                 "This session has no messages of people", hint="Archive it, or delete what it worked for."
             )
-        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
         for id_ in thread_ids:
             try:
                 target = await forgetting.find(self.ledgers, forgetting.thread, wanted=id_)
             except UsageError:  # it went together with the one before
                 continue
-            await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+            await self._erase(target)
+
+    async def _erase(self, target: forgetting.Target) -> forgetting.Report | None:
+        beside = Forgetting(Settings.of_home(self.home, self.config.engine))
+        report = await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
+        if report is not None and self.shared is not None:
+            await self.shared.forgotten()
+        return report
 
     async def remind(
         self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"

@@ -1,6 +1,6 @@
 """The parts of a home, built and wired; nothing is opened yet."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -67,6 +67,8 @@ class Shared:
     threads: Workers
     open_model: Open
     """Opens embedding models, each once in the process."""
+    forgotten: Callable[[], Awaitable[None]]
+    """Called when something was erased from the home: copies elsewhere are to lose it too."""
 
 
 class BuiltHome:
@@ -74,6 +76,7 @@ class BuiltHome:
 
     def __init__(self, home: Home, config: Config, now: clock.Clock, shared: Shared | None = None) -> None:
         self.home = home.require()
+        self.shared = shared
         self.config = config
         self.ledgers = Ledgers(home, config.ledgers, shared and shared.threads)
         self.engine = shared.engine if shared else Engine(Settings.of_home(home, config.engine))

@@ -8,10 +8,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -72,6 +73,8 @@ class OpenHome:
     left_out: list[str] = field(default_factory=list[str])
     closing: "asyncio.Task[None] | None" = None
     opening: "asyncio.Task[None] | None" = None
+    following: "asyncio.Task[None] | None" = None
+    """Makes its copy complete, where copies are kept."""
     on_close: AsyncExitStack = field(default_factory=AsyncExitStack)
     """What others attach to the open home, such as sessions of the gateway; ended before it is closed."""
     active_at: datetime | None = None
@@ -231,12 +234,15 @@ class Pool:
         async with AsyncExitStack() as opening:
             serving = opening.enter_context(Serving(home.require()))
             if self.copies is not None:
-                opening.push_async_callback(self._followed(self.copies, opened.id, home))
+                # Whoever wants the home doesn't wait: a copy is behind by a moment at all times.
+                opened.following = asyncio.create_task(self.copies.follow(opened.id, home))
+                opening.push_async_callback(self._leave_copy, opened)
             settings = await asyncio.to_thread(self._settings, opened, home)
             shared = Shared(
                 engine=self._engine.of_home(opened.id),
                 threads=self._threads,
                 open_model=self._embedders.opener(settings.memory),
+                forgotten=partial(self._forget_in_copy, opened),
             )
             app = App(home, settings, memory_socket=True, shared=shared)
             await opening.enter_async_context(app)
@@ -248,21 +254,19 @@ class Pool:
         opened.used_at = time.monotonic()
         await self.measure(opened)
 
-    def _followed(self, copies: Replicas, id_: str, home: Home) -> Callable[[], Awaitable[None]]:
-        """Copy a home from now on; what is returned brings the copy up to date and ends that.
+    async def _forget_in_copy(self, opened: OpenHome) -> None:
+        if self.copies is not None and opened.following is not None:
+            await opened.following
+            await self.copies.forget(opened.id)
 
-        Whoever opened it doesn't wait: a copy is behind by a moment at all times.
-        """
-        following = asyncio.create_task(copies.follow(id_, home))
-
-        async def leave() -> None:
-            try:
-                await following
-                await copies.leave(id_)
-            except ReplicaError as error:
-                _log.warning("the copy of a home is not up to date: %s", error, extra={"home": id_})
-
-        return leave
+    async def _leave_copy(self, opened: OpenHome) -> None:
+        """Bring the copy of a home up to date, once the home is closed."""
+        try:
+            if self.copies is not None and opened.following is not None:
+                await opened.following
+                await self.copies.leave(opened.id)
+        except ReplicaError as error:
+            _log.warning("the copy of a home is not up to date: %s", error, extra={"home": opened.id})
 
     def _settings(self, opened: OpenHome, home: Home) -> config.Config:
         hosted.settle(home, hosted.Place.of(self._registry.root, opened.id))

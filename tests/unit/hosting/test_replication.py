@@ -14,6 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from apps import app_on
+from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet, rows
 from nexus import ledgers
 from nexus.home import LEDGERS, Home
@@ -137,6 +138,22 @@ def test_packed_files_follow_those_of_the_home(tmp_path: Path) -> None:
     assert (copied.read_text(), copied.stat().st_mode & 0o777) == ("print('good morning')", 0o700)
     assert not (there.state / "PROMPT.md").exists()
     assert not (there.state / "link").is_symlink()
+
+
+async def test_forgetting_in_a_hosted_home_reaches_its_copy(server: ModelServer, tmp_path: Path) -> None:
+    root, copies = tmp_path / "host", tmp_path / "copies"
+    (id_,) = make_homes(root, write_settings(tmp_path, server), "anna").values()
+    async with host_on(root, copies=f"file://{copies}") as host, host.pool.use(id_) as opened:
+        fact = (await opened.app.remember("The cat is called Minka."))["id"]
+        assert opened.following is not None
+        await opened.following
+        kept = [file.open("rb") for file in (copies / id_).rglob("*.ltx")]
+        before = {os.fstat(file.fileno()).st_ino for file in kept}
+        assert before
+        await opened.app.forget_fact(fact)
+        assert not before & {file.stat().st_ino for file in (copies / id_).rglob("*.ltx")}
+    for file in kept:
+        file.close()
 
 
 def pieces(endpoint: str) -> set[str]:
