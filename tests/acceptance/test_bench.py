@@ -23,6 +23,7 @@ _BENCH = Path(__file__).parents[2] / "bench"
         (["dashboard.py", "--quick"], "| the busiest entity | p50"),
         (["usage.py", "--quick"], "| the sum of a month | p50"),
         (["scale.py", "--quick"], "| 10^8 | 20,000 |"),
+        (["hosting.py", "--quick"], "| reads of another home's word | 0 | 0 | yes |"),
     ],
 )
 def test_a_benchmark_runs_in_its_short_form(words: list[str], printed: str, tmp_path: Path) -> None:
