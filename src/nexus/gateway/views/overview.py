@@ -26,7 +26,6 @@ from nexus.memory import views as memory
 _SHOWN: Final = 6
 _DAYS: Final = 14
 _MOST_WAITING: Final = 20
-_MANY_WAITING: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +108,7 @@ async def overview(app: App, now: clock.Clock = clock.now) -> Overview:
         facts=(await facts.listed(ledgers, limit=_SHOWN)).items,
         failing=tuple(line for line in lines if line.condition.needs_attention),
         upcoming=_upcoming(lines),
-        health=(*_settings(app), *await _channels(app), *await _work(app)),
+        health=(*_settings(app), *await _channels(app)),
     )
 
 
@@ -197,10 +196,3 @@ async def _channels(app: App) -> list[Health]:
         return found
 
     return await app.ledgers.runtime.read(look)
-
-
-async def _work(app: App) -> list[Health]:
-    waiting = (await app.embedding.backlog()).depth
-    if waiting < _MANY_WAITING:
-        return []
-    return [Health(level="warning", text=f"{waiting:,} texts wait to be indexed for search by meaning.")]
