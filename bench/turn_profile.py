@@ -1,4 +1,8 @@
-"""Where the processor time of a turn goes, by room and library, and how often it commits."""
+"""Where the processor time of a turn goes, by room and library, and how often it commits.
+
+A thread is mostly seen where it gives up the interpreter's lock, and what it computed before counts there:
+`select` and a pool's `_worker` stand for short work that was done since, not for waiting.
+"""
 
 import sys
 import threading
