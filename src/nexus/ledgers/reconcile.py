@@ -270,10 +270,9 @@ def _dangling(connection: apsw.Connection) -> Iterator[str]:
             target = tables.TOUCHED.get(ref.table)
             if target is None or target.ledger == table.ledger:
                 continue
-            # Names are constants of the program.
             statement = f"""SELECT count(*) FROM {table.path} AS source
                 WHERE source.{ref.column} IS NOT NULL AND {ref.when} AND NOT EXISTS
-                (SELECT 1 FROM {target.path} AS target WHERE target.{target.key[0]} = source.{ref.column})"""  # noqa: S608
+                (SELECT 1 FROM {target.path} AS target WHERE target.{target.key[0]} = source.{ref.column})"""  # noqa: S608 - names are constants of the program
             if count := cast("int", connection.execute(statement).get):
                 yield f"{count} of {table.name}.{ref.column}"
 

@@ -78,8 +78,8 @@ SELECT v.id, (SELECT t.execution_id FROM agent_messages AS m JOIN agent_turns AS
               WHERE m.event_id = v.id AND t.error = :lost LIMIT 1)
 FROM events AS v
 WHERE v.direction = 'inbound' AND v.kind = 'message'
-  AND v.created_at >= coalesce(
-    (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', max(created_at), '-60 seconds') FROM requests WHERE depth = 0), '')
+  AND v.created_at >= strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(
+    (SELECT max(created_at) FROM requests WHERE depth = 0), (SELECT max(created_at) FROM events)), '-60 seconds')
   AND NOT EXISTS (SELECT 1 FROM requests AS r WHERE r.event_id = v.id)
   AND NOT EXISTS (SELECT 1 FROM events AS o WHERE o.reply_to_event_id = v.id AND o.direction = 'outbound')
   AND NOT EXISTS (SELECT 1 FROM import_ranges AS i WHERE v.seq BETWEEN i.first_seq AND i.last_seq)
