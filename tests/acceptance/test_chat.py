@@ -2,6 +2,7 @@
 
 import json
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +103,39 @@ def test_a_task_is_needed(home: Home, server: ModelServer) -> None:
     done = finish(home, environment(server), "run")
     assert done.returncode == 1
     assert "No task given" in done.stderr
+
+
+def test_commands_choose_a_model_attach_a_file_and_continue_a_session(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    (tmp_path / "bill.txt").write_text("The total is 42 francs.")
+    server.script("First answer.", "Paid.", "Back again.")
+    env = environment(server, NEXUS_MODELS_REFLECTION="test/small")
+    with closing(Terminal(home, env, "chat")) as terminal:
+        terminal.wait_for(">")
+        terminal.type("Hello\r")
+        terminal.wait_for("First answer.")
+        terminal.type("/model\r")
+        terminal.wait_for("test/small")
+        terminal.wait_for("Choose one with /model NAME.")
+        terminal.type("/model test/small\r")
+        terminal.wait_for("test/small")
+        terminal.type("/new bills\r")
+        terminal.type(f"/attach {tmp_path / 'bill.txt'}\r")
+        terminal.wait_for("Your next message includes bill.txt.")
+        terminal.type("What is the total?\r")
+        terminal.wait_for("Paid.")
+        terminal.type("/sessions\r")
+        terminal.wait_for("main")
+        terminal.wait_for("Continue one with /sessions NUMBER.")
+        terminal.type("/sessions main\r")
+        terminal.type("Are you there?\r")
+        terminal.wait_for("Back again.")
+        terminal.type("/quit\r")
+        assert terminal.process.wait(PATIENCE_S) == 0
+    first, attached, continued = server.requests[:3]
+    assert first.json["model"] == "large"
+    assert attached.json["model"] == "small"
+    assert "The total is 42 francs." in attached.body.decode()
+    assert "First answer." not in attached.body.decode(), "another session"
+    assert "First answer." in continued.body.decode(), "the session is continued"
