@@ -42,6 +42,7 @@ CREATE TABLE events (
 ) STRICT;
 CREATE UNIQUE INDEX events_external ON events (channel, external_id) WHERE external_id IS NOT NULL;
 CREATE INDEX events_thread ON events (thread_id, seq);
+CREATE INDEX events_unasked ON events (thread_id, occurred_at) WHERE direction = 'outbound' AND reply_to_event_id IS NULL;
 CREATE INDEX events_occurred ON events (occurred_at);
 CREATE INDEX events_request ON events (request_id) WHERE request_id IS NOT NULL;
 
