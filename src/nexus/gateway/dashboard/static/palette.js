@@ -68,4 +68,4 @@ palette.addEventListener("keydown", (event) => {
 });
 // A link to a place on this page leaves the palette open otherwise.
 results.addEventListener("click", (event) => { if (event.target.closest("a")) palette.close(); });
-if (/Mac|iPhone|iPad/.test(navigator.platform)) document.querySelectorAll(".find kbd").forEach((key) => { key.textContent = "⌘ K"; });
+if (/Mac|iPhone|iPad/.test(navigator.platform)) document.querySelectorAll(".seek kbd").forEach((key) => { key.textContent = "⌘ K"; });
