@@ -25,7 +25,7 @@ _LOOK = (
 
 _TRUTH = (
     "All of it is invented, also the Signal, Slack and email messages. `nexus channels add` connects a real\n"
-    "home to email and Telegram; Signal and Slack would need a program of your own.\n"
+    "home to email, Slack and others; Signal would need a program of your own.\n"
     "To do what its agent does, a home needs [models] manager, [web] search_url and [tools] directories."
 )
 

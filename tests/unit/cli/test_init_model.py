@@ -8,6 +8,7 @@ import pytest
 from nexus.cli.init_model import chosen
 from nexus.cli.init_providers import Choice, Wishes
 from nexus.config import Config, ModelsConfig, ProviderConfig
+from nexus.config_file import Value
 from nexus.errors import ModelError
 from nexus.testing import ModelServer
 from trials import able
@@ -55,7 +56,7 @@ _SETTINGS = Config(
 )
 
 
-def _changes(choice: Choice | None, settings: Config = _SETTINGS) -> dict[str, str | list[str]]:
+def _changes(choice: Choice | None, settings: Config = _SETTINGS) -> dict[str, Value]:
     assert choice is not None
     return {f"{each.section}.{each.key}": each.value for each in choice.changes(settings)}
 
