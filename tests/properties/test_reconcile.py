@@ -129,7 +129,7 @@ _PLACES = st.tuples(st.floats(0, 1), st.fixed_dictionaries(dict.fromkeys(LEDGERS
 )
 
 
-@settings(max_examples=25, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(places=_PLACES, engine=st.booleans())
 def test_every_message_is_answered_once_wherever_the_ledgers_were_cut(
     recording: Recording, tmp_path_factory: pytest.TempPathFactory, places: dict[str, float], engine: bool
