@@ -54,7 +54,7 @@ class Asked:
     def known(self) -> dict[str, list[Any]]:
         """What there is, by the name of the parameter or field that means it."""
         entities = [each["id"] for each in self.get("/memory/entities", limit=20)["items"]]
-        events = [each["source_event_id"] for each in self.get("/memory/facts", limit=50)["items"]]
+        facts = self.get("/memory/facts", limit=50)["items"]
         labels = [each["label"] for each in self.get("/sessions")["items"]]
         return {
             "label": labels,
@@ -66,7 +66,8 @@ class Asked:
             "about": entities,
             "source": entities,
             "target": entities,
-            "event_id": [each for each in events if each],
+            "event_id": [each["source_event_id"] for each in facts if each["source_event_id"]],
+            "fact_id": [each["id"] for each in facts],
             "episode_id": [each["id"] for each in self.get("/memory/episodes", limit=20)["items"]],
             "candidate_id": [each["id"] for each in self.get("/memory/candidates")],
             "name": [

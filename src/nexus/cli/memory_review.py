@@ -53,7 +53,7 @@ def correct(ctx: click.Context, fact_id: str, statement: str, as_json: bool) -> 
 @as_json_option
 @click.pass_context
 def pin(ctx: click.Context, fact_id: str, as_json: bool) -> None:
-    """Pin a fact, so that it's always considered when its subject comes up."""
+    """Always consider a fact when its subject comes up."""
     _decide(ctx, fact_id, "pin", f"Pinned {fact_id}.", as_json=as_json)
 
 

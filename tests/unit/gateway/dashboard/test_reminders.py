@@ -162,7 +162,7 @@ async def test_a_proposal_is_reviewed_before_it_runs(client: httpx.AsyncClient, 
 async def test_the_list_of_automations_leads_to_the_reminders(client: httpx.AsyncClient, app: App) -> None:
     await app.remind(await app.reminders.draft("every Monday at 9 call Anna"))
     page = (await client.get("/automations")).text
-    assert '<a href="/reminders">1 reminder</a>' in page
+    assert '<a class="button" href="/reminders">Reminders <span class="count">1</span></a>' in page
     assert "reminder-1" not in page
     assert "every Monday at 09:00 UTC" in (await client.get("/automations/reminder-1")).text
 
