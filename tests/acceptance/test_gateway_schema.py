@@ -130,9 +130,9 @@ def _cases(draw: st.DrawFn, operation: Any, known: dict[str, list[Any]]) -> Any:
 def _opens(operation: Any, known: dict[str, list[Any]], asked: Asked) -> None:
     """What there is can be read."""
     found = {each.name: quote(known[each.name][0], safe="") for each in operation.path_parameters}
-    case = operation.Case(
-        path_parameters=found, query={"text": "Clara"} if "recall" in operation.path else {}
-    )
+    needed = {"recall": {"text": "Clara"}, "forget": {"entity": known["entity"][0]}}
+    query = next((values for part, values in needed.items() if part in operation.path), {})
+    case = operation.Case(path_parameters=found, query=query)
     answer = case.call(base_url=asked.url, headers=asked.token, timeout=PATIENCE_S)
     assert answer.status_code == 200, (operation.path, answer.text[:500])
     case.validate_response(answer, checks=ALWAYS)

@@ -87,8 +87,9 @@ def serve(
     copies: str,
     as_json: bool,
 ) -> None:
-    """Serve every home below DIR until Ctrl-C, each at NAME.localhost or a subdomain of the public URL.
+    """Serve every home below DIR until Ctrl-C.
 
+    Each is at NAME.localhost, or at a subdomain of the public URL.
     A home is opened when a request, a message or a schedule needs it, and closed when it is idle.
     """
     heap.limit_arenas()
@@ -126,7 +127,7 @@ def add(name: str, root: Path, settings: Path | None) -> None:
 @_root
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per home.")
 def list_(root: Path, as_json: bool) -> None:
-    """List the homes of a host: whether each is open, and what keeps it from opening."""
+    """List the homes, whether each is open, and what is wrong with it."""
     with _registry(root) as registry:
         after = ""
         while found := registry.listed(after, _PAGE):

@@ -83,7 +83,7 @@ def review(
     limit: int,
     as_json: bool,
 ) -> None:
-    """List what was learned lately and not reviewed yet, or decide about a fact."""
+    """List facts that nobody has reviewed, or decide about one."""
     asked: tuple[tuple[str | None, Decision, str], ...] = (
         (accept, "accept", "Accepted"),
         (reject, "reject", "Rejected"),
