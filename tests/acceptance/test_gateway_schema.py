@@ -131,8 +131,8 @@ def _opens(operation: Any, known: dict[str, list[Any]], asked: Asked) -> None:
     """What there is can be read."""
     found = {each.name: quote(known[each.name][0], safe="") for each in operation.path_parameters}
     needed = {"recall": {"text": "Clara"}, "forget": {"entity": known["entity"][0]}}
-    query = next((values for part, values in needed.items() if part in operation.path), {})
-    case = operation.Case(path_parameters=found, query=query)
+    parts = [part for part in needed if part in operation.path]
+    case = operation.Case(path_parameters=found, query=needed[parts[0]] if parts else {})
     answer = case.call(base_url=asked.url, headers=asked.token, timeout=PATIENCE_S)
     assert answer.status_code == 200, (operation.path, answer.text[:500])
     case.validate_response(answer, checks=ALWAYS)
