@@ -27,7 +27,8 @@ from setting import embedder_from
 from nexus import clock
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Embedder, Vectors, embed_new
-from nexus.memory.recall import Recall, Visibility
+from nexus.memory.recall.recall import Recall
+from nexus.request import Visibility
 from nexus.roles.memory_injection import candidates, triage
 from nexus.roles.memory_injection.triage import LIMITS, Limits
 

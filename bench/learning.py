@@ -32,11 +32,13 @@ from report import progress
 from setting import embedder_for
 
 from nexus.memory.embedding import Embedder, Vectors
-from nexus.memory.recall import Item, Query, Recall, features
+from nexus.memory.recall import features
 from nexus.memory.recall import need as needed
+from nexus.memory.recall.item import Item, Query
 from nexus.memory.recall.order import Found
 from nexus.memory.recall.ranker import LIKE
 from nexus.memory.recall.reading import Deadline
+from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import Reranker, installed_reranker
 
 Floats = NDArray[np.float64]

@@ -24,7 +24,8 @@ from report import machine, progress, write_section
 
 from nexus.errors import ModelFileError
 from nexus.memory.embedding import MODELS, Embedder, find, load
-from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.item import Query
+from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import installed_reranker
 from nexus.roles.memory_injection import candidates, triage
 

@@ -20,7 +20,7 @@ from nexus.evaluation.life import ANSWERED, UNANSWERED, Life, Row, problems, rea
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Embedder, Vectors, embed_new
-from nexus.memory.recall import Recall
+from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import Reranker
 from nexus.memory.succession import derive
 

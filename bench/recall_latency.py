@@ -31,7 +31,8 @@ from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Embedder, Vectors
 from nexus.memory.embedding.catalogue import VOCABULARY
 from nexus.memory.embedding.sources import Source
-from nexus.memory.recall import Budget, Query, Recall
+from nexus.memory.recall.item import Budget, Query
+from nexus.memory.recall.recall import Recall
 
 _BUDGETS: tuple[Budget, ...] = ("low", "mid", "high")
 _BATCH = 5_000

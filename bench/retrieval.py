@@ -23,7 +23,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from setting import embedder_from
 
 from nexus.memory.embedding import Embedder, Vectors
-from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.item import Query
+from nexus.memory.recall.recall import Recall
 
 _DEEPEST = 50
 # What is found is measured here, and must not depend on what else the machine does; how long it takes

@@ -33,7 +33,7 @@ from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, attach, events
 from nexus.memory.embedding import Vectors
-from nexus.memory.recall import Recall
+from nexus.memory.recall.recall import Recall
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 

@@ -1,6 +1,6 @@
 """From what was measured to hosts and disks: the tables of docs/scale.md.
 
-python bench/scale_plan.py            computes them anew, after an assumption was changed below
+python bench/scale_plan.py            computes them again, after an assumption below or a figure changed
 python bench/scale_plan.py --check    fails where the page is not what comes out
 """
 
@@ -8,29 +8,28 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from math import ceil
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, NamedTuple
 
 KEPT: Final = Path(__file__).with_name("scale.json")
 RESULTS: Final = Path(__file__).with_name("RESULTS.md")
 PAGE: Final = Path(__file__).parents[1] / "docs" / "scale.md"
 _KIB, _MIB, _GIB, _TIB = (1024**power for power in (1, 2, 3, 4))
 _POWERS = range(9)
+# As bench/hosting.py ran it.
+OPEN_HOMES: Final = 256
 _HEADS = (
     "homes",
     "messages a second, busiest hour",
-    "cores",
     "homes open at once",
-    "hosts, a process for each open home",
-    "hosts, many homes in a process",
-    "disk",
-    "executions a second",
-    "finished work on Postgres",
-    "Postgres servers, a process for each open home",
-    "Postgres servers, many homes in a process",
+    "host processes",
+    "machines",
+    "disk in use on hosts",
+    "copies in storage",
+    "of one Postgres",
 )
 
 
@@ -83,42 +82,93 @@ MEANING: Final = {
 }
 
 
+# What the plan is computed from; the rest is in RESULTS.md.
+_USED: Final = (
+    "bytes_per_empty_home",
+    "bytes_per_fact",
+    "bytes_per_embedding",
+    "ledger_bytes_per_turn",
+    "cpu_ms_per_turn",
+    "cpu_ms_per_embedding",
+    "facts_of_recall",
+    "cpu_ms_per_recall",
+    "open_ms",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosting:
+    """What bench/hosting.py, takeover.py and control_plane.py measured, as RESULTS.md has it."""
+
+    cpu_ms_per_message: float = 0.0
+    """With one run of an agent, and with its share of opening the home."""
+    bytes_per_process: float = 0.0
+    bytes_per_open_home: float = 0.0
+    restore_fixed_s: float = 0.0
+    restore_mib_per_s: float = 1.0
+    copy_mib_per_s: float = 1.0
+    reconcile_s_per_mib: float = 0.0
+    message_ms: float = 0.0
+    visit_ms: float = 0.0
+    renew_ms: float = 0.0
+    look_ms: float = 0.0
+
+
+HOSTED: Final = {
+    "cpu_ms_per_message": "a message on a busy host, with its share of opening the home: processor ms",
+    "bytes_per_process": "a host with no home open: resident bytes",
+    "bytes_per_open_home": "one more open home of a busy host: resident bytes",
+    "restore_fixed_s": "bringing back a small home from its copy: processor s",
+    "restore_mib_per_s": "bringing back a large one: MiB for a second of processor",
+    "copy_mib_per_s": "the first copy by its new owner: MiB a second",
+    "reconcile_s_per_mib": "reconciling its ledgers: s for each MiB",
+    "message_ms": "a message, looking up its host: processor ms of Postgres",
+    "visit_ms": "a visit, acquiring, opening and closing a home: processor ms of Postgres",
+    "renew_ms": "a host that renews its lease: processor ms of Postgres",
+    "look_ms": "a host that looks for lost homes: processor ms of Postgres",
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Assumptions:
     """What nobody has measured: change it here, and run this file."""
 
     active_share: float = 0.3
     messages: float = 20
+    messages_per_visit: float = 3
     runs_per_message: float = 2.5
     facts_per_message: float = 1.5
     recalls_per_message: float = 1.5
     busiest_hour: float = 0.12
-    open_minutes: float = 10
+    open_minutes: float = 3
     years: float = 3
+    kept_share: float = 0.64
     used: float = 0.5
     host_cores: int = 16
     host_gib: int = 128
     host_tib: float = 4
-    engine_days: float = 30
-    postgres_connections: int = 400
+    postgres_cores: int = 8
 
 
 ASSUMED: Final = {
     "active_share": "share of homes in which something is said on a day",
     "messages": "messages of a day in such a home",
+    "messages_per_visit": "messages of a visit, a minute apart",
     "runs_per_message": "runs of agents for a message: the answer, the memory writer, some workers",
     "facts_per_message": "facts learned from a message, each with a vector",
     "recalls_per_message": "recalls for a message",
     "busiest_hour": "share of a day's messages that come in its busiest hour",
-    "open_minutes": "minutes that a home stays open after a message",
-    "years": "years of messages on the disk",
+    "open_minutes": "minutes that a visit keeps a home open (`--idle-s 60`)",
+    "years": "years of messages in a home",
+    "kept_share": "share of homes whose folder is on a host: used in the last week, the others evicted",
     "used": "share of a host that may be busy in the busiest hour",
-    "host_cores": "cores of a host",
-    "host_gib": "memory of a host, GiB",
-    "host_tib": "disk of a host, TiB",
-    "engine_days": "days that the engine keeps finished work (`retention_days`)",
-    "postgres_connections": "connections that one Postgres serves well",
+    "host_cores": "cores of a machine; a host process uses one",
+    "host_gib": "memory of a machine, GiB",
+    "host_tib": "disk of a machine, TiB",
+    "postgres_cores": "cores of Postgres",
 }
+# A host renews its lease and looks for lost homes four times in 15 s.
+LOOKED_PER_S: Final = 4 / 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,61 +177,46 @@ class Row:
 
     homes: int
     messages_per_s: float
-    cores: float
     open_homes: float
-    apart_hosts: int
-    apart_limit: str
-    shared_hosts: int
-    shared_limit: str
+    processes: int
+    machines: int
+    limit: str
     disk_bytes: float
-    executions_per_s: float
-    engine_bytes: float
-    apart_postgres: int
-    apart_postgres_limit: str
-    shared_postgres: int
-    shared_postgres_limit: str
+    copy_bytes: float
+    postgres_share: float
 
 
-def plan(homes: int, figures: Figures, given: Assumptions, postgres_rate: float) -> Row:
+def plan(homes: int, figures: Figures, hosting: Hosting, given: Assumptions) -> Row:
     """The arithmetic, from homes to hosts."""
-    active = homes * given.active_share
-    messages_per_s = active * given.messages * given.busiest_hour / 3600
-    cores = messages_per_s * cpu_ms_per_message(figures, given) / 1000 / given.used
-    open_homes = active * min(1.0, given.messages * given.busiest_hour * given.open_minutes / 60)
-    disk_bytes = homes * bytes_per_home(figures, given)
-    apart_bytes = open_homes * figures.bytes_per_busy_process
+    messages_per_s = homes * given.active_share * given.messages * given.busiest_hour / 3600
+    visits_per_s = messages_per_s / given.messages_per_visit
+    open_homes = visits_per_s * given.open_minutes * 60
+    cores = messages_per_s * cpu_ms_per_message(figures, hosting, given) / 1000 / given.used
     processes = max(1, ceil(cores))
-    shared_bytes = open_homes * figures.bytes_per_open_home + processes * figures.bytes_per_busy_process
-    executions_per_s = messages_per_s * given.runs_per_message
-    kept = active * given.messages * given.runs_per_message * given.engine_days
-    apart_hosts, apart_limit = _hosts(cores, apart_bytes, disk_bytes, given)
-    shared_hosts, shared_limit = _hosts(cores, shared_bytes, disk_bytes, given)
-    rate = executions_per_s / postgres_rate / given.used
-    apart_postgres, apart_postgres_limit = _servers(rate, open_homes, figures, given)
-    shared_postgres, shared_postgres_limit = _servers(rate, processes, figures, given)
+    memory = open_homes * hosting.bytes_per_open_home + processes * hosting.bytes_per_process
+    copy_bytes = homes * bytes_per_home(figures, given)
+    disk_bytes = copy_bytes * given.kept_share
+    machines, limit = _machines(cores, memory, disk_bytes, given)
+    kept_ms = processes * LOOKED_PER_S * (hosting.renew_ms + hosting.look_ms)
+    spent_ms = messages_per_s * hosting.message_ms + visits_per_s * hosting.visit_ms + kept_ms
     return Row(
         homes=homes,
         messages_per_s=messages_per_s,
-        cores=cores,
         open_homes=open_homes,
-        apart_hosts=apart_hosts,
-        apart_limit=apart_limit,
-        shared_hosts=shared_hosts,
-        shared_limit=shared_limit,
+        processes=processes,
+        machines=machines,
+        limit=limit,
         disk_bytes=disk_bytes,
-        executions_per_s=executions_per_s,
-        engine_bytes=kept * figures.postgres_engine_bytes_per_turn,
-        apart_postgres=apart_postgres,
-        apart_postgres_limit=apart_postgres_limit,
-        shared_postgres=shared_postgres,
-        shared_postgres_limit=shared_postgres_limit,
+        copy_bytes=copy_bytes,
+        postgres_share=spent_ms / 1000 / given.postgres_cores,
     )
 
 
-def cpu_ms_per_message(figures: Figures, given: Assumptions) -> float:
-    """Everything that a message costs but the model."""
+def cpu_ms_per_message(figures: Figures, hosting: Hosting, given: Assumptions) -> float:
+    """Everything that a message costs a host but the model."""
     return (
-        given.runs_per_message * figures.cpu_ms_per_turn
+        hosting.cpu_ms_per_message
+        + (given.runs_per_message - 1) * figures.cpu_ms_per_turn
         + given.recalls_per_message * figures.cpu_ms_per_recall
         + given.facts_per_message * figures.cpu_ms_per_embedding
     )
@@ -195,7 +230,7 @@ def bytes_per_home(figures: Figures, given: Assumptions) -> float:
     return figures.bytes_per_empty_home + messages * per_message
 
 
-def _hosts(cores: float, memory: float, disk: float, given: Assumptions) -> tuple[int, str]:
+def _machines(cores: float, memory: float, disk: float, given: Assumptions) -> tuple[int, str]:
     needed = {
         "processor": cores / given.host_cores,
         "memory": memory / (given.host_gib * _GIB * given.used),
@@ -205,39 +240,72 @@ def _hosts(cores: float, memory: float, disk: float, given: Assumptions) -> tupl
     return max(1, ceil(needed[most])), most
 
 
-def _servers(
-    rate: float, processes: float, figures: Figures, given: Assumptions
-) -> tuple[int, Literal["rate", "connections"]]:
-    connections = processes * figures.postgres_connections / given.postgres_connections
-    return max(1, ceil(max(rate, connections))), "rate" if rate >= connections else "connections"
+def hosting() -> Hosting:
+    """What RESULTS.md says of one host."""
+    text = RESULTS.read_text(encoding="utf-8")
+    busy, plane = _section(text, "hosting"), _section(text, "control plane")
+    restored = _restored(_section(text, "takeover"))
+    highest_mib = _found(r"resident memory, highest[^|]*\| ([\d,]+) MiB", busy)
+    idle_mib = _found(r"idle, [^|]*(?:none|no home) open[^|]*\| ([\d,]+) MiB", busy)
+    small, large = restored[0], restored[-1]
+    return Hosting(
+        cpu_ms_per_message=_found(r"processor time of the host, a message \| ([\d,]+) ms", busy),
+        bytes_per_process=idle_mib * _MIB,
+        bytes_per_open_home=round((highest_mib - idle_mib) / OPEN_HOMES * _MIB),
+        restore_fixed_s=small.fetching_s,
+        restore_mib_per_s=round((large.mib - small.mib) / (large.fetching_s - small.fetching_s), 1),
+        copy_mib_per_s=round((large.mib - small.mib) / (large.copying_s - small.copying_s), 1),
+        reconcile_s_per_mib=round(large.reconciling_s / large.mib, 4),
+        message_ms=_found(r"\| a message:[^|]*\| ([\d.]+)", plane),
+        visit_ms=_found(r"\| a visit:[^|]*\| ([\d.]+)", plane),
+        renew_ms=_found(r"\| renewing[^|]*\| ([\d.]+)", plane),
+        look_ms=_found(r"\| looking[^|]*\| ([\d.]+)", plane),
+    )
 
 
-def postgres_rate() -> float:
-    """Executions a second that one Postgres carried on two cores, beside the processes that ran them."""
-    section = RESULTS.read_text(encoding="utf-8").partition("## The engine on postgres")[2]
-    found = re.search(r"no-op executions[^|]*\| (\d+)/s", section)
-    assert found is not None
-    return float(found[1])
+def _section(text: str, name: str) -> str:
+    return text.partition(f"<!-- {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
+
+
+def _found(pattern: str, text: str) -> float:
+    found = re.search(pattern, text)
+    assert found is not None, f"{RESULTS} doesn't have {pattern}"
+    return float(found[1].replace(",", ""))
+
+
+class _Restored(NamedTuple):
+    """A home of one size that came back; fetching it is in seconds of processor."""
+
+    mib: float
+    copying_s: float
+    fetching_s: float
+    reconciling_s: float
+
+
+def _restored(section: str) -> list[_Restored]:
+    row = r"\| [\d,]+ \| ([\d,.]+) MiB \| ([\d.]+) s (?:\| [^|]* ){3}\| ([\d.]+) s \| ([\d.]+) s "
+    found = [
+        _Restored(*(float(cell.replace(",", "")) for cell in cells)) for cells in re.findall(row, section)
+    ]
+    assert len(found) > 1, f"{RESULTS} has no section on takeover"
+    return found
 
 
 def table(figures: Figures) -> str:
     """The plan for every power of ten."""
-    given, rate = Assumptions(), postgres_rate()
+    given, measured = Assumptions(), hosting()
     lines = ["| " + " | ".join(_HEADS) + " |", "|" + "---|" * len(_HEADS)]
     for power in _POWERS:
-        row = plan(10**power, figures, given, rate)
+        row = plan(10**power, figures, measured, given)
         cells = (
             f"10^{power}",
             _number(row.messages_per_s),
-            _number(row.cores),
             _number(row.open_homes),
-            f"{row.apart_hosts:,} ({row.apart_limit})",
-            f"{row.shared_hosts:,} ({row.shared_limit})",
+            f"{row.processes:,}",
+            f"{row.machines:,} ({row.limit})",
             _bytes(row.disk_bytes),
-            _number(row.executions_per_s),
-            _bytes(row.engine_bytes),
-            f"{row.apart_postgres:,} ({row.apart_postgres_limit})",
-            f"{row.shared_postgres:,} ({row.shared_postgres_limit})",
+            _bytes(row.copy_bytes),
+            _share(row.postgres_share),
         )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -245,16 +313,19 @@ def table(figures: Figures) -> str:
 
 def parts(figures: Figures) -> dict[str, str]:
     """What the page holds between its markers."""
-    given = Assumptions()
-    measured = ((meaning, _shown(name, getattr(figures, name))) for name, meaning in MEANING.items())
+    given, measured = Assumptions(), hosting()
+    shown = [(MEANING[name], _shown(name, getattr(figures, name))) for name in _USED]
+    shown += [(meaning, _shown(name, getattr(measured, name))) for name, meaning in HOSTED.items()]
     assumed = ((ASSUMED[each.name], f"{getattr(given, each.name):g}") for each in fields(given))
     per_message = [
-        ("processor time of a message, without the model", f"{cpu_ms_per_message(figures, given):.0f} ms"),
+        (
+            "processor time of a message, without the model",
+            f"{cpu_ms_per_message(figures, measured, given):.0f} ms",
+        ),
         ("an average home on the disk", _bytes(bytes_per_home(figures, given))),
-        ("executions a second that one Postgres carries", f"{postgres_rate():.0f}"),
     ]
     return {
-        "figures": f"{figures.measured}\n\n{_table('measured', measured)}",
+        "figures": f"{figures.measured}\n\n{_table('measured', shown)}",
         "assumptions": _table("assumed", assumed),
         "derived": _table("that makes", per_message),
         "plan": table(figures),
@@ -263,7 +334,12 @@ def parts(figures: Figures) -> dict[str, str]:
 
 def page(text: str, figures: Figures) -> str:
     """The page with its tables as they come out."""
-    for name, content in parts(figures).items():
+    return filled(text, parts(figures))
+
+
+def filled(text: str, contents: Mapping[str, str]) -> str:
+    """The page with something else between some of its markers."""
+    for name, content in contents.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
         before, found, rest = text.partition(begin)
         assert found, f"{PAGE} has no place for {name}"
@@ -288,6 +364,10 @@ def _table(head: str, rows: Iterable[tuple[str, str]]) -> str:
 
 def _shown(name: str, value: float) -> str:
     return f"{_bytes(value)}" if "bytes" in name and value >= 10 * _KIB else f"{value:,}"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:,.0f}%" if value >= 0.1 else f"{100 * value:.1g}%"
 
 
 def _number(value: float) -> str:

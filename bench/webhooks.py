@@ -4,7 +4,7 @@
     python bench/webhooks.py --write                   and puts the figures into RESULTS.md
     python bench/webhooks.py --quick                   a few seconds, to see that it works
 
-`nexus up` runs in a process of its own, with a model server that answers immediately. The messages are in 20
+`nexus up` runs in a process of its own, with a model server that answers immediately. The messages are in 200
 conversations of the owner's and are answered. Every few seconds the owner also asks something in the chat.
 """
 
@@ -35,7 +35,7 @@ from report import Figure, machine, progress, table, write_section
 from nexus.home import Home
 
 _KEY, _SECRET = "BENCH_MODEL_KEY", "BENCH_HOOK_SECRET"
-_THREADS = 20
+_THREADS = 200
 _CHAT_EVERY_S = 5.0
 _LOOK_S = 0.05
 _RECEIVED = "SELECT count(*) FROM events WHERE direction = 'inbound' AND channel = 'desk'"
@@ -74,6 +74,8 @@ class Receiver:
 class Load:
     """What was measured."""
 
+    seconds: float
+    """For how long messages are sent, if each is accepted in time."""
     sent: int = 0
     refused: int = 0
     recorded: int = 0
@@ -89,7 +91,7 @@ class Load:
 
 def measure(per_minute: int, seconds: float) -> Load:
     """Send messages at that rate, and wait until all are answered."""
-    found = Load()
+    found = Load(seconds=seconds)
     with (
         tempfile.TemporaryDirectory() as name,
         model_server(Path(name), {"always": {"text": "ok"}}) as model,
@@ -98,7 +100,8 @@ def measure(per_minute: int, seconds: float) -> Load:
         home = Home(Path(name) / "home")
         environment = _prepare(home, model, receiver.url)
         with _served(home, environment) as (pid, address):
-            found.idle_ms = [_chat_ms(home, address) for _ in range(10)]
+            with _owner(home, address) as owner:
+                found.idle_ms = [_chat_ms(owner) for _ in range(10)]
             found.memory_mib.append(_memory_mib(pid))
             progress(f"idle: {median(found.idle_ms):.0f} ms for a chat, {found.memory_mib[0]:.0f} MiB")
             before_s = _processor_s(pid)
@@ -119,7 +122,11 @@ def measure(per_minute: int, seconds: float) -> Load:
 
 def _send(found: Load, home: Home, address: str, pid: int, per_minute: int, seconds: float) -> None:
     total, began = max(1, round(per_minute * seconds / 60)), time.monotonic()
-    with httpx.Client(base_url=address, timeout=120) as client, ThreadPoolExecutor(16) as pool:
+    with (
+        httpx.Client(base_url=address, timeout=120) as client,
+        _owner(home, address) as owner,
+        ThreadPoolExecutor(16) as pool,
+    ):
 
         def post(number: int) -> None:
             time.sleep(max(0.0, began + number * 60 / per_minute - time.monotonic()))
@@ -130,7 +137,7 @@ def _send(found: Load, home: Home, address: str, pid: int, per_minute: int, seco
 
         posts = [pool.submit(post, number) for number in range(total)]
         while not all(each.done() for each in posts):
-            found.busy_ms.append(_chat_ms(home, address))
+            found.busy_ms.append(_chat_ms(owner))
             found.memory_mib.append(_memory_mib(pid))
             time.sleep(_CHAT_EVERY_S if seconds > _CHAT_EVERY_S else 0)
         for each in posts:
@@ -148,6 +155,12 @@ def figures(found: Load) -> list[Figure]:
     return [
         Figure("messages sent, seconds", f"{found.sent}, {found.took_s:.0f}"),
         Figure("refused", str(found.refused), "0", found.refused == 0),
+        Figure(
+            "accepted, a minute",
+            f"{60 * found.sent / found.took_s:.0f}",
+            "all that are sent",
+            found.took_s < 1.1 * found.seconds,
+        ),
         Figure("recorded", str(found.recorded), str(found.sent), found.recorded == found.sent),
         Figure("not answered", str(lost), "0", lost == 0),
         Figure("answered twice", str(found.repeated), "0", found.repeated == 0),
@@ -172,14 +185,18 @@ def _signed(body: dict[str, str]) -> dict[str, Any]:
     return {"content": data, "headers": {"nexus-signature": f"t={at},v1={digest}"}}
 
 
-def _chat_ms(home: Home, address: str) -> float:
-    headers = {"Authorization": f"Bearer {home.token()}"}
+def _owner(home: Home, address: str) -> httpx.Client:
+    """An open chat, as a browser or terminal has one."""
+    return httpx.Client(base_url=address, headers={"Authorization": f"Bearer {home.token()}"}, timeout=600)
+
+
+def _chat_ms(owner: httpx.Client) -> float:
+    """From a message to the end of its answer, which is followed as it is written."""
     began = time.monotonic()
-    with httpx.Client(base_url=address, headers=headers, timeout=600) as client:
-        body = {"text": "What is on today?", "session": "main"}
-        id_ = client.post("/api/messages", json=body).raise_for_status().json()["request_id"]
-        while client.get(f"/api/requests/{id_}").raise_for_status().json()["trace"]["status"] == "running":
-            time.sleep(_LOOK_S)
+    body = {"text": "What is on today?", "session": "main"}
+    id_ = owner.post("/api/messages", json=body).raise_for_status().json()["execution_id"]
+    with owner.stream("GET", f"/api/executions/{id_}/stream") as answer:
+        assert b"event: result" in answer.raise_for_status().read()
     return 1000 * (time.monotonic() - began)
 
 

@@ -28,7 +28,7 @@ def main() -> int:
         return 0
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--require-hashes"]
     try:
-        asked = [*command, "--requirement", "requirements.lock"]
+        asked = [*command, "--requirement", "requirements-hosting.lock"]
         return subprocess.run(asked, cwd=_ROOT, timeout=_AUDIT_S, check=False).returncode
     except subprocess.TimeoutExpired:
         print(f"Skipped: the advisory service did not answer within {_AUDIT_S} s")

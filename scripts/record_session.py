@@ -63,11 +63,14 @@ def main() -> int:
 def _environment(folder: Path, *, download: bool) -> Path:
     """Build the wheel and install it into an environment of its own; returns that one's interpreter."""
     wheels, venv = folder / "wheels", folder / "venv"
-    _pip("wheel", "--no-deps", "--wheel-dir", str(wheels), str(ROOT), str(ROOT / "models" / "english"))
+    _pip(
+        *("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels)),
+        *(str(ROOT), str(ROOT / "models" / "english")),
+    )
     _done([sys.executable, "-m", "venv", "--without-pip", str(venv)])
     python = venv / "bin" / "python"
     if download:
-        _pip("--python", str(python), "install", "--require-hashes", "-r", str(LOCK))
+        _pip("--python", str(python), "install", "--require-hashes", "--no-deps", "-r", str(LOCK))
     else:
         [packages] = venv.glob("lib/python*/site-packages")
         for each in _locked():

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,19 +22,23 @@ from typing import Final, Literal
 
 from playwright.sync_api import Browser, FilePayload, Page, ViewportSize, expect, sync_playwright
 
+from nexus.channels.webhook import HEADER, Webhook
 from nexus.testing import ModelServer, Turn, failures
 
 _NEXUS: Final = Path(sys.executable).with_name("nexus")
 _PATIENCE_MS: Final = 60_000
 _SWITCHES: Final = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 _WIDE: Final[ViewportSize] = {"width": 1280, "height": 860}
-_NARROW: Final[ViewportSize] = {"width": 380, "height": 800}
+_NARROW: Final[ViewportSize] = {"width": 390, "height": 800}
 _VARIANTS: Final[dict[str, tuple[Literal["light", "dark"], ViewportSize]]] = {
     "light": ("light", _WIDE),
     "dark": ("dark", _WIDE),
     "narrow": ("light", _NARROW),
     "narrow-dark": ("dark", _NARROW),
 }
+_SECRET: Final = "shown"  # noqa: S105 - of a channel that only this script writes to
+_STRANGERS: Final = (("desk", "Sam Carter"), ("studio", "Ines Duarte"))
+"""Each channel, and who writes there without access."""
 _ANSWER: Final = (
     "The Tidal Room opens on **28 June**. " + "The floor has to dry before the piano comes. " * 12
 )
@@ -86,7 +90,7 @@ def _refused(page: Page, text: str = "And the piano?") -> None:
 
 
 def _say_much(page: Page) -> None:
-    _refused(page, "A long letter, line by line.\n" * 400)
+    _refused(page, "A long letter, line by line.\n" * 800)
 
 
 def _mistyped(page: Page) -> None:
@@ -127,6 +131,10 @@ def _palette(page: Page) -> None:
     page.keyboard.press("Control+k")
     page.get_by_role("combobox", name="Search everything").fill("Clara")
     expect(page.locator("#palette-results a").first).to_be_visible()
+
+
+def _let_in(page: Page) -> None:
+    page.get_by_text("Let in…").first.click()
 
 
 def _rename(page: Page) -> None:
@@ -275,7 +283,7 @@ DEMO: Final = (
     Shot(
         name="session-worker",
         route="/sessions/{label:path}",
-        start="/sessions?role=worker",
+        start="/sessions?kind=workers",
         follow="td.main a",
         act=_unfold,
     ),
@@ -289,6 +297,7 @@ DEMO: Final = (
     Shot(name="channels", route="/channels"),
     Shot(name="channel", route="/channels/{name}", start="/channels", follow="td.main a[href^='/channels/']"),
     Shot(name="people", route="/people"),
+    Shot(name="people-let-in", route="/people", act=_let_in),
     Shot(name="notifications", route="/notifications"),
     Shot(name="settings", route="/settings"),
     Shot(name="settings-refused", route="/settings", act=_no_number),
@@ -352,9 +361,9 @@ def served(home: Path, model: ModelServer) -> Generator[tuple[str, str]]:
         "NEXUS_MODELS_MANAGER": "test/large",
         "NEXUS_PROVIDERS_TEST_KIND": "anthropic",
         "NEXUS_PROVIDERS_TEST_BASE_URL": model.url,
-        "NEXUS_CHANNELS_DESK_KIND": "webhook",
-        "NEXUS_CHANNELS_DESK_SECRET": "env:SHOWN_SECRET",
-        "SHOWN_SECRET": "shown",
+        **{f"NEXUS_CHANNELS_{name.upper()}_KIND": "webhook" for name, _ in _STRANGERS},
+        **{f"NEXUS_CHANNELS_{name.upper()}_SECRET": "env:SHOWN_SECRET" for name, _ in _STRANGERS},
+        "SHOWN_SECRET": _SECRET,
     }
     command = [str(_NEXUS), "--home", str(home), "up", "--json", "--port", "0"]
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
@@ -378,16 +387,35 @@ def _model() -> ModelServer:
     return model
 
 
-def _look(browser: Browser, home: Path, model: ModelServer, shots: Iterable[Shot], folder: Path) -> list[str]:
+def _look(browser: Browser, home: Path, model: ModelServer, shots: Sequence[Shot], folder: Path) -> list[str]:
     with served(home, model) as (url, login_url):
         context = browser.new_context(viewport=_WIDE)
         context.set_default_timeout(_PATIENCE_MS)
         page = context.new_page()
         page.goto(login_url)
         page.wait_for_url("**/")
+        if shots and shots[0] in DEMO:
+            _knock(page, url)
         missing = take(page, url, shots, folder)
         context.close()
     return missing
+
+
+def _knock(page: Page, url: str) -> None:
+    """Let strangers write; each is given a code, and waits for access."""
+    for channel, name in _STRANGERS:
+        said = {
+            "id": name,
+            "thread": name,
+            "sender": name.split()[0].lower(),
+            "sender_name": name,
+            "text": "Hello?",
+        }
+        body = json.dumps(said).encode()
+        headers = {HEADER: Webhook(channel, secret=_SECRET).signed(body), "content-type": "application/json"}
+        assert page.request.post(f"{url}/hooks/{channel}", data=body, headers=headers).ok
+    while page.goto(f"{url}/people") and page.locator(".person .kind").count() < len(_STRANGERS):
+        page.wait_for_timeout(200)
 
 
 def _made(home: Path, command: str) -> Path:
@@ -404,6 +432,7 @@ def main() -> int:
     if executable is None:
         print("This needs Chromium: apt-get install chromium", file=sys.stderr)
         return 1
+    expect.set_options(timeout=_PATIENCE_MS)
     missing: list[str] = []
     with (
         tempfile.TemporaryDirectory() as place,

@@ -7,10 +7,11 @@ What differs from run to run (sizes, times, ids, versions) is compared by shape.
 
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+Runner = Callable[[list[str], Path, Mapping[str, str]], tuple[int, str]]
 SHOWN_HOME = "/home/ada"
 """Where the home of the person lies in what documents show."""
 _BLOCK = re.compile(
@@ -72,12 +73,15 @@ def blocks(page: Path) -> list[Block]:
     return [Block(found["mark"] or "", found["kind"], found["body"]) for found in _BLOCK.finditer(text)]
 
 
-def typed(page: Path, person: Path, environment: Mapping[str, str]) -> Iterator[Typed]:
+def typed(
+    page: Path, person: Path, environment: Mapping[str, str], runner: Runner | None = None
+) -> Iterator[Typed]:
     """Type the commands of a page's console blocks, one after another, as one session of a person."""
+    runner = runner or run
     for block in (block for block in blocks(page) if block.kind == "console"):
         steps = _steps(block)
         for number, (command, shown) in enumerate(steps, start=1):
-            code, output = run(["bash", "-c", command], person, environment)
+            code, output = runner(["bash", "-c", command], person, environment)
             printed = output.replace(str(person), SHOWN_HOME).splitlines()
             may_fail = block.mark == "fails" and number == len(steps)
             yield Typed(command, shown, printed, code, may_fail)
@@ -89,7 +93,7 @@ def run(words: list[str], person: Path, environment: Mapping[str, str]) -> tuple
         words,
         check=False,
         cwd=person,
-        env={**environment, "HOME": str(person), "LC_ALL": "C.UTF-8", "NO_COLOR": "1"},
+        env=variables(person, environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -97,6 +101,11 @@ def run(words: list[str], person: Path, environment: Mapping[str, str]) -> tuple
         timeout=300,
     )
     return done.returncode, done.stdout
+
+
+def variables(person: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of what a person types."""
+    return {**environment, "HOME": str(person), "LC_ALL": "C.UTF-8", "NO_COLOR": "1"}
 
 
 def shape(line: str) -> str:

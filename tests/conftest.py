@@ -1,18 +1,23 @@
 """What every test may use: a home of its own, never the person's."""
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from contract.postgres import Postgres, binary
+from new_homes import new_home
 from nexus import ledgers
 from nexus.config import LedgersConfig
 from nexus.home import Home
-from nexus.ledgers import attach
 from nexus.testing import ModelServer
 
 pytest_plugins = ["leftovers"]
+
+# A process asks for the system's time zone once, so no test can set it for itself alone.
+os.environ["TZ"] = "UTC"
 
 # No test depends on how fast the machine is.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,11 +32,7 @@ def no_home_of_the_person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """A complete, empty home."""
-    made = Home(tmp_path / "home")
-    made.create()
-    ledgers.create(made)
-    attach.ensure(made)
-    return made
+    return new_home(tmp_path / "home")
 
 
 @pytest.fixture
@@ -46,3 +47,13 @@ def server() -> Iterator[ModelServer]:
     """A model server with nothing to say yet."""
     with ModelServer() as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    if binary("initdb") is None or binary("pg_ctl") is None:
+        pytest.skip("there are no Postgres programs on this machine: install postgresql to run this part")
+    cluster = Postgres()
+    cluster.start()
+    yield cluster
+    cluster.stop()

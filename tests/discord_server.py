@@ -49,6 +49,12 @@ class DiscordServer(ThreadedServer):
         """Somebody writes; returns the id. Quietly: the gateway doesn't tell it, as to nobody who listens."""
         return self._call(self._write(text, channel, user, quietly, more))
 
+    def edit(self, id_: str, text: str, *, channel: str = DIRECT, **more: Any) -> None:
+        """Somebody changes what they wrote."""
+        [said] = [each for each in self.said[channel] if each["id"] == id_]
+        at = {"edited_timestamp": "2026-11-16T12:30:00.000000+00:00"}
+        self.send_event("MESSAGE_UPDATE", {**said, "content": text, **at, **more})
+
     def send_event(self, name: str, data: Any) -> None:
         """Send any event to the bot."""
         self._call(self._dispatch(name, data))
@@ -114,6 +120,7 @@ class DiscordServer(ThreadedServer):
         router.add_get("/api/v10/oauth2/applications/@me", self._answering(self._application))
         router.add_get("/api/v10/channels/{id}/messages", self._answering(self._history))
         router.add_post("/api/v10/channels/{id}/messages", self._answering(self._post))
+        router.add_patch("/api/v10/channels/{id}/messages/{message}", self._answering(self._patch))
         router.add_post("/api/v10/channels/{id}/typing", self._answering(self._typing))
 
     async def _gateway(self, request: web.Request) -> web.WebSocketResponse:
@@ -261,11 +268,22 @@ class DiscordServer(ThreadedServer):
         assert len(nonce) <= 25
         if nonce not in self._nonces:
             assert len(values.get("content") or "") <= 2000
-            self.sent.append({**values, "channel": request.match_info["id"]})
             self.uploaded += files
             channel = request.match_info["id"]
-            self._nonces[nonce] = self._message(str(values.get("content") or ""), channel, _bot(), {})
+            made = self._message(str(values.get("content") or ""), channel, _bot(), {})
+            self.sent.append({**values, "channel": channel, "id": made["id"]})
+            self._nonces[nonce] = made
         return self._nonces[nonce]
+
+    async def _patch(self, request: web.Request) -> Any:
+        values, id_ = await request.json(), request.match_info["message"]
+        for each in self.sent:
+            if each["id"] == id_:
+                each["content"] = values["content"]
+                return self._message(values["content"], request.match_info["id"], _bot(), {"id": id_})
+        raise web.HTTPNotFound(
+            text='{"message": "Unknown Message", "code": 10008}', content_type="application/json"
+        )
 
     async def _typing(self, request: web.Request) -> Any:
         self.typing.append(request.match_info["id"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nexus.hosting import homes
 from nexus.hosting.host import Host, HostSettings
+from nexus.hosting.local import LocalRegistry
 from nexus.hosting.pool import Bounds
-from nexus.hosting.registry import Registry
 from nexus.testing import ModelServer
 
 LEASE_MS = 30_000
@@ -34,13 +34,17 @@ outage_ms = 0
 
 def make_homes(root: Path, settings: Path, *names: str) -> dict[str, str]:
     """Homes of a host that does not run; returns their ids."""
-    with Registry(root) as registry:
+    with LocalRegistry(root) as registry:
         return {name: homes.add(registry, name, settings).id for name in names}
 
 
 @asynccontextmanager
-async def host_on(root: Path, bounds: Bounds | None = None, copies: str = "") -> AsyncGenerator[Host]:
+async def host_on(
+    root: Path, bounds: Bounds | None = None, copies: str = "", scrape_token: str = ""
+) -> AsyncGenerator[Host]:
     """A host that runs. On a busy machine its process is not taken for dead."""
-    settings = HostSettings(root=root, bounds=bounds or Bounds(), lease_ms=LEASE_MS, copies=copies)
+    settings = HostSettings(
+        root=root, bounds=bounds or Bounds(), lease_ms=LEASE_MS, copies=copies, scrape_token=scrape_token
+    )
     async with Host(settings) as host:
         yield host

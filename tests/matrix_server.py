@@ -116,6 +116,8 @@ class Person:
         self.id = id_
         self.token = token
         self._server = server
+        self._since: str | None = None
+        self._typing: dict[str, list[str]] = {}
 
     def open_room(
         self, *invited: str, direct: bool = True, name: str | None = None, encrypted: bool = False
@@ -161,6 +163,16 @@ class Person:
         told = self._do(lambda client: client.room_messages(room_id, limit=1_000))
         events = [cast("dict[str, Any]", each.source) for each in reversed(told.chunk)]
         return [each for each in events if each["type"] == "m.room.message" and each["sender"] != self.id]
+
+    def sees_typing(self, room_id: str, user_id: str) -> bool:
+        """Whether somebody is typing in a room."""
+        told = self._do(lambda client: client.sync(timeout=0, since=self._since))
+        self._since = told.next_batch
+        for id_, joined in told.rooms.join.items():
+            for each in joined.ephemeral:
+                if isinstance(each, nio.TypingNoticeEvent):
+                    self._typing[id_] = cast("Any", each).users
+        return user_id in self._typing.get(room_id, [])
 
     def texts(self, room_id: str) -> list[str]:
         return [each["content"]["body"] for each in self.heard(room_id)]

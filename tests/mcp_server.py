@@ -1,10 +1,11 @@
-"""A real MCP server for tests: `python mcp_server.py [stdio|http PORT]`, written with the official SDK."""
+"""A real MCP server for tests: `python mcp_server.py [http DESCRIPTOR]`, written with the official SDK."""
 
 import os
 import sys
 import time
 from pathlib import Path
 
+import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
@@ -53,7 +54,7 @@ def die() -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["http"]:
-        server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
+        uvicorn.run(server.streamable_http_app(), fd=int(sys.argv[2]), log_level="warning")
     elif sys.argv[1:2] == ["broken"]:
         sys.exit(f"no shelf; the token is {os.environ.get('TOKEN')}")
     elif sys.argv[1:2] == ["stuck"]:

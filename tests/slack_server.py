@@ -24,6 +24,9 @@ class SlackServer(ThreadedServer):
         self.said: dict[str, list[dict[str, Any]]] = {DIRECT: [], GROUP: []}
         self.sent: list[dict[str, Any]] = []
         """What the app posted."""
+        self.reactions: list[tuple[str, str, str]] = []
+        self.reacted: list[tuple[str, str, str]] = []
+        """Those that there ever were."""
         self.uploaded: list[tuple[str, bytes]] = []
         self.files: dict[str, bytes] = {}
         self.refusals: list[tuple[str, dict[str, Any]]] = []
@@ -46,6 +49,22 @@ class SlackServer(ThreadedServer):
     ) -> str:
         """Somebody writes; returns the ts. Quietly: no event is sent, as if no socket had been open."""
         return self._call(self._write(text, channel, user, quietly, more))
+
+    def edit(self, ts: str, text: str, *, channel: str = DIRECT, **more: Any) -> None:
+        """Somebody changes what they wrote."""
+        [said] = [each for each in self.said[channel] if each["ts"] == ts]
+        edited = {**said, "text": text, "edited": {"user": said["user"], "ts": self._ts()}, **more}
+        self.send_event(
+            {
+                "type": "message",
+                "subtype": "message_changed",
+                "channel": channel,
+                "channel_type": "im" if channel.startswith("D") else "channel",
+                "ts": self._ts(),
+                "message": edited,
+                "previous_message": said,
+            }
+        )
 
     def send_event(self, event: dict[str, Any]) -> str:
         """Send any event to the app; returns the id of the envelope."""
@@ -188,8 +207,25 @@ class SlackServer(ThreadedServer):
             return {"ok": False, "error": "channel_not_found"}
         if len(values["markdown_text"]) > 12_000:
             return {"ok": False, "error": "msg_too_long"}
-        self.sent.append(values)
-        return {"ts": self._ts(), "channel": values["channel"]}
+        ts = self._ts()
+        self.sent.append({**values, "ts": ts})
+        return {"ts": ts, "channel": values["channel"]}
+
+    def _chat_update(self, values: dict[str, Any]) -> dict[str, Any]:
+        found = [each for each in self.sent if each["ts"] == values["ts"]]
+        if not found:
+            return {"ok": False, "error": "message_not_found"}
+        found[0]["markdown_text"] = values["markdown_text"]
+        return {"ts": values["ts"], "channel": values["channel"]}
+
+    def _reactions_add(self, values: dict[str, Any]) -> dict[str, Any]:
+        self.reactions.append((values["channel"], values["timestamp"], values["name"]))
+        self.reacted.append(self.reactions[-1])
+        return {}
+
+    def _reactions_remove(self, values: dict[str, Any]) -> dict[str, Any]:
+        self.reactions.remove((values["channel"], values["timestamp"], values["name"]))
+        return {}
 
     def _files_getUploadURLExternal(self, values: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         self._next += 1

@@ -19,6 +19,8 @@ class TelegramServer:
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
         self.files: dict[str, bytes] = {}
+        self.shown: list[dict[str, Any]] = []
+        """What the bot showed itself to be doing."""
         self.refusals: list[tuple[str, dict[str, Any]]] = []
         """Methods, and what is answered to the next call of each instead of the result."""
         self._updates: list[dict[str, Any]] = []
@@ -55,6 +57,12 @@ class TelegramServer:
             self._updates.append({"update_id": 1000 + id_, "message": message})
             self._lock.notify_all()
             return id_
+
+    def edit(self, id_: int, text: str, *, sender: int = 7, at: int = 1_800_000_000, **more: Any) -> None:
+        """Somebody changes what they wrote."""
+        person = {"id": sender, "is_bot": False, "first_name": "Hana", "last_name": "Ito"}
+        message = {"message_id": id_, "date": at - 60, "edit_date": at, "from": person, "text": text, **more}
+        self.add_update({"edited_message": {"chat": {"id": sender, "type": "private"}, **message}})
 
     def add_update(self, update: dict[str, Any]) -> None:
         with self._lock:
@@ -103,10 +111,22 @@ class TelegramServer:
     def _sendDocument(self, values: dict[str, Any]) -> Any:  # noqa: N802 - as the API names it
         return self._keep(values)
 
+    def _sendChatAction(self, values: dict[str, Any]) -> Any:  # noqa: N802 - as the API names it
+        self.shown.append(values)
+        return True
+
+    def _editMessageText(self, values: dict[str, Any]) -> Any:  # noqa: N802 - as the API names it
+        with self._lock:
+            found = [each for each in self.sent if each["message_id"] == values["message_id"]]
+            if not found or found[0]["chat_id"] != values["chat_id"]:
+                return None
+            found[0]["text"] = values["text"]
+            return found[0]
+
     def _keep(self, values: dict[str, Any]) -> Any:
         with self._lock:
-            self.sent.append(values)
             self._next += 1
+            self.sent.append({**values, "message_id": self._next})
             return {"message_id": self._next, "chat": {"id": int(values["chat_id"])}}
 
 

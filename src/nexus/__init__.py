@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         BudgetError,
         CareError,
         ConfigError,
+        FencedError,
         GatewayError,
         HomeBusyError,
         HomeError,
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
         WorkspaceError,
     )
     from nexus.home import Home
-    from nexus.memory.recall import Query, Recall
+    from nexus.memory.recall.item import Query
+    from nexus.memory.recall.recall import Recall
     from nexus.runs import Delta, Receipt, Result, Run, Totals
 
 __version__ = "0.1.0"
@@ -69,6 +71,7 @@ __all__ = [
     "ConfigError",
     "Context",
     "Delta",
+    "FencedError",
     "GatewayError",
     "Home",
     "HomeBusyError",
@@ -117,8 +120,8 @@ _MODULES: Final = {
     "Client": "nexus.client",
     "Config": "nexus.config",
     "Home": "nexus.home",
-    "Query": "nexus.memory.recall",
-    "Recall": "nexus.memory.recall",
+    "Query": "nexus.memory.recall.item",
+    "Recall": "nexus.memory.recall.recall",
     "Delta": "nexus.runs",
     "Receipt": "nexus.runs",
     "Result": "nexus.runs",

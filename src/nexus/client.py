@@ -264,6 +264,8 @@ class _Connection:
             timeout=_TIMEOUT,
             # The gateway is local, or where the owner says: an environment's proxy must not see the token.
             trust_env=False,
+            # Reading the certificates of the authorities takes longer than a local answer.
+            verify=not url.startswith("http://"),
             limits=httpx.Limits(max_connections=None),
         )
 

@@ -34,7 +34,7 @@ class LedgersConfig:
             "power cut may lose the last moments. The embeddings ledger is always `normal`."
         ),
     )
-    cache_kib: int = _setting(16_384, "Page cache per connection.")
+    cache_kib: int = _setting(2_048, "Page cache per connection.")
     readers: int = _setting(4, "Maximum read connections per database.", least=1)
 
 
@@ -301,7 +301,7 @@ class AttachmentsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class McpConfig:
-    """An MCP server whose tools agents may call. It runs outside the sandbox, with your rights."""
+    """An MCP server whose tools agents may call. Unless `sandbox` is set, a program runs with your rights."""
 
     command: str = _setting("", "Program to start.", held=True)
     args: tuple[str, ...] = _setting((), "Its arguments.", held=True)
@@ -311,6 +311,9 @@ class McpConfig:
     url: str = _setting("", "URL, instead of a program.", held=True)
     headers: Mapping[str, str] = _setting(
         {}, "Headers; a value may name a secret: `Bearer env:TOKEN`.", held=True
+    )
+    sandbox: bool = _setting(
+        False, "Run the program in the sandbox, without a network. It sees what `[tools] directories` grants."
     )
     start_timeout_ms: int = _setting(30_000, "Timeout for starting.", least=1)
     timeout_ms: int = _setting(60_000, "Timeout per call.", least=1)
@@ -526,7 +529,12 @@ class Config:
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> Config:
     """The configuration of a home: the file where there is one, then the environment."""
-    tables = _read(path)
+    return parse(text(path), path, environ)
+
+
+def parse(text: str, path: Path, environ: Mapping[str, str] = os.environ) -> Config:
+    """The configuration that a file at that path would give with that text."""
+    tables = _tables(text, path)
     sections = {f.name: f for f in fields(Config)}
     reading.refuse_unknown(tables, sections, f"section in {path}")
     built: dict[str, Any] = {}
@@ -612,18 +620,29 @@ def _table(tables: dict[str, Any], name: str, where: str) -> dict[str, Any]:
     return cast("dict[str, Any]", table)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def text(path: Path) -> str:
+    """What the file says; nothing where there is none."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"{path} is not valid TOML: {error}",
-            hint="Fix that line, or delete the file to use the defaults.",
-        ) from error
+        return ""
+    except UnicodeDecodeError as error:
+        raise _invalid(path, error) from error
     except OSError as error:
         raise ConfigError(f"Can't read {path}: {error.strerror}", hint="Run `nexus doctor --fix`.") from error
+
+
+def _tables(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _invalid(path, error) from error
+
+
+def _invalid(path: Path, error: ValueError) -> ConfigError:
+    return ConfigError(
+        f"{path} is not valid TOML: {error}", hint="Fix that line, or delete the file to use the defaults."
+    )
 
 
 def _wrap(text: str, width: int = 98) -> Iterator[str]:

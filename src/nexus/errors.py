@@ -11,6 +11,7 @@ NexusError
 │   ├── LedgerFullError      the disk is full
 │   ├── LedgerCorruptError   the file is damaged or is not a ledger
 │   ├── LedgerClosedError    the ledger is closed
+│   ├── FencedError          another host owns the home, or may own it by now
 │   └── SchemaError          the schema is newer or foreign, or a migration failed
 ├── ToolError                a tool call failed; the agent gets the reason
 │   └── SandboxError         no sandbox is available; nothing ran
@@ -82,7 +83,11 @@ class LedgerFullError(LedgerError):
     """The disk is full; nothing was written."""
 
 
-LEDGER_PASSES = (LedgerBusyError, LedgerFullError)
+class FencedError(LedgerError):
+    """Another host owns the home, or may own it by now; nothing was written."""
+
+
+LEDGER_PASSES = (LedgerBusyError, LedgerFullError, FencedError)
 """Temporary conditions: work waits until they have passed."""
 
 

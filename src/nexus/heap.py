@@ -4,7 +4,13 @@ import ctypes
 from typing import Final
 
 _M_ARENA_MAX: Final = -8
+_M_MMAP_THRESHOLD: Final = -3
+_M_TRIM_THRESHOLD: Final = -1
 _ARENAS: Final = 2
+# From this size on, a block is its own mapping, which the system gets back as soon as it is freed. Without a
+# fixed size, glibc raises it up to 32 MiB, and what a model computes with then leaves holes in the heap.
+_OWN_MAPPING_BYTES: Final = 256 * 1024
+_KEPT_ON_TOP_BYTES: Final = 1024 * 1024
 
 
 def give_back() -> None:
@@ -13,13 +19,15 @@ def give_back() -> None:
         library.malloc_trim(0)
 
 
-def limit_arenas() -> None:
-    """Let threads share few heaps. Each thread would get its own, and keep what it once took.
+def bound() -> None:
+    """Keep little of what is freed, and let threads share few heaps: each would get, and keep, its own.
 
     Call it before threads are started.
     """
     if (library := _glibc()) is not None:
         library.mallopt(_M_ARENA_MAX, _ARENAS)
+        library.mallopt(_M_MMAP_THRESHOLD, _OWN_MAPPING_BYTES)
+        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_ON_TOP_BYTES)
 
 
 def _glibc() -> ctypes.CDLL | None:

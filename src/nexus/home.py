@@ -8,7 +8,7 @@ import os
 import secrets
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -29,6 +29,8 @@ class Home:
     """The paths of one home. Making this object touches nothing on disk."""
 
     root: Path
+    cgroup: Path | None = field(default=None, compare=False)
+    """What its sandboxes run in, if its host has a cgroup for it."""
 
     @property
     def config_file(self) -> Path:
@@ -95,12 +97,12 @@ class Home:
     def identity(self) -> str:
         """A name that stays with the home when it is moved, backed up and restored; made when first asked."""
         file = self.state / "home-id"
-        _write_new(file, ids.new("hom"))
+        write_new(file, ids.new("hom"))
         return file.read_text(encoding="utf-8").strip()
 
     def token(self) -> str:
         """The secret in `token_file`, made when first asked; an error where it cannot be trusted."""
-        _write_new(self.token_file, secrets.token_urlsafe(_TOKEN_BYTES))
+        write_new(self.token_file, secrets.token_urlsafe(_TOKEN_BYTES))
         token = self.token_file.read_text(encoding="utf-8").strip()
         if self.token_file.stat().st_mode & 0o077:
             raise HomeError(
@@ -165,7 +167,7 @@ class Home:
             self.token_file: secrets.token_urlsafe(_TOKEN_BYTES),
         }
         for file, content in contents.items():
-            if _write_new(file, content):
+            if write_new(file, content):
                 made.append(file)
         return made
 
@@ -262,8 +264,8 @@ def _command(pid: int) -> str:
     return " ".join([Path(words[0]).name, *words[1:]]).strip()[:120]
 
 
-def _write_new(file: Path, content: str) -> bool:
-    """Make a file, complete or not at all. False where there is one already."""
+def write_new(file: Path, content: str) -> bool:
+    """Make a file that others can't read, complete or not at all. False where there is one already."""
     if file.exists():
         return False
     building = file.with_name(f".{file.name}.{ids.new('new')}")

@@ -3,6 +3,7 @@
 A setting never holds a secret. It holds a source: `env:NAME`, `file:PATH` or `keyring:SERVICE/USER`.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -47,6 +48,11 @@ def read(source: str, environ: Mapping[str, str] = os.environ) -> str:
     if not secret.strip():
         raise SecretError(f"No secret found at {source}", hint=_what_to_do(kind, place))
     return secret.strip()
+
+
+def digest(secret: str) -> bytes:
+    """What is kept or compared in the place of a secret, however that is spelled."""
+    return hashlib.sha256(secret.encode(errors="surrogateescape")).digest()
 
 
 def is_named(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import apsw
 
-from acceptance.program import NEXUS
+from acceptance.program import NEXUS, typed
 from nexus.home import Home
 from nexus.testing import ModelServer
 
@@ -46,8 +46,7 @@ def finish(
     home: Home, env: dict[str, str], *arguments: str, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    command = [str(NEXUS), "--home", str(home.root), *arguments]
-    return subprocess.run(command, env=env, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S)
+    return typed("--home", str(home.root), *arguments, stdin=stdin, env=env)
 
 
 def kill_when(server: ModelServer, process: subprocess.Popen[str], condition: Callable[[], object]) -> None:

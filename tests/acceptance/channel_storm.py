@@ -19,9 +19,8 @@ from acceptance.on_channels import echo_word
 from acceptance.running import Served, serving
 from mail_servers import AGENT, AUTH_SERVER, PASSWORD, Dovecot, Post, mail_servers
 from matrix_server import Person, Synapse, homeserver
-from nexus import ledgers
+from new_homes import new_home
 from nexus.home import Home
-from nexus.ledgers import attach
 from nexus.testing import ModelServer
 
 _ME = "me@home.example"
@@ -152,10 +151,7 @@ def main() -> None:
         homeserver() as synapse,
     ):
         server.always(echo_word)
-        home = Home(Path(folder) / "home")
-        home.create()
-        ledgers.create(home)
-        attach.ensure(home)
+        home = new_home(Path(folder) / "home")
         report = storm(scene(home, server, servers, synapse), kills=given.kills, seed=given.seed)
     print(report)  # noqa: T201
     raise SystemExit(bool(report.problems))

@@ -1,5 +1,7 @@
 """Homes that are made once for several of these tests."""
 
+import fcntl
+import os
 import shutil
 from pathlib import Path
 
@@ -10,11 +12,18 @@ from acceptance.program import nexus
 
 @pytest.fixture(scope="session")
 def demo_month(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of `nexus demo`, to read only."""
-    home = tmp_path_factory.mktemp("demo") / "home"
-    made = nexus(home, "demo", "--until", "2026-05-31T18:00Z")
-    assert made.returncode == 0, made.stderr
-    assert f"nexus --home {home} recall" in made.stdout
+    """The home of `nexus demo`, to read only. Processes that run the tests together share it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    home, is_made = shared / "demo" / "home", shared / "demo" / "made"
+    home.parent.mkdir(exist_ok=True)
+    with (shared / "demo" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_made.exists():
+            made = nexus(home, "demo", "--until", "2026-05-31T18:00Z")
+            assert made.returncode == 0, made.stderr
+            assert f"nexus --home {home} recall" in made.stdout
+            is_made.touch()
     return home
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nexus import ledgers
+from new_homes import new_home
 from nexus.broker.queue import SessionQueue, Turn
 from nexus.config import LedgersConfig
 from nexus.engine import Engine, Settings
@@ -68,9 +68,7 @@ async def _lived(home: Home) -> dict[str, str]:
 @cache
 def _example(folder: Path) -> tuple[Home, dict[str, str]]:
     """Made once for each run of the tests; each test gets a copy."""
-    home = Home(folder / "home")
-    home.create()
-    ledgers.create(home)
+    home = new_home(folder / "home")
     return home, asyncio.run(_lived(home))
 
 

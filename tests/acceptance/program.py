@@ -1,13 +1,89 @@
-"""Starts the real `nexus` program the way a person does."""
+"""The real `nexus` program, the way a person uses it."""
 
+import asyncio
+import io
+import os
 import subprocess
 import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
+
+from nexus.cli import main
 
 NEXUS = Path(sys.executable).with_name("nexus")
+_PATIENCE_S = 120
+# Commands that run until they are stopped, or whose place another program takes.
+_OWN_PROCESS = {"up", "mcp", "sql"}
+# Variables that count when Python starts.
+_AT_THE_START = ("LD_PRELOAD", "PYTHONPATH")
 
 
 def nexus(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run one command on a home and return what it printed and its exit code."""
-    command = [str(NEXUS), "--home", str(home), *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120)
+    return typed("--home", str(home), *arguments, stdin=stdin)
+
+
+def typed(
+    *words: str, stdin: str = "", env: Mapping[str, str] = os.environ, together: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run a command by its words, in this process if it can: starting Python takes longer than most of them.
+
+    A process is started for what needs its own, and where an event loop runs already. `together`: standard
+    error goes where the rest does.
+    """
+    if _needs_a_process(words, env) or not _is_free():
+        pipe = subprocess.PIPE
+        return subprocess.run(
+            [str(NEXUS), *words],
+            env=env,
+            input=stdin,
+            stdout=pipe,
+            stderr=subprocess.STDOUT if together else pipe,
+            text=True,
+            timeout=_PATIENCE_S,
+        )
+    out = _stream()
+    err = out if together else _stream()
+    with (
+        patch.dict(os.environ, env, clear=True),
+        patch.multiple(sys, argv=["nexus", *words], stdin=_stream(stdin), stdout=out, stderr=err),
+    ):
+        code = _exit_code()
+    return subprocess.CompletedProcess(words, code, _text(out), _text(err))
+
+
+def _needs_a_process(words: tuple[str, ...], env: Mapping[str, str]) -> bool:
+    command = words[2:] if words[:1] == ("--home",) else words
+    if set(command[:1]) & _OWN_PROCESS or command[:2] == ("host", "serve"):
+        return True
+    return any(env.get(name) != os.environ.get(name) for name in _AT_THE_START)
+
+
+def _is_free() -> bool:
+    """Whether a command may have its own event loop here, and the signals."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        return False
+    return threading.current_thread() is threading.main_thread()
+
+
+def _exit_code() -> int:
+    try:
+        main()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+def _stream(text: str = "") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", write_through=True)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    found = stream.buffer
+    assert isinstance(found, io.BytesIO)
+    return found.getvalue().decode()

@@ -13,6 +13,7 @@ from acceptance.on_channels import echo_word, recalling, sending
 from acceptance.running import Served, serving
 from attached_files import pdf, png
 from discord_server import BOT, DIRECT, GROUP, HANA, TOKEN, DiscordServer
+from long_form import times
 from nexus import config
 from nexus.home import Home
 from nexus.testing import ModelServer
@@ -99,7 +100,7 @@ def test_killed_at_random_everything_is_answered_once(
         _connected(home, env)
         discord.write("This is wordready")
         until(lambda: discord.sent)
-    for round_ in range(3):
+    for round_ in range(times(1, long=10)):
         served = Served(home, env)
         for number in range(round_ * 2, round_ * 2 + 2):
             discord.write(f"This is word{number}x")

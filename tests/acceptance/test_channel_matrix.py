@@ -11,6 +11,7 @@ from acceptance.channel_storm import scene, storm
 from acceptance.on_channels import echo_word, recalling, sending
 from acceptance.running import serving
 from attached_files import pdf, png
+from long_form import times
 from mail_servers import mail_servers
 from matrix_server import Person, Synapse, homeserver
 from nexus import config
@@ -127,7 +128,7 @@ def test_killed_at_random_mail_and_matrix_messages_are_answered_once(
     """A mail may be sent again under the same Message-ID; Matrix takes a message once."""
     server.always(echo_word)
     with mail_servers() as servers:
-        report = storm(scene(home, server, servers, synapse), kills=2, seed=5)
+        report = storm(scene(home, server, servers, synapse), kills=times(1, long=20), seed=5)
     assert report.problems == []
 
 

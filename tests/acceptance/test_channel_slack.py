@@ -11,6 +11,7 @@ from acceptance.agents import environment, finish, until
 from acceptance.on_channels import echo_word, recalling, sending
 from acceptance.running import Served, serving
 from attached_files import pdf, png
+from long_form import times
 from nexus import config
 from nexus.home import Home
 from nexus.testing import ModelServer
@@ -103,7 +104,7 @@ def test_killed_at_random_nothing_that_was_said_is_lost(
         until(lambda: slack.connections)
         slack.write("This is wordready")
         until(lambda: slack.sent)
-    for round_ in range(3):
+    for round_ in range(times(1, long=10)):
         served = Served(home, env)
         for number in range(round_ * 2, round_ * 2 + 2):
             slack.write(f"This is word{number}x")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.agents import environment, finish, until
+from acceptance.agents import environment, finish, rows, until
 from acceptance.on_channels import echo_word, sending
 from acceptance.running import Served, serving
 from attached_files import png
+from long_form import times
 from nexus import config, logs
 from nexus.home import Home
 from nexus.testing import ModelServer
@@ -43,7 +44,7 @@ def test_killed_at_random_the_owner_is_answered_and_a_stranger_gets_a_code(
     server.always(echo_word)
     chance = random.Random(3)
     asked: dict[int, str] = {}
-    for round_ in range(2):
+    for round_ in range(times(1, long=10)):
         served = Served(home, env)
         for number in range(round_ * 2, round_ * 2 + 2):
             asked[telegram.write(f"This is word{number}x")] = f"You said word{number}x"
@@ -81,6 +82,33 @@ def test_a_file_leaves_and_one_that_is_too_large_is_named(
     assert telegram.texts()[-1] == ("You said word1\n\nI couldn't read film.mp4: larger than 20 MB."), (
         "the person is told, whatever the model says"
     )
+
+
+def test_an_edited_message_is_answered_again_in_place(
+    home: Home, env: dict[str, str], server: ModelServer, telegram: TelegramServer
+) -> None:
+    server.always(echo_word)
+    with serving(home, env):
+        first = telegram.write("This is word1x")
+        until(lambda: telegram.texts() == ["You said word1x"])
+        assert {"chat_id": "7", "action": "typing"} in telegram.shown
+        telegram.edit(first, "This is word1x", at=1_800_000_001)  # A preview was added.
+        telegram.edit(first, "This is word2x", at=1_800_000_002)
+        until(lambda: telegram.texts() == ["You said word2x"])
+        telegram.edit(first, "This is word3x", at=1_800_000_003)
+        until(lambda: telegram.texts() == ["You said word3x"])
+        assert b"word1x" not in server.requests[-1].body, "the agent is told what counts now"
+        telegram.write("This is word4x")
+        until(lambda: telegram.texts() == ["You said word3x", "You said word4x"])
+        # Something was said since: the change is on record, and the conversation stays as it was.
+        asked = len(server.requests)
+        telegram.edit(first, "This is word5x", at=1_800_000_005)
+        telegram.write("This is word6x")
+        until(lambda: telegram.texts()[2:] == ["You said word6x"])
+        assert len(server.requests) == asked + 1
+        assert finish(home, env, "doctor", "--deep").returncode == 0
+    said = [row[0] for row in rows(home, "events", "SELECT content FROM events WHERE direction = 'inbound'")]
+    assert said == [f"This is word{number}x" for number in (1, 2, 3, 4, 5, 6)]
 
 
 def test_the_log_of_one_channel(home: Home, env: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ import pytest
 from acceptance.agents import environment, finish, until
 from acceptance.on_channels import echo_word, recalling
 from acceptance.running import Served, serving
+from long_form import times
 from nexus.home import Home
 from nexus.testing import ModelServer
 
@@ -179,7 +180,7 @@ def test_killed_at_random_nothing_is_lost_or_answered_twice(
     """After a kill between sending and noting it, an answer may come again, under the same key."""
     server.always(echo_word)
     chance = random.Random(7)
-    rounds, each = 2, 4
+    rounds, each = times(2, long=20), 4
     sent = rounds * each
 
     def send(served: Served, number: int) -> bool:

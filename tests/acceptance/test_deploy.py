@@ -67,19 +67,28 @@ def test_the_compose_file_names_volumes_files_and_settings_that_there_are() -> N
     assert {name for name in nexus["environment"] if name.startswith("NEXUS_")} <= variables
 
 
-def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
-    text = (_DEPLOY / "nexus.service").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("name", "program_path", "command", "scope"),
+    [
+        ("nexus.service", "%h/.local/bin/nexus", "up", "--user"),
+        ("nexus-host.service", "/usr/local/bin/nexus", "host serve --root /srv/nexus", "--system"),
+    ],
+)
+def test_the_unit_is_one_that_systemd_takes(
+    tmp_path: Path, name: str, program_path: str, command: str, scope: str
+) -> None:
+    text = (_DEPLOY / name).read_text(encoding="utf-8")
     unit = configparser.ConfigParser(interpolation=None, strict=True)
     unit.read_string(text)
     assert unit.sections() == ["Unit", "Service", "Install"]
-    assert unit["Service"]["ExecStart"] == "%h/.local/bin/nexus up"
+    assert unit["Service"]["ExecStart"] == f"{program_path} {command}"
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("there is no systemd on this machine to ask")
-    file = tmp_path / "nexus.service"
-    file.write_text(text.replace("%h/.local/bin/nexus", str(NEXUS)), encoding="utf-8")
+    file = tmp_path / name
+    file.write_text(text.replace(program_path, str(NEXUS)), encoding="utf-8")
     done = subprocess.run(
-        [program, "verify", "--user", "--man=no", str(file)],
+        [program, "verify", scope, "--man=no", str(file)],
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
         capture_output=True,
         text=True,

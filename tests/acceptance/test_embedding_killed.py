@@ -1,4 +1,7 @@
-"""A home that is killed while vectors are being made has every one of them afterwards, and none twice."""
+"""A home that is killed while vectors are being made has every one of them afterwards, and none twice.
+
+NEXUS_LONG=1 kills it more often.
+"""
 
 import json
 import random
@@ -10,9 +13,10 @@ import pytest
 
 from acceptance.program import nexus
 from acceptance.running import Served, Workspace, serving
+from long_form import times
 from nexus.home import Home
 
-_KILLS = 3
+_KILLS = times(3, long=10)
 _FACTS = 600
 
 _MISSING = """SELECT count(*) AS n FROM facts WHERE id NOT IN

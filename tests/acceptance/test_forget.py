@@ -1,4 +1,4 @@
-"""Forgetting leaves no byte of what goes, and takes nothing else, in a home of 100,000 events."""
+"""Forgetting leaves no byte of what goes, and takes nothing else. NEXUS_LONG=1: among 100,000 events."""
 
 import json
 import shutil
@@ -11,13 +11,15 @@ import pytest
 from acceptance.forgotten import ARGUMENTS, assert_forgotten, assert_guarded, built, dangling
 from acceptance.marked_home import MarkedHome
 from acceptance.program import nexus
+from long_form import times
 from nexus.home import Home
 
 
 @pytest.fixture(scope="module")
 def marked(tmp_path_factory: pytest.TempPathFactory) -> MarkedHome:
-    """100,000 events and 20,000 facts, of which each target has 2,000 events. Every test has a copy."""
-    return built(tmp_path_factory.mktemp("large"), 100_000, 2_000)
+    """Many events and facts, of which each target has a fiftieth. Every test has a copy."""
+    count = times(20_000, long=100_000)
+    return built(tmp_path_factory.mktemp("large"), count, count // 50)
 
 
 @pytest.fixture

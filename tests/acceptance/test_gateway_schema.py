@@ -1,13 +1,13 @@
 """Whatever the API's own document allows or forbids is answered as described, and never without the token.
 
 The home is that of `nexus demo`, and half of the ids and places that are asked for are those it has. More is
-tried with `NEXUS_SCHEMA_EXAMPLES=300 pytest tests/acceptance/test_gateway_schema.py`, so many for each
-operation.
+tried with `NEXUS_LONG=1 pytest tests/acceptance/test_gateway_schema.py`: 300 for each operation.
 """
 
-import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -20,13 +20,13 @@ from schemathesis import checks
 from schemathesis.generation import GenerationMode
 
 from acceptance.agents import PATIENCE_S, environment
-from acceptance.program import nexus
 from acceptance.running import Served, serving
+from long_form import times
 from nexus.home import Home
 from nexus.memory.operations import OPERATIONS
 from nexus.testing import ModelServer, echo
 
-EXAMPLES = int(os.environ.get("NEXUS_SCHEMA_EXAMPLES", "6"))
+EXAMPLES = times(4, long=300)
 # What must hold for every answer, whatever was sent. The library's own types are partly unknown.
 ALWAYS = cast(
     "list[Any]",
@@ -94,11 +94,8 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    place = tmp_path_factory.mktemp("schema") / "home"
-    made = nexus(place, "demo", "--no-embed", "--until", "2026-05-31T18:00Z")
-    assert made.returncode == 0, made.stderr
-    return Home(place)
+def home(demo_month: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return Home(Path(shutil.copytree(demo_month, tmp_path_factory.mktemp("schema") / "home")))
 
 
 @pytest.fixture(scope="module")

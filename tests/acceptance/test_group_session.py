@@ -4,7 +4,6 @@ The model is scripted to do whatever it can be talked into: what holds, holds wi
 """
 
 import asyncio
-import os
 import random
 import re
 from contextlib import suppress
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from apps import send, settings
+from long_form import times
 from memory_writers import bash, is_reflection, is_writer, quiet, rows, with_writer
 from nexus.app import App
 from nexus.config import ToolsConfig
@@ -332,7 +332,7 @@ async def test_in_random_groups_no_run_holds_what_is_not_its_own(
 ) -> None:
     """The whole way: every mode, tools, recall, workers and history, in rooms that are busy side by side.
 
-    The model does whatever anybody tells it. NEXUS_GROUP_SCENES plays more of them.
+    The model does whatever anybody tells it. NEXUS_LONG=1 plays more of them.
     """
     server.always(_obey)
     async with group(home, server, notes) as app:
@@ -361,7 +361,7 @@ async def test_in_random_groups_no_run_holds_what_is_not_its_own(
     assert told
 
 
-SCENES = int(os.environ.get("NEXUS_GROUP_SCENES", "24"))
+SCENES = times(8, long=240)
 _ROOMS = 24
 _MODES: tuple[Mode, ...] = ("followup", "followup", "collect", "steer", "interrupt")
 _ACTS = ("talk", "read", "recall", "dispatch")

@@ -1,4 +1,4 @@
-"""`nexus host`: the real program with many homes, killed with work in all of them."""
+"""`nexus host`: the real program with many homes, killed with work in all. NEXUS_LONG=1: with 20."""
 
 import json
 import os
@@ -8,35 +8,40 @@ import subprocess
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-import apsw
 import httpx
 
 from acceptance.agents import rows
-from acceptance.program import NEXUS
+from acceptance.fleet import holds_second
+from acceptance.program import NEXUS, typed
+from delegated import delegated
 from hosts import write_settings
+from long_form import times
 from nexus import config
 from nexus.broker import invariants
 from nexus.engine.settings import Settings
 from nexus.home import Home
-from nexus.testing import ModelRequest, ModelServer, Turn, failures
+from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn, failures
 
-_HOMES = 20
+_HOMES = times(6, long=20)
+_OPEN = _HOMES // 2
 _MESSAGES = 3
 _PATIENCE_S = 300
 
 
 def command(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    asked = [str(NEXUS), "host", *arguments, "--root", str(root)]
-    return subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    return typed("host", *arguments, "--root", str(root))
 
 
 @contextmanager
-def serving(root: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[str], int]]:
+def serving(
+    root: Path, *arguments: str, cgroup: Path | None = None
+) -> Generator[tuple[subprocess.Popen[str], int]]:
     """The host, until the context ends; with the port that it listens on."""
-    asked = [str(NEXUS), "host", "serve", "--root", str(root), "--json", *arguments]
+    join = ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', str(cgroup)] if cgroup else []
+    asked = [*join, str(NEXUS), "host", "serve", "--root", str(root), "--json", *arguments]
     process = subprocess.Popen(asked, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -93,21 +98,24 @@ def test_a_killed_host_answers_everything_once_that_was_accepted(tmp_path: Path)
             name: command(root, "add", name, "--settings", str(settings)).stdout.strip() for name in names
         }
         homes = {name: Home(root / "homes" / name) for name in names}
-        with serving(root, "--homes", "8") as (process, port):
+        with serving(root, "--homes", str(_OPEN)) as (process, port):
             with ThreadPoolExecutor(8) as threads:
-                asked = [
-                    threads.submit(said, port, name, tokens[name], f"Question {number}", f"{name}-{number}")
-                    for number in range(_MESSAGES)
-                    for name in names
-                ]
-                for each in asked:
-                    each.result()
+                for number in range(_MESSAGES):
+                    # All of one before the next: a home answers in the order in which it accepted them.
+                    asked = [
+                        threads.submit(
+                            said, port, name, tokens[name], f"Question {number}", f"{name}-{number}"
+                        )
+                        for name in names
+                    ]
+                    for each in asked:
+                        each.result()
             until(lambda: all(len(answers(home)) >= 1 for home in homes.values()))
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
         assert {len(answers(home)) for home in homes.values()} == {1}
         server.gate("killed").open()
-        with serving(root, "--homes", "8"):
+        with serving(root, "--homes", str(_OPEN)):
             until(lambda: all(len(answers(home)) >= _MESSAGES for home in homes.values()))
         for home in homes.values():
             assert answers(home) == [f"Answer {number}" for number in range(_MESSAGES)]
@@ -123,17 +131,6 @@ def test_a_host_whose_disk_is_lost_goes_on_from_its_copies(tmp_path: Path) -> No
         asked = json.dumps(request.json["messages"][-1])
         return Turn("Something", faults=[failures.Hold(gate="lost")]) if last in asked else Turn("I see")
 
-    def copied(name: str, home_id: str) -> bool:
-        """Whether the copy of a home has the last message, and the run that is to answer it."""
-        found = Path(tmp_path / f"{name}.db")
-        found.unlink(missing_ok=True)
-        address = f"{copies}/{home_id}/runtime"
-        subprocess.run(["litestream", "restore", "-o", str(found), address], capture_output=True, check=False)
-        if not found.exists():
-            return False
-        with closing(apsw.Connection(str(found))) as connection:
-            return connection.execute("SELECT count(*) FROM executions WHERE status = 'running'").get == 1
-
     with ModelServer() as server:
         server.always(echo)
         settings = write_settings(tmp_path, server)
@@ -147,7 +144,7 @@ def test_a_host_whose_disk_is_lost_goes_on_from_its_copies(tmp_path: Path) -> No
                 said(port, name, tokens[name], f"I am {name}", f"{name}-1")
                 until(lambda name=name: len(answers(Home(root / "homes" / name))) == 1)
                 said(port, name, tokens[name], last, f"{name}-2")
-                until(lambda name=name: copied(name, ids[name]))
+                until(lambda name=name: holds_second(tmp_path / "copies" / ids[name], "I see", last))
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
         shutil.rmtree(root)
@@ -181,5 +178,80 @@ def test_a_home_is_added_listed_limited_and_removed(tmp_path: Path) -> None:
         second = command(root, "serve")
         assert (second.returncode, "already served" in second.stderr) == (1, True)
     assert command(root, "remove", "ada").returncode == 1
-    assert command(root, "remove", "ada", "--yes").returncode == 0
+    removed = command(root, "remove", "ada", "--yes")
+    assert (removed.returncode, "are still there" in removed.stderr) == (0, True)
     assert list((root / "homes").iterdir()) == []
+
+
+def test_the_copies_of_a_home_are_removed_with_it_if_that_is_asked_for(tmp_path: Path) -> None:
+    root, copies = tmp_path / "host", tmp_path / "copies"
+    tokens = {name: command(root, "add", name).stdout.strip() for name in ("ada", "bob", "cyd")}
+    admin = command(root, "token", "--admin").stdout.strip()
+    listed = map(json.loads, command(root, "list", "--json").stdout.splitlines())
+    ids = {found["name"]: found["id"] for found in listed}
+    with serving(root, "--copies", f"file://{copies}") as (_, port):
+        for name, token in tokens.items():
+            headers = {"host": f"{name}.localhost:{port}", "authorization": f"Bearer {token}"}
+            seen = httpx.get(f"http://127.0.0.1:{port}/api/home", headers=headers, timeout=120)
+            assert seen.status_code == 200
+            until(lambda name=name: (copies / ids[name] / "files").is_dir())
+        done = httpx.delete(
+            f"http://127.0.0.1:{port}/api/homes/cyd?copies=true",
+            headers={"host": f"localhost:{port}", "authorization": f"Bearer {admin}"},
+            timeout=120,
+        )
+        assert done.status_code == 204
+    assert not (copies / ids["cyd"]).exists()
+    asked = command(root, "remove", "ada", "--yes", "--copies", f"file://{copies}")
+    assert (asked.returncode, asked.stderr) == (0, "Deleted ada.\n")
+    assert not (copies / ids["ada"]).exists()
+    kept = command(root, "remove", "bob", "--yes")
+    assert ids["bob"] in kept.stderr
+    assert (copies / ids["bob"]).is_dir()
+
+
+# Every process of it makes more, for as long as it may.
+_BOMB = """python3 -c '
+import os, time
+until = time.monotonic() + 60
+while time.monotonic() < until:
+    try:
+        os.fork()
+    except OSError:
+        time.sleep(0.1)
+'"""
+
+
+def test_a_fork_bomb_stops_at_the_limit_of_its_home(tmp_path: Path) -> None:
+    root, most = tmp_path / "host", 40
+
+    def answer(request: ModelRequest) -> Turn:
+        last = json.dumps(request.json["messages"][-1])
+        if "Explode" in last:
+            return Turn("", [ToolCall("bash", {"command": _BOMB})])
+        if "Count" in last:
+            return Turn("", [ToolCall("bash", {"command": "echo $((40 + 2)) | cat"})])
+        return Turn("It is 42" if "42" in last else "It failed")
+
+    with delegated("pids") as place, ModelServer() as server:
+        server.always(answer)
+        settings = write_settings(tmp_path, server)
+        tokens = {
+            name: command(root, "add", name, "--settings", str(settings)).stdout.strip()
+            for name in ("ada", "bob")
+        }
+        command(root, "limit", "ada", "--processes", str(most))
+        listed = map(json.loads, command(root, "list", "--json").stdout.splitlines())
+        ids = {found["name"]: found["id"] for found in listed}
+        with serving(root, cgroup=place) as (process, port):
+            assert str(process.pid) in (place / "nexus" / "cgroup.procs").read_text().split()
+            said(port, "ada", tokens["ada"], "Explode", "1")
+            own = place / f"home-{ids['ada']}"
+            until(lambda: own.exists() and int((own / "pids.current").read_text()) == most)
+            said(port, "bob", tokens["bob"], "Count", "1")
+            until(lambda: answers(Home(root / "homes" / "bob")) == ["It is 42"])
+            assert int((own / "pids.current").read_text()) <= most
+            assert (own / "pids.events").read_text() != "max 0\n"
+            # It goes on for a minute, and nobody waits for that.
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from acceptance.agents import PATIENCE_MS, PATIENCE_S
-from acceptance.program import NEXUS
+from acceptance.agents import PATIENCE_MS
+from acceptance.program import NEXUS, typed
 from acceptance.terminal import Terminal
 from nexus import config
 from nexus.demo import place
@@ -71,8 +71,7 @@ def _shape(text: str) -> str:
 def _init(
     home: Home, env: dict[str, str], *arguments: str, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    command = [str(NEXUS), "--home", str(home.root), "init", *arguments]
-    return subprocess.run(command, env=env, input=stdin, capture_output=True, text=True, timeout=PATIENCE_S)
+    return typed("--home", str(home.root), "init", *arguments, stdin=stdin, env=env)
 
 
 def _loaded(home: Home) -> config.Config:

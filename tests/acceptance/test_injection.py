@@ -4,6 +4,7 @@ A conversation teaches something, the program is started again, and a
 worker that plans a dinner knows it.
 """
 
+import asyncio
 import re
 
 from acceptance.agents import environment, finish, rows
@@ -27,7 +28,7 @@ def run(home: Home, server: ModelServer | None, *arguments: str, **more: str) ->
     return done.stdout
 
 
-async def taught(home: Home, server: ModelServer) -> dict[str, str]:
+def taught(home: Home, server: ModelServer) -> dict[str, str]:
     """A conversation in which things were said, and what was written of it; the facts by their messages."""
     server.script(*["Noted."] * len(TAUGHT))
     done = finish(home, environment(server), "chat", stdin="".join(f"{said}\n" for said in TAUGHT))
@@ -35,7 +36,7 @@ async def taught(home: Home, server: ModelServer) -> dict[str, str]:
     server.reset()
     found = rows(home, "events", "SELECT content, id FROM events WHERE direction = 'inbound'")
     events = {str(content): str(id_) for content, id_ in found}
-    return await written(home, {fact: events[said] for said, fact in TAUGHT.items()})
+    return asyncio.run(written(home, {fact: events[said] for said, fact in TAUGHT.items()}))
 
 
 async def written(home: Home, facts: dict[str, str | None]) -> dict[str, str]:
@@ -68,10 +69,10 @@ def _told(request: ModelRequest) -> dict[str, str]:
     return {} if block is None else dict(re.findall(r"^- (.*?) \(.*, (\w+)\)$", block[1], re.MULTILINE))
 
 
-async def test_a_dinner_is_planned_with_what_was_said_in_another_conversation(
+def test_a_dinner_is_planned_with_what_was_said_in_another_conversation(
     home: Home, server: ModelServer
 ) -> None:
-    facts = await taught(home, server)
+    facts = taught(home, server)
     asked = planned(home, server)
 
     assert _told(asked).keys() == facts.keys()
@@ -92,11 +93,9 @@ async def test_a_dinner_is_planned_with_what_was_said_in_another_conversation(
     assert all(fact in shown for fact in facts.values())
 
 
-async def test_what_is_asked_again_gets_the_same_evidence_and_no_echo(
-    home: Home, server: ModelServer
-) -> None:
+def test_what_is_asked_again_gets_the_same_evidence_and_no_echo(home: Home, server: ModelServer) -> None:
     """Everything is asked twice in one session, then in a new one."""
-    facts = await taught(home, server)
+    facts = taught(home, server)
     questions = ["When is Tyler's birthday?", "What kind of food does Tyler like?", "Plan dinner with Tyler"]
     for session in ("one", "one", "two"):
         for question in questions:

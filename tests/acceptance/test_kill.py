@@ -1,4 +1,7 @@
-"""A process that is killed at any moment loses nothing that it acknowledged and leaves nothing half done."""
+"""A process that is killed at any moment loses nothing that it acknowledged and leaves nothing half done.
+
+NEXUS_LONG=1: fifty moments.
+"""
 
 import asyncio
 import random
@@ -15,16 +18,16 @@ import pytest
 
 from acceptance.program import NEXUS, nexus
 from acceptance.writing import BATCH
+from long_form import times
 from migration.old_hooks import OLD_ROWS, old_database
 from nexus import config
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, migrate
 
-# Together: 50 moments.
-_KILLS_WHILE_WRITING = 20
-_KILLS_FROM_THE_START = 10
-_KILLS_OF_INIT = 10
-_KILLS_OF_MIGRATION = 10
+_KILLS_WHILE_WRITING = times(6, long=20)
+_KILLS_FROM_THE_START = times(3, long=10)
+_KILLS_OF_INIT = times(3, long=10)
+_KILLS_OF_MIGRATION = times(3, long=10)
 
 _WRITING = [sys.executable, str(Path(__file__).with_name("writing.py"))]
 _FOREVER = "600"

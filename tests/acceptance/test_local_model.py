@@ -21,7 +21,7 @@ from nexus.home import Home
 
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 # Too few to begin repeating itself, as a model this small does; enough for a fact as JSON.
-_ANSWER_TOKENS = 120
+_ANSWER_TOKENS = 48
 _SERVER = Path(__file__).with_name("local_model.py")
 
 
@@ -39,9 +39,9 @@ def weights() -> Path:
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def local_url() -> Iterator[str]:
-    """The address of a model that runs for as long as the test."""
+    """The address of a model that runs for as long as these tests: it keeps what it has read."""
     command = [sys.executable, str(_SERVER), str(weights())]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,10 +1,9 @@
 """Four processes write to one home while the plain `sqlite3` program reads it, and nobody is refused.
 
-NEXUS_TEST_SECONDS says for how long; 8 by default, 30 for the full proof.
+NEXUS_LONG=1 has them write for half a minute.
 """
 
 import logging
-import os
 import shutil
 import subprocess
 import sys
@@ -18,12 +17,13 @@ import apsw
 import pytest
 
 from acceptance.writing import BATCH
+from long_form import times
 from migration.old_hooks import OLD_ROWS, old_database
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import attach
 
 _log = logging.getLogger(__name__)
-_SECONDS = float(os.environ.get("NEXUS_TEST_SECONDS", "8"))
+_SECONDS = times(5, long=30)
 _WRITERS = 4
 _WRITING = str(Path(__file__).with_name("writing.py"))
 _TEXT = {"events": "SELECT content FROM events", "memory": "SELECT fact FROM facts",

@@ -10,11 +10,11 @@ from pathlib import Path
 import apsw
 
 from acceptance.remembering import FACTS
-from nexus import ledgers
+from long_form import times
+from new_homes import new_home
 from nexus.home import Home
-from nexus.ledgers import attach
 
-_KILLS = 6
+_KILLS = times(3, long=6)
 
 
 def _killed(home: Home, name: str, seconds: float) -> list[str]:
@@ -32,10 +32,7 @@ def _killed(home: Home, name: str, seconds: float) -> list[str]:
 
 
 def test_batches_are_whole_and_every_reference_leads_somewhere(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    home.create()
-    ledgers.create(home)
-    attach.ensure(home)
+    home = new_home(tmp_path / "home")
     draw = random.Random(7)
     told = [key for kill in range(_KILLS) for key in _killed(home, f"k{kill}x", draw.uniform(0, 0.5))]
 

@@ -15,9 +15,8 @@ import pytest
 
 from acceptance.program import NEXUS, nexus
 from acceptance.running import Served, Workspace, serving
-from nexus import ledgers
+from new_homes import new_home
 from nexus.home import Home
-from nexus.ledgers import attach
 
 EXAMPLES = r"""
 # Entity creation with alias handling
@@ -52,11 +51,7 @@ ODD = (
 
 
 def made(root: Path) -> Home:
-    home = Home(root)
-    home.create()
-    ledgers.create(home)
-    attach.ensure(home)
-    return home
+    return new_home(root)
 
 
 @pytest.fixture

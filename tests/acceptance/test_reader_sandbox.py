@@ -14,7 +14,7 @@ from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
-from nexus.memory.recall import Recall
+from nexus.memory.recall.recall import Recall
 from nexus.memory.writing import Provenance
 from nexus.skills import memory
 from nexus.skills.commands import Commands

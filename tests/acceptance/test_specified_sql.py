@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from new_homes import new_home
 from nexus.home import Home
 from nexus.ledgers import attach
 
@@ -209,11 +210,7 @@ def test_the_generated_file_opens_read_only(home: Home) -> None:
 
 
 def test_a_home_under_an_awkward_path_can_be_attached(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from nexus import ledgers
 
-    awkward = Home(tmp_path_factory.mktemp("it's 50% off? #1 ünï"))
-    awkward.create()
-    ledgers.create(awkward)
-    attach.ensure(awkward)
+    awkward = new_home(tmp_path_factory.mktemp("it's 50% off? #1 ünï"))
 
     assert sqlite3(awkward, "SELECT count(*) AS n FROM facts;").strip() == '[{"n":0}]'

@@ -5,19 +5,22 @@ import json
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from acceptance.agents import environment
 from acceptance.program import NEXUS
-from nexus import ledgers
+from new_homes import new_home
 from nexus.config import LedgersConfig
 from nexus.home import Home
-from nexus.ledgers import Ledgers, attach
+from nexus.ledgers import Ledgers
 from nexus.testing import ModelServer
 from unit.gateway.scene import SCRIPT, Scene
 
@@ -47,12 +50,29 @@ def variables() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) -> Iterator[Served]:
     """A home with a conversation, two names of one person and an automation in two versions."""
-    folder = tmp_path_factory.mktemp("browser")
-    home = Home(folder / "home")
-    home.create()
-    ledgers.create(home)
-    attach.ensure(home)
-    asyncio.run(_fill(home, folder))
+    with _serving(tmp_path_factory.mktemp("browser"), variables) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The same for several modules, which leave it as the others need it."""
+    with _serving(tmp_path_factory.mktemp("shared"), {}) as made:
+        yield made
+
+
+def with_link(shared: Served) -> Served:
+    """A served home with a login link that nobody has used."""
+    token = {"authorization": f"Bearer {shared.home.token()}"}
+    made = httpx.post(f"{shared.url}/api/login-links", headers=token, timeout=PATIENCE_MS / 1000)
+    return replace(shared, login_url=made.json()["url"])
+
+
+@contextmanager
+def _serving(folder: Path, variables: dict[str, str]) -> Generator[Served]:
+    home = new_home(folder / "home")
+    with ThreadPoolExecutor(1) as elsewhere:  # the browser may have its loop in this thread
+        elsewhere.submit(asyncio.run, _fill(home, folder)).result()
     with ModelServer() as model:
         command = [str(NEXUS), "--home", str(home.root), "up", "--json", "--port", "0"]
         env = environment(model, NEXUS_MODELS_REFLECTION="test/small", **variables)
@@ -67,7 +87,8 @@ def served(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) 
             process.stdout.close()
 
 
-@pytest.fixture(scope="module")
+# Not for the whole run: its event loop would be in the way of the tests that have their own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     executable = shutil.which("chromium") or shutil.which("google-chrome")
     assert executable, "these tests need Chromium: apt-get install chromium"

@@ -5,7 +5,12 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from browser.conftest import Served
+from browser.conftest import Served, with_link
+
+
+@pytest.fixture(scope="module")
+def served(shared: Served) -> Served:
+    return with_link(shared)
 
 
 @pytest.mark.parametrize("width", [1280, 390])

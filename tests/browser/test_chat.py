@@ -309,7 +309,9 @@ def test_an_edited_message_keeps_its_files_unless_they_are_taken_off(
     served: Served, page: Page, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("The door code is green.")
-    (tmp_path / "more.txt").write_text("The gate is open.")
+    # Not what the other screen's conversation said: that one may be remembered here.
+    gate = f"The gate is open at {_width(page)}."
+    (tmp_path / "more.txt").write_text(gate)
     (tmp_path / "dot.png").write_bytes(PIXEL)
     served.model.script(Turn("Seen."), Turn("Seen again."))
     _open(served, page, "edited-files")
@@ -327,7 +329,7 @@ def test_an_edited_message_keeps_its_files_unless_they_are_taken_off(
     expect(chosen).to_have_count(0)
     asked = served.model.requests[-1].body.decode()
     assert "The door code is green." in asked
-    assert "The gate is open." not in asked
+    assert gate not in asked
     assert "And what is that?" in asked
     expect(page.locator(".mine")).to_have_count(1)
     expect(page.locator(".mine .attached li")).to_have_count(2)

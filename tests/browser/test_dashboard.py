@@ -158,5 +158,5 @@ def test_pictures_are_taken_in_light_and_dark_wide_and_narrow(
     found = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert len(found) == 8
     widths = {name: int.from_bytes(png[16:20], "big") for name, png in found.items()}
-    assert (widths["entities-dark.png"], widths["entities-narrow.png"]) == (1280, 380)
+    assert (widths["entities-dark.png"], widths["entities-narrow.png"]) == (1280, 390)
     assert found["entities-light.png"] != found["entities-dark.png"]

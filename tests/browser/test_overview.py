@@ -3,11 +3,16 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from browser.conftest import Served
+from browser.conftest import Served, with_link
 from nexus.testing import Turn
 
 DESK = {"width": 1280, "height": 860}
 PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture(scope="module")
+def served(shared: Served) -> Served:
+    return with_link(shared)
 
 
 @pytest.fixture(params=[1280, 390])

@@ -11,9 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 from acceptance.agents import environment
 from acceptance.running import Served
 from browser.conftest import PATIENCE_MS
-from nexus import ledgers
+from new_homes import new_home
 from nexus.home import Home
-from nexus.ledgers import attach
 from nexus.testing import ModelServer, Turn, failures
 
 _MANY = 9
@@ -35,10 +34,7 @@ class Restarted:
 
 @pytest.fixture(scope="module")
 def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
-    home = Home(tmp_path_factory.mktemp("reach") / "home")
-    home.create()
-    ledgers.create(home)
-    attach.ensure(home)
+    home = new_home(tmp_path_factory.mktemp("reach") / "home")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -23,9 +23,10 @@ from acceptance.running import Served
 from acceptance.terminal import Terminal
 from browser.conftest import PATIENCE_MS
 from clocks import WrongClock
-from nexus import clock, ledgers
+from long_form import times
+from new_homes import new_home
+from nexus import clock
 from nexus.home import Home
-from nexus.ledgers import attach
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn
 
 _SESSION: Final = "desk"
@@ -132,10 +133,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path, browser: Browser) -> Iterator[Scene]:
-    home = Home(tmp_path / "home")
-    home.create()
-    ledgers.create(home)
-    attach.ensure(home)
+    home = new_home(tmp_path / "home")
     for file in ("inbox", "outbox"):
         (tmp_path / file).touch()
     adapter = tmp_path / "adapter.py"
@@ -194,7 +192,7 @@ def _ask(scene: Scene, when: str) -> None:
             datetime(2031, 10, 26, 8, 0, tzinfo=UTC),
             id="clocks go back",
         ),
-    ],
+    ][-times(1, long=2) :],
 )
 def test_a_reminder_arrives_once_at_its_time_after_a_kill_and_a_night_in_which_clocks_change(
     scene: Scene, asked: datetime, when: str, due: datetime
@@ -240,7 +238,7 @@ def test_a_reminder_arrives_once_at_its_time_after_a_kill_and_a_night_in_which_c
     assert all(at >= due for _, _, at in sent)
 
 
-@pytest.mark.parametrize("missed", ["once", "skip"])
+@pytest.mark.parametrize("missed", ["once", "skip"][: times(1, long=2)])
 def test_after_a_day_of_downtime_a_reminder_arrives_once_or_not_at_all_as_set(
     scene: Scene, missed: str
 ) -> None:

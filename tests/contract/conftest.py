@@ -1,24 +1,15 @@
 """Both databases for the contract: an SQLite file, and a Postgres that is started for it."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from contract.harness import Harnesses
-from contract.postgres import Postgres, binary
+from contract.postgres import Postgres
 from nexus.engine import Settings
 from nexus.engine.prepare import prepared
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    if binary("initdb") is None or binary("pg_ctl") is None:
-        pytest.skip("there are no Postgres programs on this machine: install postgresql to run this part")
-    cluster = Postgres()
-    cluster.start()
-    yield cluster
-    cluster.stop()
 
 
 @pytest.fixture(scope="session")
@@ -29,11 +20,19 @@ def template(postgres: Postgres) -> str:
     return url.rpartition("/")[2]
 
 
+@pytest.fixture(scope="session")
+def template_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as an SQLite file."""
+    file = tmp_path_factory.mktemp("engine") / "engine.db"
+    prepared(Settings(database=file)).close()
+    return file
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database of either kind, without any work in it."""
     if request.param == "sqlite":
-        return str(tmp_path / "engine.db")
+        return str(shutil.copy(request.getfixturevalue("template_file"), tmp_path / "engine.db"))
     cluster: Postgres = request.getfixturevalue("postgres")
     return cluster.new_database(request.getfixturevalue("template"))
 

@@ -28,7 +28,7 @@ class Postgres:
     """One cluster. Its data are gone when it stops."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="nexus-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="nexus-pg-"))
         self._port = _free_port()
         self._databases = 0
 
@@ -36,28 +36,28 @@ class Postgres:
         initdb = binary("initdb")
         assert initdb is not None
         if os.geteuid() == 0:
-            shutil.chown(self._folder, "postgres", "postgres")
-        self._run(initdb, "-D", f"{self._folder}/data", "-A", "trust", "-U", "nexus", "--no-sync")
+            shutil.chown(self.folder, "postgres", "postgres")
+        self._run(initdb, "-D", f"{self.folder}/data", "-A", "trust", "-U", "nexus", "--no-sync")
         self.resume()
 
     def resume(self) -> None:
         """Begin to answer, at first or again."""
         pg_ctl = binary("pg_ctl")
         assert pg_ctl is not None
-        options = f"-p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1 -c max_connections=200"
+        options = f"-p {self._port} -k {self.folder} -c listen_addresses=127.0.0.1 -c max_connections=200"
         self._run(
-            pg_ctl, "-D", f"{self._folder}/data", "-l", f"{self._folder}/log", "-o", options, "-w", "start"
+            pg_ctl, "-D", f"{self.folder}/data", "-l", f"{self.folder}/log", "-o", options, "-w", "start"
         )
 
     def pause(self) -> None:
         """Go away as in a crash, with all that was committed."""
         pg_ctl = binary("pg_ctl")
         assert pg_ctl is not None
-        self._run(pg_ctl, "-D", f"{self._folder}/data", "-m", "immediate", "-w", "stop")
+        self._run(pg_ctl, "-D", f"{self.folder}/data", "-m", "immediate", "-w", "stop")
 
     def stop(self) -> None:
         self.pause()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def new_database(self, template: str = "template1") -> str:
         """The url of a new database; like the template, which nobody may be connected to."""
@@ -76,7 +76,7 @@ class Postgres:
             check=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            cwd=self._folder,
+            cwd=self.folder,
             user=None if user is None else user.pw_uid,
             group=None if user is None else user.pw_gid,
             extra_groups=None if user is None else [],

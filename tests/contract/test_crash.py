@@ -49,7 +49,7 @@ def _at_work(
 
 def test_the_work_of_killed_workers_is_taken_over(harnesses: Harnesses) -> None:
     harness = harnesses(lease_ms=_LEASE_MS)
-    workers = harness.workers(4)
+    workers = harness.workers(3)
     _produce(harness, producers=2, count=50, keys=20, ms=250, step_ms=10)
     _kill_some(harness, workers, times=2, every_s=0.3)
     assert harness.drain()
@@ -70,7 +70,7 @@ def test_without_takeover_the_loss_is_seen(harnesses: Harnesses) -> None:
     time.sleep(0.5)
     harness.kill(worker)
     harness.workers(1)
-    assert not harness.drain(timeout_s=_LEASE_MS / 1000 + 5)
+    assert not harness.drain(timeout_s=_LEASE_MS / 1000 + 2)
     assert promises.lost(harness) != []
 
 

@@ -8,7 +8,7 @@ from contract.harness import Harness, Harnesses
 
 def run(harness: Harness, *, producers: int, count: int, keys: int, together: int = 20) -> None:
     """Workers serve while producers start; returns when all is done."""
-    harness.workers(4)
+    harness.workers(3)
     processes = [
         harness.producer(number, count=count, keys=keys, work="plain", together=together)
         for number in range(producers)
@@ -20,7 +20,7 @@ def run(harness: Harness, *, producers: int, count: int, keys: int, together: in
 
 def test_sessions_run_in_order_and_one_at_a_time(harnesses: Harnesses) -> None:
     harness = harnesses()
-    run(harness, producers=8, count=40, keys=40)
+    run(harness, producers=4, count=80, keys=40)
     assert promises.overlaps(harness) == []
     assert promises.reorderings(harness) == []
     assert promises.lost(harness) == []

@@ -76,8 +76,9 @@ async def test_without_recovery_a_run_that_never_reached_the_engine_is_seen_to_w
     assert harness.sessions("talk", home=str(home.root), die="hand over").wait(60) == -9
     # It waits for a run that nobody hands to the engine.
     waiting = harness.sessions("finish", home=str(home.root))
+    harness.await_line(waiting, "serving")
     with pytest.raises(subprocess.TimeoutExpired):
-        waiting.wait(20)
+        waiting.wait(5)
     waiting.kill()
     waiting.wait(60)
     assert (await _statuses(opened))["queued"] == 1

@@ -23,14 +23,21 @@ def test_its_tables_are_what_comes_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("figures", "hosting", "told"),
     [
-        ("cpu_ms_per_turn=20_000", "(13, 'processor')"),
-        ("bytes_per_open_home=1024**3", "(19, 'memory')"),
-        ("bytes_per_empty_home=1024**3", "(5, 'disk')"),
+        ("", "cpu_ms_per_message=20_000", "(80, 5, 'processor')"),
+        ("", "bytes_per_open_home=1024**3", "(1, 2, 'memory')"),
+        ("bytes_per_empty_home=1024**3", "", "(1, 4, 'disk')"),
     ],
 )
-def test_hosts_follow_from_what_runs_out_first(changed: str, told: str) -> None:
-    """2 messages a second, 2.5 runs each; 1,200 homes open; 10,000 homes on disks; half of a host is used."""
-    row = f"row = plan(10_000, Figures({changed}), Assumptions(), 100)\n"
-    assert _computed(f"{row}print((row.shared_hosts, row.shared_limit))").strip() == told
+def test_hosts_follow_from_what_runs_out_first(figures: str, hosting: str, told: str) -> None:
+    """2 messages a second; 120 homes open; 6,400 homes on disks; half of a machine with 16 cores is used."""
+    row = f"row = plan(10_000, Figures({figures}), Hosting({hosting}), Assumptions())\n"
+    assert _computed(f"{row}print((row.processes, row.machines, row.limit))").strip() == told
+
+
+def test_postgres_spends_on_messages_visits_and_hosts() -> None:
+    """2 messages and 2/3 visits a second, and one host that looks 4 times in 15 s; 8 cores."""
+    hosting = "Hosting(message_ms=3, visit_ms=6, renew_ms=5, look_ms=10)"
+    row = f"row = plan(10_000, Figures(), {hosting}, Assumptions())\n"
+    assert float(_computed(f"{row}print(row.postgres_share)")) == pytest.approx((6 + 4 + 4) / 8000)

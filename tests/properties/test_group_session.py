@@ -3,6 +3,7 @@
 Each scene is a random interleaving of messages in every queue mode, tool calls, memories, workers, reports,
 summaries, failures and interrupts, from several people in two threads, on real ledgers. What is private to
 somebody carries a mark with their name, and summaries repeat everything that their run was shown.
+NEXUS_LONG=1 plays two thousand scenes.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from long_form import times
 from nexus import ids
 from nexus.broker.tools import Worker
 from nexus.broker.tools.agent_send import result_text
@@ -27,7 +29,7 @@ from nexus.ledgers.runtime.dispatches import NewDispatch
 from nexus.ledgers.runtime.executions import Execution, Mode, NewExecution
 from nexus.request import Access, Agent, Event, Grant, Request
 
-SCENES = 2_000
+SCENES = times(200, long=2_000)
 AT_ONCE = 100
 STEPS = 18
 MODES: tuple[Mode, ...] = ("followup", "collect", "steer", "interrupt")

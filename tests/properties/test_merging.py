@@ -4,7 +4,6 @@ NEXUS_LONG=1 runs ten thousand sequences.
 """
 
 import json
-import os
 from typing import Any
 
 import apsw
@@ -12,13 +11,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
+from long_form import times
 from nexus.errors import UsageError
 from nexus.ledgers import sql
 from nexus.memory import merging, references
 from nexus.memory.operations import parse
 from nexus.memory.writing import Provenance, Scope
 
-_SEQUENCES = 10_000 if os.environ.get("NEXUS_LONG") else 80
+_SEQUENCES = times(80, long=10_000)
 _TABLES = ("entities", "entity_aliases", "alias_keys", "persons", "merge_candidates")
 
 # Few and near, so that names collide, resemble each other and differ in a number.

@@ -9,10 +9,9 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nexus import ledgers
+from new_homes import new_home
 from nexus.config import LedgersConfig
 from nexus.errors import UnusableAnswerError
-from nexus.home import Home
 from nexus.ledgers import Ledgers, memory
 from nexus.ledgers.memory import NewFact
 from nexus.memory.conclusions import batches, observations
@@ -60,9 +59,7 @@ async def _counted(opened: Ledgers, query: str) -> int:
 
 
 async def _checked(root: Path, rounds: list[tuple[int, int, dict[str, Any]]]) -> None:
-    home = Home(root)
-    home.create()
-    ledgers.create(home)
+    home = new_home(root)
     async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
         await _play(opened, rounds)
         loose = "observation_facts WHERE fact_id NOT IN (SELECT id FROM facts)"

@@ -4,7 +4,6 @@ NEXUS_LONG=1 asks ten thousand.
 """
 
 import asyncio
-import os
 import time
 from datetime import UTC, datetime
 from functools import cache
@@ -14,15 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nexus import ledgers
+from long_form import times
+from new_homes import new_home
 from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.memory.embedding import DEFAULT_MODEL, MODELS, Embedder, Vectors, embed_new, find, load
-from nexus.memory.recall import Budget, Query, Recall
-from nexus.memory.recall.item import preset
+from nexus.memory.recall.item import Budget, Query, preset
+from nexus.memory.recall.recall import Recall
 
-_QUERIES = 10_000 if os.environ.get("NEXUS_LONG") else 200
+_QUERIES = times(200, long=10_000)
 # The deadline is the program's; a loaded machine may wake it late.
 _SLACK_MS = 2_000
 
@@ -71,10 +71,7 @@ QUERIES = st.one_of(
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    made = Home(Path(tmp_path_factory.mktemp("recall")) / "home")
-    made.create()
-    ledgers.create(made)
-    return made
+    return new_home(Path(tmp_path_factory.mktemp("recall")) / "home")
 
 
 @cache

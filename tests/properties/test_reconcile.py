@@ -12,12 +12,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from apps import send
+from long_form import times
 from memory_writers import extracted, extracting, is_extractor, quiet, rows
-from nexus import ledgers
+from new_homes import new_home
 from nexus.broker.invariants import check
 from nexus.engine.settings import Settings
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import attach, reconcile
+from nexus.ledgers import reconcile
 from nexus.testing import ModelRequest, ModelServer, Turn
 
 _FRAME_HEADER = 24
@@ -70,11 +71,7 @@ def _answer(request: ModelRequest) -> Turn | str:
 
 
 def _home(root: Path) -> Home:
-    home = Home(root)
-    home.create()
-    ledgers.create(home)
-    attach.ensure(home)
-    return home
+    return new_home(root)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +126,7 @@ _PLACES = st.tuples(st.floats(0, 1), st.fixed_dictionaries(dict.fromkeys(LEDGERS
 )
 
 
-@settings(max_examples=12, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=times(5, long=60), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(places=_PLACES, engine=st.booleans())
 def test_every_message_is_answered_once_wherever_the_ledgers_were_cut(
     recording: Recording, tmp_path_factory: pytest.TempPathFactory, places: dict[str, float], engine: bool

@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from contents import execute, files, rows, writing
-from nexus import ids, ledgers
+from long_form import times
+from new_homes import new_home
+from nexus import ids
 from nexus.home import Home
 from nexus.ledgers import events, memory, transfer
 from nexus.ledgers.events.search import search
@@ -74,10 +76,7 @@ _things = st.builds(
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    home = Home(tmp_path_factory.mktemp("empty") / "home")
-    home.create()
-    ledgers.create(home)
-    return home
+    return new_home(tmp_path_factory.mktemp("empty") / "home")
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +86,7 @@ def place() -> Iterator[Path]:
 
 
 @given(things=_things)
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(8, long=100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_everything_comes_back_to_the_byte(empty: Home, place: Path, things: Things) -> None:
     folder = place / ids.new("try")
     home, other = Home(folder / "home"), Home(folder / "other")

@@ -15,7 +15,7 @@ from nexus.errors import ConfigError, UsageError
 from nexus.home import Home
 from nexus.ledgers.agents import history
 from nexus.ledgers.runtime import requests
-from nexus.memory.recall import Query
+from nexus.memory.recall.item import Query
 from nexus.memory.writing import Provenance
 from nexus.pipeline import access
 from nexus.request import Grant

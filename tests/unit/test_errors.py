@@ -22,6 +22,7 @@ def test_the_exported_errors_are_these() -> None:
         "BudgetError",
         "CareError",
         "ConfigError",
+        "FencedError",
         "GatewayError",
         "HomeBusyError",
         "HomeError",

@@ -2,6 +2,8 @@
 
 import ctypes
 import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,10 +35,41 @@ def test_what_was_freed_goes_back_to_the_system() -> None:
     assert given_back > 30_000_000
 
 
+_HOLES = """
+import ctypes, sys
+from pathlib import Path
+from nexus import heap
+if sys.argv[1] == "bound":
+    heap.bound()
+library = ctypes.CDLL("libc.so.6")
+library.malloc.restype = ctypes.c_void_p
+library.free.argtypes = [ctypes.c_void_p]
+def taken(size):
+    block = library.malloc(size)
+    ctypes.memset(block, 1, size)
+    return block
+# A block that is freed once teaches glibc to take others of its size from the heap.
+library.free(taken(8_000_000))
+large = [(taken(2_000_000), taken(1_000))[0] for _ in range(40)]
+for block in large:
+    library.free(block)
+print(int(Path("/proc/self/statm").read_text().split()[1]) * 4096)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps its own books")
+def test_large_blocks_leave_no_holes_in_a_heap_that_is_bound() -> None:
+    def resident(how: str) -> int:
+        words = [sys.executable, "-c", _HOLES, how]
+        return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+    assert resident("unbound") - resident("bound") > 60_000_000
+
+
 def test_where_there_is_no_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> ctypes.CDLL:
         raise OSError(name)
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     heap.give_back()
-    heap.limit_arenas()
+    heap.bound()

@@ -1,6 +1,7 @@
 """The composition root of one home, as programs use it."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ from nexus.ledgers.identity import senders
 from nexus.ledgers.runtime import automations, executions, requests
 from nexus.ledgers.runtime.executions import Mode
 from nexus.ledgers.runtime.invocations import Invocation
-from nexus.memory.recall import Matches, Query
+from nexus.memory.recall.item import PATIENT_MS, Matches, Query
 from nexus.pipeline import Incoming, access
 from nexus.request import Agent, Event, Request, check_label
 from nexus.roles.reflection import reflection
@@ -105,7 +106,7 @@ class App(Lifecycle):
 
     async def recall(self, query: str | Query) -> Matches:
         """Memories that match a question, best first, with the reasons. No model is called."""
-        asked = Query(text=query) if isinstance(query, str) else query
+        asked = Query(text=query, deadline_ms=PATIENT_MS) if isinstance(query, str) else query
         return await (await self.open_recall()).find(asked)
 
     async def remember(self, fact: str, **details: Any) -> dict[str, Any]:
@@ -164,10 +165,8 @@ class App(Lifecycle):
 
     async def _erase(self, target: forgetting.Target) -> forgetting.Report | None:
         beside = Forgetting(Settings.of_home(self.home, self.config.engine))
-        report = await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
-        if report is not None and self.shared is not None:
-            await self.shared.forgotten()
-        return report
+        async with self.shared.forgetting() if self.shared else nullcontext():
+            return await forgetting.forget(self.ledgers, target, actor=OWNER, beside=beside)
 
     async def remind(
         self, new: reminders.Draft, *, session_label: str = "main", channel: str = "cli"

@@ -1,7 +1,7 @@
 """The parts of a home, built and wired; nothing is opened yet."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from nexus.errors import ModelFileError
 from nexus.history import ImportJobs
 from nexus.home import Home
 from nexus.ledgers import Ledgers
+from nexus.ledgers.fencing import Fence
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.threads import Workers
 from nexus.memory.alike import Alike
@@ -36,7 +37,7 @@ from nexus.memory.embedding import Vectors, chosen_id, opener
 from nexus.memory.embedding.background import Background, Open
 from nexus.memory.gate import Rules
 from nexus.memory.operations import Memory
-from nexus.memory.recall import EVERYTHING, Recall, Visibility
+from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import ready_reranker
 from nexus.memory.upkeep import Upkeep
 from nexus.memory.writing import Provenance
@@ -45,7 +46,7 @@ from nexus.pipeline.destinations import Destinations
 from nexus.pipeline.reminding import Reminding
 from nexus.pipeline.stages import Stages
 from nexus.pipeline.timetable import Timetable
-from nexus.request import Request
+from nexus.request import EVERYTHING, Request, Visibility
 from nexus.roles.backfill.backfill import Backfilling
 from nexus.roles.conclusions import Conclusions
 from nexus.roles.memory_writer.sweep import Sweep
@@ -67,8 +68,10 @@ class Shared:
     threads: Workers
     open_model: Open
     """Opens embedding models, each once in the process."""
-    forgotten: Callable[[], Awaitable[None]]
-    """Called when something was erased from the home: copies elsewhere are to lose it too."""
+    forgetting: Callable[[], AbstractAsyncContextManager[None]]
+    """Entered while something is erased from the home: copies elsewhere are to lose it too."""
+    fence: Fence | None = None
+    """Where several hosts may serve the home: whether this one still may write."""
 
 
 class BuiltHome:
@@ -78,7 +81,7 @@ class BuiltHome:
         self.home = home.require()
         self.shared = shared
         self.config = config
-        self.ledgers = Ledgers(home, config.ledgers, shared and shared.threads)
+        self.ledgers = Ledgers(home, config.ledgers, shared and shared.threads, fence=shared and shared.fence)
         self.engine = shared.engine if shared else Engine(Settings.of_home(home, config.engine))
         self.embedding = Background(
             self.ledgers,

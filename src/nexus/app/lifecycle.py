@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from nexus import clock
 from nexus.app.building import BY_OWNER, BuiltHome, Shared
@@ -13,6 +14,9 @@ from nexus.broker.agent.mcp import Servers
 from nexus.broker.tools import Context as ToolContext
 from nexus.broker.tools import web
 from nexus.broker.tools.recall import recall_tool, visible_to
+from nexus.broker.tools.sandbox import Grant as SandboxGrant
+from nexus.broker.tools.sandbox import Limits as SandboxLimits
+from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.schedule import schedule_tool
 from nexus.broker.tools.send_file import send_file_tool
 from nexus.channels import Channels
@@ -23,12 +27,14 @@ from nexus.home import Home
 from nexus.ledgers import events, reconcile, sql
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import requests
-from nexus.memory.recall import Recall
+from nexus.memory.recall.recall import Recall
 from nexus.pipeline import access
 from nexus.roles.bundled import bundled
 from nexus.roles.instructions import seed_roles
 from nexus.skills.memory_socket import OWNER
 
+# Of one process of a server, which may live for days; then it is started again.
+_SERVER_CPU_S: Final = 3600
 _log = logging.getLogger(__name__)
 
 
@@ -94,7 +100,9 @@ class Lifecycle(BuiltHome):
         return not (self._outbox.is_late or self.automations.queue.is_handing_over or self.imports.importing)
 
     async def _open_tools(self, opening: AsyncExitStack) -> None:
-        servers = await opening.enter_async_context(Servers(self.config.mcp, self.home.state))
+        servers = await opening.enter_async_context(
+            Servers(self.config.mcp, self.home.state, sandbox=_server_sandbox(self.config, self.home))
+        )
         own = [
             recall_tool(self._recall_for),
             schedule_tool(Scheduling(self.ledgers, self.reminders)),
@@ -156,6 +164,19 @@ class Lifecycle(BuiltHome):
             settings=self.config.channels,
             zone=self.config.automations.zone,
             redact=self.adapters.redact,
+            let_pass=self.broker.pace.let_pass,
         )
         opening.push_async_callback(self.channels.stop)
         await self.channels.start()
+
+
+def _server_sandbox(config: Config, home: Home) -> Sandbox | None:
+    """The sandbox of MCP servers: with the owner's directories, without a network."""
+    if not any(each.command and each.sandbox for each in config.mcp.values()):
+        return None
+    grants = (
+        SandboxGrant(path=Path(grant.path), writable=grant.writable)
+        for grant in access.owner(config.tools, home).directories
+    )
+    limits = SandboxLimits(cpu_seconds=_SERVER_CPU_S)
+    return Sandbox(grants=tuple(grants), hidden=(home.root.resolve(),), limits=limits, cgroup=home.cgroup)

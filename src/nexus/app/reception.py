@@ -4,22 +4,26 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
 import apsw
 
 from nexus import ids
+from nexus.app import edits
+from nexus.app.salvaged import Salvaged
 from nexus.attachments import Attachment, File
 from nexus.broker import attached
 from nexus.broker.broker import Broker
-from nexus.channels import Message, kinds
+from nexus.channels import IsWorking, Message, kinds
 from nexus.config import Config
 from nexus.errors import AccessError, UsageError
 from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.identity import access as grants
 from nexus.ledgers.identity import senders
+from nexus.ledgers.runtime import approvals, executions, requests
 from nexus.ledgers.runtime import channels as channel_states
 from nexus.pipeline import Incoming, Pipeline
 from nexus.pipeline.pipeline import refused
@@ -60,7 +64,7 @@ class Reception:
                 raise UsageError(
                     f"{name} can't read images", hint="Name a model that can, such as with `--model`."
                 )
-        text = await found.told(text)
+        text = await found.told(text, self.home)
         await found.keep(self.home)
         return text, found.attachments
 
@@ -71,8 +75,12 @@ class Reception:
             receipt = await received_before(self.ledgers, self.broker, incoming)
             return receipt or await self._received(incoming)
 
-    async def from_channel(self, channel: str, message: Message) -> None:
-        """Take in a message from a channel. Its answer leaves by the channel, when there is one."""
+    async def from_channel(self, channel: str, message: Message) -> IsWorking | None:
+        """Take in a message from a channel. Its answer leaves by the channel, when there is one.
+
+        What its sender has changed is answered again, in place of the first answer, if nothing was said
+        since. Otherwise the change is recorded.
+        """
         state = await self.ledgers.runtime.read(channel_states.state, name=channel)
         settings = kinds.effective(self.config.channels[channel], state)
         answers = not message.is_automatic and (
@@ -80,6 +88,9 @@ class Reception:
             or settings.answer == "always"
             or (settings.answer == "addressed" and message.is_addressed)
         )
+        edit = await edits.read(self.ledgers, channel, message)
+        if edit is not None and not edit.is_new:
+            return None
         # What claims to come from somebody must not get in the way of what really does.
         claimed = "" if message.is_verified else _UNVERIFIED
         text, kept, unread = await self._with_files(channel, message)
@@ -89,16 +100,20 @@ class Reception:
             attachments=kept,
             unread_files=unread,
             sender=claimed + message.sender,
-            thread=claimed + message.thread,
+            thread=claimed + (message.thread if edit is None else edit.thread),
             title=message.title,
             display_name=message.sender_name,
             external_id=claimed + message.id,
             is_owner=kinds.is_owner(settings, message),
             is_verified=message.is_verified,
             is_group=message.is_group,
-            wants_answer=answers,
+            wants_answer=answers and (edit is None or edit.replaces is not None),
+            edits=None if edit is None else message.edits,
+            replaces=None if edit is None else edit.replaces,
+            mode="interrupt" if edit is not None and edit.replaces else "followup",
         )
-        await self.accept(incoming)
+        receipt = await self.accept(incoming)
+        return None if receipt.execution_id is None else partial(self._is_working, receipt.execution_id)
 
     async def hand_over_again(self, unheard: Iterable[tuple[str, str | None]]) -> None:
         """Take in messages that are recorded, and that nobody was asked about when a host was lost.
@@ -111,6 +126,16 @@ class Reception:
             with suppress(AccessError):
                 replaces = incoming.replaces or lost_run
                 await self._received(replace(incoming, is_owner=is_owner, replaces=replaces))
+
+    async def take_salvaged(self, message: Salvaged) -> bool:
+        """Take in a message that another host had accepted, under its old id. False: it is known here."""
+        async with self._receiving.setdefault(message.lock, asyncio.Lock()):
+            await asyncio.to_thread(message.keep_files, self.home)
+            event_id = await self.ledgers.events.write(message.record)
+            if event_id != message.id or await self.ledgers.runtime.read(requests.of_event, event_id):
+                return False
+            await self.hand_over_again([(event_id, None)])
+            return True
 
     def is_owners(self, channel: str, address: str) -> bool:
         """Whether an address is the owner's. What isn't a channel of the settings is the owner's own."""
@@ -125,6 +150,13 @@ class Reception:
         if found is None or found.is_owner:
             return found is not None
         return await self.ledgers.identity.read(grants.of, entity_id=found.entity_id) is not None
+
+    async def _is_working(self, execution_id: str) -> bool:
+        """Whether a run has still to answer, and doesn't wait for the owner."""
+        found = await self.ledgers.runtime.read(executions.get, execution_id=execution_id)
+        if found is None or found.status in executions.FINAL or found.taken_by is not None:
+            return False
+        return not await self.ledgers.runtime.read(approvals.waiting, session_label=found.session_label)
 
     async def _with_files(
         self, channel: str, message: Message
@@ -165,7 +197,8 @@ class Reception:
         return await self.ledgers.events.read(events.delivered, channel=channel, external_id=message.id)
 
     async def _received(self, incoming: Incoming) -> Receipt:
-        async with self.broker.pace.reception(is_direct=incoming.channel not in self.config.channels):
+        is_direct = incoming.channel not in self.config.channels and not incoming.is_scheduled
+        async with self.broker.pace.reception(is_direct=is_direct):
             journey = await self.pipeline.receive(incoming)
         if journey.denied is not None:
             raise refused(journey)
@@ -196,5 +229,6 @@ def _recorded(connection: apsw.Connection, event_id: str) -> Incoming:
         is_scheduled=told.get("scheduled", False),
         model=told.get("model", ""),
         replaces=told.get("replaces"),
+        edits=told.get("edits"),
         attachments=events.attachments_of(connection, event_id),
     )

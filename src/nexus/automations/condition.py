@@ -97,8 +97,12 @@ def _condition(home: Home, automation: Automation, around: Surroundings) -> Cond
             remedy = error.hint or f"Register it again: `nexus automations register FILE --name {name}`."
             return Condition(text=f"refused: {error.message}", level="error", remedy=remedy)
     if automation.circuit_state != "closed":
-        since = f"circuit {automation.circuit_state.replace('_', '-')} since {automation.circuit_opened_at}"
-        remedy = f"See `nexus automations logs {name}`; `nexus automations enable {name}` closes the circuit."
+        errors = f"{automation.consecutive_errors} error{'s' * (automation.consecutive_errors != 1)} in a row"
+        state = (
+            f"stopped after {errors}" if automation.circuit_state == "open" else "trying again after errors"
+        )
+        since = f"{state}, since {automation.circuit_opened_at}"
+        remedy = f"See `nexus automations logs {name}`; `nexus automations enable {name}` runs it again."
         last = _short(automation.last_error)
         return Condition(text=since, level="error", remedy=f"{last}{remedy}")
     return _running(home, automation, around)

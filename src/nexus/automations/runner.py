@@ -25,6 +25,7 @@ from nexus.config import AutomationsConfig
 from nexus.context.wrapping import wrapped
 from nexus.errors import LedgerError, NexusError
 from nexus.ledgers import Ledgers
+from nexus.ledgers.database import ungated
 from nexus.ledgers.runtime import invocations
 from nexus.ledgers.runtime.invocations import Invocation, Status
 from nexus.request import Request
@@ -139,9 +140,8 @@ class Runner:
         await self.ledgers.runtime.write(invocations.add, invocations=[ended])
 
     async def settled(self) -> None:
-        """When this returns, every invocation that has ended is recorded."""
-        while self._recording:
-            await asyncio.gather(*self._recording)
+        """When this returns, every invocation that had ended is recorded."""
+        await asyncio.gather(*self._recording)
 
     async def run_queued(self, invocation_id: str) -> None:
         """Run an async invocation whose turn has come."""
@@ -213,7 +213,8 @@ class Runner:
             ended = Ended(status="skipped", returned=_NOTHING, error=why)
         else:
             entry.trying = entry.automation.circuit_state != "closed"
-            ended = await self.invoker.invoke(entry, point, occasion, invocation.id, timeout_ms)
+            with ungated():
+                ended = await self.invoker.invoke(entry, point, occasion, invocation.id, timeout_ms)
             ended = await self._sent(entry, occasion.request, invocation.id, ended)
         return _final(invocation, ended, invocation.created_at, self.now), ended.returned
 
@@ -282,7 +283,8 @@ class Runner:
     def _record(self, ended: list[Invocation]) -> None:
         """Written behind the request's back, in one transaction; `settled` waits for it."""
         if ended:
-            task = asyncio.create_task(self._write(ended))
+            with ungated():
+                task = asyncio.create_task(self._write(ended))
             self._recording.add(task)
             task.add_done_callback(self._recording.discard)
 

@@ -16,7 +16,8 @@ from nexus.errors import AutomationError, ModelFileError, NexusError, ScriptErro
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import requests
 from nexus.memory.embedding import Vectors, opened
-from nexus.memory.recall import Budget, Kind, Match, Query, Recall
+from nexus.memory.recall.item import Budget, Kind, Match, Query
+from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import ready_reranker
 from nexus.request import Access, Request
 

@@ -171,9 +171,20 @@ class Replayed:
 
 
 async def replay(
-    home: Home, entry: Entry, code: Script | None, occasion: Occasion, services: Replayed, timeout_ms: int
+    home: Home,
+    entry: Entry,
+    code: Script | None,
+    occasion: Occasion,
+    services: Replayed,
+    timeout_ms: int,
+    *,
+    confined: bool = False,
 ) -> Trial:
-    """Run it once; `code` is the script, where it is one."""
+    """Run it once; `code` is the script, where it is one.
+
+    A script can read everything that its owner can, unless it is `confined` to what the sandbox of
+    registered scripts shows.
+    """
     point = hook_points.get(entry.automation.hook_point)
     with _copied(home, entry.automation) as (found, folder):
         context = Context(
@@ -189,7 +200,8 @@ async def replay(
         if code is None:
             trial = await _here(entry, context, timeout_ms)
         else:
-            trial = await _shut_in(code, context, folder, timeout_ms)
+            asked = sandbox.of_script(code, [folder], home.cgroup) if confined else sandbox.of_trial(folder)
+            trial = await _shut_in(code, context, folder, timeout_ms, asked)
     return _checked(replace(trial, would=services.would), point, blocking=entry.automation.blocking)
 
 
@@ -257,7 +269,9 @@ async def _here(entry: Entry, context: Context, timeout_ms: int) -> Trial:
     return Trial(status=ended.status, value=ended.value, error=ended.error)
 
 
-async def _shut_in(code: Script, context: Context, folder: Path, timeout_ms: int) -> Trial:
+async def _shut_in(
+    code: Script, context: Context, folder: Path, timeout_ms: int, asked: dict[str, Any]
+) -> Trial:
     found = context.workspace
     occasion = Occasion(request=context.request, assembled=context.assembled, result=context.result)
     given = {
@@ -279,7 +293,7 @@ async def _shut_in(code: Script, context: Context, folder: Path, timeout_ms: int
             timeout_ms=timeout_ms,
             memory_bytes=1024**3,
             variables=checked.variables(context.automation.config),
-            sandbox=sandbox.of_trial(folder),
+            sandbox=asked,
         )
         ended = await host.run(job, Calls(context))
     finally:

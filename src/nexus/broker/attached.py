@@ -36,14 +36,14 @@ class Files:
     def has_images(self) -> bool:
         return any(each.is_image for each in self.attachments)
 
-    async def told(self, text: str) -> str:
+    async def told(self, text: str, home: Home) -> str:
         """A message with what its files say. Their words are data, as those of a page are."""
         parts = [text.strip()]
         for file, each in zip(self.files, self.attachments, strict=True):
             if each.is_image:
                 parts.append(f"[Attached image: {each.name}]")
             else:
-                said = await self._said(each, file.data)
+                said = await self._said(each, file.data, home)
                 parts.append(wrapped("attachment", said, name=each.name, type=each.media_type))
         return "\n\n".join(filter(None, parts))
 
@@ -52,10 +52,10 @@ class Files:
         for file, each in zip(self.files, self.attachments, strict=True):
             await asyncio.to_thread(attachments.keep, home, each, file.data)
 
-    async def _said(self, attachment: Attachment, data: bytes) -> str:
+    async def _said(self, attachment: Attachment, data: bytes, home: Home) -> str:
         try:
             # Parsed in the sandbox: a file may come from anybody.
-            found = await text_of(data, attachment.media_type)
+            found = await text_of(data, attachment.media_type, cgroup=home.cgroup)
         except ToolError as error:
             raise UsageError(f"{attachment.name} can't be read: {error.message}", hint=error.hint) from error
         text, most = found.text.strip(), self.config.text_characters

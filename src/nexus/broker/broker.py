@@ -5,12 +5,12 @@ from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
-from nexus import clock
+from nexus import clock, ids
 from nexus.broker.agent.models import Models
 from nexus.broker.approvals import Approvals
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.pace import Pace
-from nexus.broker.queue import SessionQueue, Turn
+from nexus.broker.queue import SessionQueue, Turn, lane_of
 from nexus.broker.run import Run
 from nexus.broker.running import WORK, AgentRun, Hooks, Parts, budget_tokens
 from nexus.broker.streams import Streams
@@ -116,14 +116,19 @@ class Broker:
         say so, never a script or a model.
         """
         granted = {} if access is None else {"access": requests.access_json(access)}
+        id_ = execution_id or ids.new("exe")
+        lane = lane_of(context.session_label, self._parts.config.channels)
+        if lane == "chat":
+            self.pace.expect(id_)
         queued = await self._queue.start_execution(
             WORK,
             {"context": context.to_json(), **granted},
             session_label=context.session_label,
             request_id=request.request_id,
             mode=mode,
-            execution_id=execution_id,
+            execution_id=id_,
             changed=request if is_changed else None,
+            lane=lane,
         )
         return Run(queued, self._streams)
 
@@ -178,11 +183,11 @@ class Broker:
         self._streams.sweep()
 
     async def _run(self, turn: Turn) -> object:
-        channel, _, _ = turn.execution.session_label.partition(":")
-        if channel in self._parts.config.channels:
+        lane = lane_of(turn.execution.session_label, self._parts.config.channels)
+        if lane == "channels":
             async with self.pace.answer():
                 return await AgentRun(self._parts, turn)()
-        with self.pace.ahead() if turn.execution.lane == "chat" else nullcontext():
+        with self.pace.ahead(turn.execution.id) if lane == "chat" else nullcontext():
             return await AgentRun(self._parts, turn)()
 
     async def _start(

@@ -7,7 +7,7 @@ database holds ids only. Every message is a run of its own. Where one run answer
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
@@ -31,8 +31,8 @@ from nexus.request import Request, check_label
 
 T = TypeVar("T")
 
-# Which lane a session runs in, by how its label begins. It follows from the label alone, because order
-# and exclusion hold within a lane: a session in two lanes could run twice at once.
+# Which lane a session runs in, by how its label begins. Order and exclusion hold within a lane, so a run
+# joins those that its session has already: a session in two lanes could run twice at once.
 LANES = (("meeseeks:", "background"), ("worker:", "workers"), ("subworker:", "subworkers"), ("", "chat"))
 WORK: Final = "broker.execution"
 """What the engine knows every run as."""
@@ -40,9 +40,10 @@ _DEBOUNCE_MS = 1_500
 _log = logging.getLogger(__name__)
 
 
-def lane_of(session_label: str) -> str:
-    """The lane of a session."""
-    return next(lane for prefix, lane in LANES if session_label.startswith(prefix))
+def lane_of(session_label: str, channels: Container[str] = ()) -> str:
+    """The lane of a session. Those of channels have one of their own, so that a flood keeps nobody out."""
+    lane = next(lane for prefix, lane in LANES if session_label.startswith(prefix))
+    return "channels" if lane == "chat" and session_label.partition(":")[0] in channels else lane
 
 
 @dataclass(kw_only=True)
@@ -113,10 +114,12 @@ class SessionQueue:
         timeout_ms: int | None = None,
         execution_id: str | None = None,
         changed: Request | None = None,
+        lane: str | None = None,
     ) -> QueuedRun:
         """Ask for a run and return it immediately, while it waits for its turn.
 
         `changed` is the run's request, if something became known of it: that is recorded with the run.
+        `lane` is where its session runs, unless it has runs elsewhere; None: it follows from the label.
 
         A caller that may call twice for the same run, as after a crash, gives an id that it has made
         with `ids.new("exe")` and recorded: the second call finds the first one's run.
@@ -135,7 +138,7 @@ class SessionQueue:
             id=execution_id or ids.new("exe"),
             request_id=request_id,
             session_label=session_label,
-            lane=lane_of(session_label),
+            lane=lane or lane_of(session_label),
             work=work,
             mode=mode,
             input=input_,

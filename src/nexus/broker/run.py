@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from nexus import engine
+from nexus.broker import pace
 from nexus.broker.streams import Streams
 from nexus.engine import Engine
 from nexus.engine.errors import (
@@ -66,7 +67,8 @@ class QueuedRun:
         execution = await self.state()
         while execution.status not in FINAL:
             try:
-                known = await self._engine.finished(self.id)
+                with pace.waiting():
+                    known = await self._engine.finished(self.id)
             except (UnknownExecutionError, *OUTAGE):
                 # It is on record, and is handed over when the engine is back.
                 await asyncio.sleep(_LOOK_S)

@@ -13,6 +13,7 @@ import apsw
 
 from nexus import attachments, secrets
 from nexus.attachments import Attachment
+from nexus.broker import pace
 from nexus.broker.agent import library
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
@@ -34,6 +35,7 @@ from nexus.home import PRIVATE_DIRECTORY, Home
 from nexus.ledgers.agents import messages, tool_calls, turns
 from nexus.ledgers.agents.messages import NewMessage, StoredMessage
 from nexus.ledgers.agents.turns import OpenTurn
+from nexus.ledgers.database import ungated
 from nexus.ledgers.runtime import requests, usage
 from nexus.ledgers.runtime.approvals import Approval
 from nexus.memory.profile import OwnerProfile
@@ -345,14 +347,15 @@ class AgentRun:
             )
             await self._parts.hooks.asked(request, approval)
 
-        return await waits.wait(
-            request_id=request.request_id,
-            execution_id=self._turn.execution.id,
-            call_key=journal.key(call_id),
-            tool=tool.name,
-            arguments=arguments,
-            asked=asked,
-        )
+        with pace.waiting():
+            return await waits.wait(
+                request_id=request.request_id,
+                execution_id=self._turn.execution.id,
+                call_key=journal.key(call_id),
+                tool=tool.name,
+                arguments=arguments,
+                asked=asked,
+            )
 
     async def _call(
         self,
@@ -381,7 +384,10 @@ class AgentRun:
             await asyncio.to_thread(place.mkdir, PRIVATE_DIRECTORY, parents=True, exist_ok=True)
         given = _tool_context(self._parts.home, access, call, self._parts.workers, context)
         try:
-            return secrets.redact(await tool.call(arguments, given), known)
+            # Some tools have a time limit of their own.
+            with pace.waiting(), ungated():
+                result = await tool.call(arguments, given)
+            return secrets.redact(result, known)
         except ToolError as error:
             raise ToolError(secrets.redact(error.message, known), hint=error.hint) from None
 
@@ -484,7 +490,12 @@ def _tool_context(
     hidden = (home.root.resolve(),)
     environment = {"NEXUS_MEMORY_SOCKET": access.memory_socket} if access.memory_socket else {}
     sandbox = Sandbox(
-        grants=grants, hidden=hidden, network=access.network, limits=limits, environment=environment
+        grants=grants,
+        hidden=hidden,
+        network=access.network,
+        limits=limits,
+        environment=environment,
+        cgroup=home.cgroup,
     )
     return Context(sandbox=sandbox, directory=first, call=call, workers=workers)
 

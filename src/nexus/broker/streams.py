@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from contextvars import Context
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -169,7 +170,9 @@ class Streams:
         """Tell that a run has ended, and remove its file once everybody had time to read it."""
         stream.publish(Delta(kind="end"))
         stream.close()
-        asyncio.get_running_loop().call_later(_KEPT_AFTER_END_S, self.remove, execution_id)
+        # In a context of its own: the run's would keep all that was said in it until then.
+        loop = asyncio.get_running_loop()
+        loop.call_later(_KEPT_AFTER_END_S, self.remove, execution_id, context=Context())
 
     def remove(self, execution_id: str) -> None:
         self._path(execution_id).unlink(missing_ok=True)

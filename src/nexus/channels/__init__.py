@@ -4,7 +4,17 @@ An adapter connects one: it hands over what comes in and sends what goes out. `a
 `program` lets any program be one, and the other files are those that ship with Nexus.
 """
 
-from nexus.channels.adapter import Adapter, Delivery, DeliveryError, File, Inbox, Message
-from nexus.channels.supervisor import Channels
+from nexus.channels.adapter import Adapter, Delivery, DeliveryError, File, Inbox, Message, ShowsWork
+from nexus.channels.supervisor import Channels, IsWorking
 
-__all__ = ["Adapter", "Channels", "Delivery", "DeliveryError", "File", "Inbox", "Message"]
+__all__ = [
+    "Adapter",
+    "Channels",
+    "Delivery",
+    "DeliveryError",
+    "File",
+    "Inbox",
+    "IsWorking",
+    "Message",
+    "ShowsWork",
+]

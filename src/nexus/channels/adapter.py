@@ -8,13 +8,14 @@ crash it may be asked for again under the same key, so whoever can send a key al
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, Protocol, Self
+from typing import Any, Final, Literal, Protocol, Self, runtime_checkable
 
 from nexus.errors import NexusError, UsageError
 
 MAX_TEXT_BYTES: Final = 1_000_000
 MAX_ID_BYTES: Final = 1_000
 Capability = Literal["attachments", "edits", "markdown", "reactions", "threads", "typing"]
+"""`edits`: what was sent can be changed. `typing` and `reactions`: see `ShowsWork`."""
 
 
 class DeliveryError(NexusError):
@@ -64,6 +65,8 @@ class Message:
     title: str | None = None
     """What the conversation is called: a subject, a room's name."""
     sent_at: str | None = None
+    edits: str | None = None
+    """The id of an earlier message that its writer changed to this one, which has an id of its own."""
     files: tuple[File, ...] = ()
 
     def checked(self) -> Self:
@@ -100,6 +103,9 @@ class Delivery:
     """Who wrote that message, as the channel names them."""
     title: str | None = None
     """What the conversation is called, if the channel said so."""
+    edits: str | None = None
+    """What the service calls an earlier answer that this one takes the place of. If that can't be changed any
+    more, this one is sent as it is. Only for adapters with the capability `edits`."""
     files: tuple[File, ...] = ()
 
 
@@ -110,6 +116,13 @@ class Inbox(Protocol):
         """Take a message in. It is on record when this returns, also if it was refused or set aside.
 
         While the home can't record anything (a full disk, a database out of reach) this waits.
+        """
+        ...
+
+    async def accept(self, message: Message) -> None:
+        """Keep a message that has no files, to be taken in soon: in the order of its conversation, and once.
+
+        For adapters that must answer quickly, however much comes in. It is on record when this returns.
         """
         ...
 
@@ -147,5 +160,17 @@ class Adapter(Protocol):
         """Send a message; return what the service calls it, if that is known. Raises `DeliveryError`.
 
         It is called while `run` runs and has connected, for one message of a thread at a time.
+        """
+        ...
+
+
+@runtime_checkable
+class ShowsWork(Protocol):
+    """An adapter with the capability `typing` or `reactions`: people see that they will be answered."""
+
+    async def show_work(self, thread: str, message_id: str, *, ended: bool) -> None:
+        """Show in a thread that a message is worked on, or take that back when the work has ended.
+
+        With `typing` it is called again every few seconds, because services show it for no longer.
         """
         ...

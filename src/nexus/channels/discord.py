@@ -8,6 +8,7 @@ takes it once within a few minutes, however often it is sent.
 import asyncio
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any, Final, cast
@@ -39,7 +40,7 @@ _BAD_REQUEST, _TOO_LARGE = 400, 413
 class Discord:
     """A bot of Discord."""
 
-    capabilities: frozenset[Capability] = frozenset({"attachments", "markdown", "threads", "typing"})
+    capabilities: frozenset[Capability] = frozenset({"attachments", "edits", "markdown", "threads", "typing"})
 
     def __init__(self, *, token: str, url: str = "", settle_s: float = _SETTLE_S) -> None:
         self._token = token
@@ -75,6 +76,8 @@ class Discord:
         if self._client is None:
             raise DeliveryError("Discord: not connected")
         channel = self._client.get_partial_messageable(int(delivery.thread))
+        if delivery.edits is not None and await _edited(channel, delivery):
+            return delivery.edits
         sent = self._sent.setdefault(delivery.key, [])
         for number, values in enumerate(_parts(delivery)):
             if number < len(sent):
@@ -87,6 +90,11 @@ class Discord:
             sent.append(made.id)
         del self._sent[delivery.key]
         return f"{delivery.thread}/{sent[0]}" if sent else None
+
+    async def show_work(self, thread: str, message_id: str, *, ended: bool) -> None:
+        """Show that the bot is typing. It ends by itself."""
+        if self._client is not None and not ended:
+            await self._client.get_partial_messageable(int(thread)).typing()
 
     async def check(self) -> tuple[str, str, str]:
         """The bot's name, and the id and name of who it belongs to. Logs in, and sends nothing."""
@@ -133,6 +141,11 @@ class _Client(discord.Client):
 
     async def on_message(self, message: discord.Message) -> None:
         self.received.put_nowait(message)
+
+    async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
+        # Discord tells it the same way when it added a preview.
+        if payload.message.edited_at is not None:
+            self.received.put_nowait(payload.message)
 
 
 class _Reader:
@@ -194,20 +207,16 @@ class _Reader:
         id_ = str(said.channel.id)
         files = tuple([await self._file(each) for each in said.attachments])
         message = _message(said, self._me, files, is_direct=is_direct)
+        if said.edited_at is not None and said.id <= self._seen.get(id_, self._since):
+            # Otherwise it was edited before it was first seen.
+            at = int(1000 * said.edited_at.timestamp())
+            message = replace(message, id=f"{message.id}/{at}", edits=message.id)
         if message.text.strip() or files:
             await self._inbox.receive(message)
-            await self._show_typing(said, message)
         self._seen[id_] = max(said.id, self._seen.get(id_, 0))
         if is_direct:
             self._direct.add(id_)
         await self._keep()
-
-    async def _show_typing(self, said: discord.Message, message: Message) -> None:
-        if message.is_addressed and not message.is_automatic and await self._inbox.knows(message.sender):
-            try:
-                await said.channel.typing()
-            except (discord.DiscordException, aiohttp.ClientError, OSError):
-                return  # The answer comes all the same.
 
     async def _keep(self) -> None:
         seen = {id_: str(last) for id_, last in self._seen.items()}
@@ -280,6 +289,18 @@ def _parts(delivery: Delivery) -> Iterator[dict[str, Any]]:
         yield values
     for file in delivery.files:
         yield {"file": discord.File(BytesIO(file.data), filename=file.name)}
+
+
+async def _edited(channel: discord.PartialMessageable, delivery: Delivery) -> bool:
+    """Change an earlier answer. False: it is gone."""
+    id_ = int((delivery.edits or "").rpartition("/")[2])
+    try:
+        await channel.get_partial_message(id_).edit(content=delivery.text)
+    except (discord.NotFound, discord.Forbidden):
+        return False
+    except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+        raise _refused(error) from error
+    return True
 
 
 def _refused(error: Exception) -> DeliveryError:

@@ -64,6 +64,10 @@ class Program:
         finally:
             self._waiting.pop(delivery.key, None)
 
+    async def show_work(self, thread: str, message_id: str, *, ended: bool) -> None:
+        """Tell the program that a message is worked on, or no longer."""
+        await self._write({"type": "working", "thread": thread, "id": message_id, "ended": ended})
+
     async def _start(self) -> asyncio.subprocess.Process:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ") if name in os.environ}
         try:

@@ -17,17 +17,30 @@ import apsw
 from nexus import attachments, clock, ids
 from nexus.attachments import Attachment
 from nexus.channels import kinds, quiet
-from nexus.channels.adapter import MAX_ID_BYTES, Adapter, Delivery, DeliveryError, File, Message, MessageError
+from nexus.channels.adapter import (
+    MAX_ID_BYTES,
+    Adapter,
+    Delivery,
+    DeliveryError,
+    File,
+    Message,
+    MessageError,
+    ShowsWork,
+)
 from nexus.config import ChannelConfig
 from nexus.errors import AccessError, LedgerBusyError, LedgerFullError, NexusError
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.runtime import channels as ledger
 from nexus.ledgers.runtime.channels import Status
 
-Receive = Callable[[str, Message], Awaitable[None]]
-"""Takes a message of a channel in. Raises what the home raises."""
+IsWorking = Callable[[], Awaitable[bool]]
+Receive = Callable[[str, Message], Awaitable[IsWorking | None]]
+"""Takes a message of a channel in. Raises what the home raises.
+
+Where an agent is to answer, returns what tells whether it still works on that."""
 Knows = Callable[[str, str], Awaitable[bool]]
 """Tells whether a sender of a channel is the owner or was let in."""
+LetPass = Callable[[], Awaitable[None]]
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 300.0
@@ -35,6 +48,14 @@ _LOOK_S: Final = 2.0
 """How often somebody else's doing (a pause, a retry) is looked for."""
 _SEEN_EVENTS: Final = 1_000
 """After how many events that are none of a channel's own it is remembered that they were looked at."""
+_TAKEN_TOGETHER: Final = 16
+"""How many accepted messages are read at a time; the others wait in the ledger."""
+_SHOWN_S: Final = 4.0
+"""How often it is shown that a message is worked on. Services show it for five seconds or more."""
+_SHOWN_TIMES: Final = 150
+"""Ten minutes. What takes longer isn't watched by whoever asked for it."""
+_EDITABLE_CHARACTERS: Final = 1_000
+"""Longer answers may have left in pieces, of which only the first is known."""
 _DELIVERY_TIMEOUT_S: Final = 60.0
 _LONGEST_DELAY: Final = timedelta(seconds=_LONGEST_PAUSE_S * 4)
 _DELIVERY_ATTEMPTS: Final = 12
@@ -48,7 +69,9 @@ class _Channel:
     adapter: Adapter
     is_connected: asyncio.Event = field(default_factory=asyncio.Event)
     has_more: asyncio.Event = field(default_factory=asyncio.Event)
+    has_received: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
+    showing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
 
 class Channels:
@@ -67,7 +90,9 @@ class Channels:
         settings: Mapping[str, ChannelConfig] | None = None,
         zone: str = "",
         redact: Callable[[str], str] = str,
+        let_pass: LetPass | None = None,
     ) -> None:
+        """`let_pass` returns when nobody waits for an answer of the agent: deliveries can wait a moment."""
         self._ledgers = ledgers
         self._receive = receive
         self._knows = knows
@@ -77,6 +102,7 @@ class Channels:
         self._settings = settings or {}
         self._zone = zone
         self._redact = redact
+        self._let_pass = let_pass
         self._channels = {name: _Channel(name=name, adapter=each) for name, each in adapters.items()}
 
     def __contains__(self, name: object) -> bool:
@@ -117,6 +143,22 @@ class Channels:
             else:
                 return
 
+    async def accept(self, name: str, message: Message) -> None:
+        """Keep a message, to be taken in when it is its turn; set it aside if it is none."""
+        try:
+            message.checked()
+        except MessageError:
+            await self.receive(name, message)
+            return
+        await self._ledgers.runtime.write(
+            ledger.keep_received,
+            channel=name,
+            external_id=message.id,
+            sender=message.sender,
+            body=message.body(),
+        )
+        self._channels[name].has_received.set()
+
     async def retry(self, id_: str) -> bool:
         """Take in a message that was set aside. It is set aside again if that fails."""
         found = await self._ledgers.runtime.read(ledger.those_set_aside, limit=10_000)
@@ -140,7 +182,9 @@ class Channels:
 
     async def _take_in(self, name: str, message: Message) -> None:
         try:
-            await self._receive(name, message.checked())
+            is_working = await self._receive(name, message.checked())
+            if is_working is not None:
+                self._show_work(self._channels[name], message, is_working)
         except AccessError:
             pass  # It is on record as denied, and whoever sent it was told.
         except self._retryable:
@@ -154,7 +198,36 @@ class Channels:
                 reason=self._redact(_told(error)),
                 is_whole=not isinstance(error, MessageError),
             )
-        await self._ledgers.runtime.write(ledger.note_message, name=name)
+        await self._ledgers.runtime.write(_note_taken_in, name=name, external_id=message.id)
+
+    async def _take_in_received(self, channel: _Channel) -> None:
+        """Take in what was accepted: of each thread in order, and a few threads side by side."""
+        while True:
+            channel.has_received.clear()
+            waiting = await self._ledgers.runtime.read(
+                ledger.received, channel=channel.name, limit=_TAKEN_TOGETHER
+            )
+            threads: dict[str, list[Message]] = {}
+            for found in waiting:
+                body: dict[str, Any] = {**found, "files": ()}
+                message = Message(**body)
+                threads.setdefault(message.thread, []).append(message)
+            await asyncio.gather(*(self._take_in_order(channel.name, each) for each in threads.values()))
+            if not waiting:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(channel.has_received.wait(), _LOOK_S)
+
+    async def _take_in_order(self, name: str, messages: list[Message]) -> None:
+        for message in messages:
+            await self.receive(name, message)
+
+    def _show_work(self, channel: _Channel, message: Message, is_working: IsWorking) -> None:
+        """Let people see that they will be answered, where the channel has a way to."""
+        shown = channel.adapter.capabilities & {"typing", "reactions"}
+        if shown and isinstance(channel.adapter, ShowsWork):
+            task = asyncio.create_task(_shown(channel.adapter, message, is_working, again="typing" in shown))
+            channel.showing.add(task)
+            task.add_done_callback(channel.showing.discard)
 
     async def _keep(self, channel: _Channel) -> None:
         """Run an adapter for as long as the home is served, with longer and longer pauses when it fails."""
@@ -182,13 +255,14 @@ class Channels:
             asyncio.create_task(channel.adapter.run(inbox), name=f"adapter {channel.name}"),
             asyncio.create_task(self._send(channel), name=f"deliveries {channel.name}"),
             asyncio.create_task(self._until_paused(channel), name=f"pause {channel.name}"),
+            asyncio.create_task(self._take_in_received(channel), name=f"received {channel.name}"),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
+            for task in (*tasks, *channel.showing):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, *channel.showing, return_exceptions=True)
         if tasks[2] in done and tasks[2].exception() is None:
             channel.is_connected.clear()
             return None
@@ -238,16 +312,21 @@ class Channels:
             await asyncio.wait_for(channel.has_more.wait(), wait_s)
 
     async def _deliver(self, channel: _Channel, waiting: ledger.Delivery) -> None:
-        delivery, attached = await self._ledgers.events.read(_delivery, event_id=waiting.event_id)
+        if self._let_pass is not None:
+            await self._let_pass()
+        delivery, attached, replaced = await self._ledgers.events.read(_delivery, event_id=waiting.event_id)
         if delivery is None:
             await self._ledgers.runtime.write(
                 ledger.failed, event_id=waiting.event_id, error="the message was forgotten", next_at=None
             )
             return
+        edits = None
+        if replaced is not None and "edits" in channel.adapter.capabilities:
+            edits = await self._ledgers.runtime.read(ledger.sent_as, event_id=replaced)
         try:
             files = await asyncio.to_thread(self._files, attached)
             async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
-                external_id = await channel.adapter.deliver(replace(delivery, files=files))
+                external_id = await channel.adapter.deliver(replace(delivery, files=files, edits=edits))
         except Exception as error:
             _log.warning("a message was not sent: %s", _told(error), extra={"channel": channel.name})
             final = isinstance(error, DeliveryError) and error.final
@@ -313,6 +392,9 @@ class _Inbox:
     async def receive(self, message: Message) -> None:
         await self._channels.receive(self._channel.name, message)
 
+    async def accept(self, message: Message) -> None:
+        await self._channels.accept(self._channel.name, message)
+
     async def set_aside(self, body: Mapping[str, Any], reason: str) -> None:
         await self._channels.set_aside(self._channel.name, body, reason)
 
@@ -327,6 +409,11 @@ class _Inbox:
 
     async def keep_cursor(self, cursor: Any) -> None:
         await self._channels.keep_cursor(self._channel.name, cursor)
+
+
+def _note_taken_in(connection: apsw.Connection, name: str, external_id: str) -> None:
+    ledger.note_message(connection, name)
+    ledger.end_received(connection, name, external_id)
 
 
 def _set_aside(
@@ -348,10 +435,35 @@ def _cut(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value[:4_000] if isinstance(value, str) else value for name, value in body.items()}
 
 
-def _delivery(connection: apsw.Connection, event_id: str) -> tuple[Delivery | None, tuple[Attachment, ...]]:
+async def _shown(adapter: ShowsWork, message: Message, is_working: IsWorking, *, again: bool) -> None:
+    """Show that a message is worked on, while it is. If that fails, the answer comes all the same."""
+
+    async def show(*, ended: bool) -> None:
+        try:
+            async with asyncio.timeout(_DELIVERY_TIMEOUT_S):
+                await adapter.show_work(message.thread, message.edits or message.id, ended=ended)
+        except Exception as error:  # Whatever a service has against it.
+            _log.info("work on a message can't be shown: %s", _told(error))
+
+    await show(ended=False)
+    # A ledger that can't be read has said so elsewhere.
+    with suppress(NexusError):
+        for _ in range(_SHOWN_TIMES):
+            await asyncio.sleep(_SHOWN_S)
+            if not await is_working():
+                break
+            if again:
+                await show(ended=False)
+    await show(ended=True)
+
+
+def _delivery(
+    connection: apsw.Connection, event_id: str
+) -> tuple[Delivery | None, tuple[Attachment, ...], str | None]:
+    """A message to send, its files, and the event of an earlier answer that it can take the place of."""
     event = events.get(connection, event_id)
     if event is None or event.thread_id is None:
-        return None, ()
+        return None, (), None
     thread, title = events.thread_name(connection, event.thread_id)
     asked = None if event.reply_to_event_id is None else events.get(connection, event.reply_to_event_id)
     delivery = Delivery(
@@ -359,10 +471,26 @@ def _delivery(connection: apsw.Connection, event_id: str) -> tuple[Delivery | No
         thread=thread or "",
         title=title,
         text=event.content,
-        reply_to=None if asked is None or asked.metadata.get("scheduled") else asked.external_id,
+        reply_to=None if asked is None or asked.metadata.get("scheduled") else _known_as(asked),
         to=None if asked is None else asked.sender,
     )
-    return delivery, events.attachments_of(connection, event_id)
+    attached = events.attachments_of(connection, event_id)
+    replaced = None if asked is None or attached else _replaced(connection, asked, event)
+    return delivery, attached, replaced
+
+
+def _known_as(asked: events.Event) -> str | None:
+    """What the channel calls a message; one that was edited is still called as it was."""
+    return asked.metadata.get("edits") or asked.external_id
+
+
+def _replaced(connection: apsw.Connection, asked: events.Event, answer: events.Event) -> str | None:
+    """The earlier answer to a message that was edited, if both answers are short."""
+    run = asked.metadata.get("replaces")
+    old = None if run is None else events.delivered(connection, channel=answer.channel, external_id=run)
+    if old is None or max(len(old.content), len(answer.content)) > _EDITABLE_CHARACTERS:
+        return None
+    return None if events.attachments_of(connection, old.id) else old.id
 
 
 def _told(error: BaseException) -> str:

@@ -26,6 +26,7 @@ _MAX_FILE_BYTES: Final = 20_000_000
 """What the Bot API lets a bot download."""
 _LONGEST_WAIT_S: Final = 45.0
 _TOO_MANY, _FORBIDDEN, _BAD_REQUEST, _NOT_FOUND, _UNAUTHORIZED = 429, 403, 400, 404, 401
+_SAID: Final = ("message", "edited_message")
 _NAMES: Final = {"voice": "voice.ogg", "audio": "audio", "video": "video.mp4", "document": "file"}
 
 
@@ -41,7 +42,7 @@ class ApiError(DeliveryError):
 class Telegram:
     """A bot of Telegram."""
 
-    capabilities: frozenset[Capability] = frozenset({"attachments", "threads"})
+    capabilities: frozenset[Capability] = frozenset({"attachments", "edits", "threads", "typing"})
 
     def __init__(self, *, token: str, url: str = "", poll_s: int = _POLL_S) -> None:
         self._token = token
@@ -56,7 +57,7 @@ class Telegram:
             offset = int(await inbox.cursor() or 0)
             await inbox.connected()
             while True:
-                asked = {"offset": offset, "timeout": self._poll_s, "allowed_updates": ["message"]}
+                asked = {"offset": offset, "timeout": self._poll_s, "allowed_updates": list(_SAID)}
                 try:
                     updates = await self._call(client, "getUpdates", asked)
                 except ApiError as error:
@@ -71,16 +72,23 @@ class Telegram:
 
     async def deliver(self, delivery: Delivery) -> str | None:
         """Send a message, in pieces if it is long. A piece that was sent isn't sent again by a retry."""
-        chat, _, topic = delivery.thread.partition("/")
-        where: dict[str, Any] = {"chat_id": chat} | ({"message_thread_id": int(topic)} if topic else {})
+        where = _place(delivery.thread)
         sent = self._sent.setdefault(delivery.key, [])
         calls = [*self._texts(delivery), *self._files(delivery)]
         async with http.client() as client:
+            if delivery.edits is not None and await self._edited(client, where, delivery):
+                return delivery.edits
             for method, values, files in calls[len(sent) :]:
                 made = await self._patiently(client, method, where | values, files)
                 sent.append(int(made["message_id"]))
         del self._sent[delivery.key]
-        return f"{chat}/{sent[0]}" if sent else None
+        return f"{where['chat_id']}/{sent[0]}" if sent else None
+
+    async def show_work(self, thread: str, message_id: str, *, ended: bool) -> None:
+        """Show that the bot is typing. It ends by itself."""
+        if not ended:
+            async with http.client() as client:
+                await self._call(client, "sendChatAction", {**_place(thread), "action": "typing"})
 
     async def me(self) -> dict[str, Any]:
         """The bot itself: its id, `username` and so on."""
@@ -97,8 +105,20 @@ class Telegram:
                 return str(sender["id"]), _name(sender)
         return None
 
+    async def _edited(self, client: httpx.AsyncClient, where: dict[str, Any], delivery: Delivery) -> bool:
+        """Change an earlier answer. False: Telegram doesn't let it be changed any more."""
+        id_ = int((delivery.edits or "").rpartition("/")[2])
+        values = {"chat_id": where["chat_id"], "message_id": id_, "text": delivery.text}
+        try:
+            await self._patiently(client, "editMessageText", values, None)
+        except ApiError as error:
+            if not error.final:
+                raise
+            return "not modified" in error.message
+        return True
+
     async def _take_in(self, client: httpx.AsyncClient, inbox: Inbox, update: Any, me: Any) -> None:
-        said = update.get("message")
+        said = next((update[kind] for kind in _SAID if kind in update), None)
         if not isinstance(said, dict):
             return  # What this version doesn't ask for.
         given = cast("dict[str, Any]", said)
@@ -199,8 +219,10 @@ def _message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) 
     if not text.strip() and not files:
         return None  # Somebody joined, a title changed, a sticker.
     topic = f"/{said['message_thread_id']}" if said.get("is_topic_message") else ""
+    id_, edited_at = f"{chat['id']}/{said['message_id']}", said.get("edit_date")
     return Message(
-        id=f"{chat['id']}/{said['message_id']}",
+        id=f"{id_}/{edited_at}" if edited_at else id_,
+        edits=id_ if edited_at else None,
         thread=f"{chat['id']}{topic}",
         sender=str(sender["id"]),
         sender_name=_name(sender),
@@ -211,6 +233,11 @@ def _message(said: dict[str, Any], me: dict[str, Any], files: tuple[File, ...]) 
         is_automatic=bool(sender.get("is_bot")),
         files=files,
     )
+
+
+def _place(thread: str) -> dict[str, Any]:
+    chat, _, topic = thread.partition("/")
+    return {"chat_id": chat} | ({"message_thread_id": int(topic)} if topic else {})
 
 
 def _is_addressed(said: dict[str, Any], text: str, me: dict[str, Any]) -> bool:

@@ -75,7 +75,7 @@ class Webhook:
         if self._inbox is None:
             return None
         message = self._message(headers, body)
-        await self._inbox.receive(message)
+        await self._inbox.accept(message)
         return message
 
     async def deliver(self, delivery: Delivery) -> str | None:

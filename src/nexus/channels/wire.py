@@ -2,7 +2,8 @@
 
 The program writes `ready` once it reached its service, `message` for what came in, and `delivered` or
 `failed` for each delivery. The home writes `accepted` when a message is on record (only then should the
-program confirm it to its service), `deliver` for each message to send, and `stop` before it ends the program.
+program confirm it to its service), `deliver` for each message to send, `working` while it works on one if the
+program can show that, and `stop` before it ends the program.
 """
 
 import json
@@ -34,7 +35,7 @@ def message(value: Mapping[str, Any]) -> Message:
     """The message that an object describes."""
     given: dict[str, Any] = {name: _text(value, name) for name in _TEXTS}
     given |= {name: _flag(value, name) for name in _FLAGS if name in value}
-    for name in ("sender_name", "title", "sent_at"):
+    for name in ("sender_name", "title", "sent_at", "edits"):
         if value.get(name) is not None:
             given[name] = _text(value, name)
     files = value.get("files")
@@ -49,6 +50,8 @@ def deliver(delivery: Delivery) -> dict[str, Any]:
     told |= {"text": delivery.text, "reply_to": delivery.reply_to, "to": delivery.to}
     if delivery.title is not None:
         told["title"] = delivery.title
+    if delivery.edits is not None:
+        told["edits"] = delivery.edits
     if delivery.files:
         told["files"] = [
             {"name": each.name, "media_type": each.media_type, "data": b64encode(each.data).decode()}

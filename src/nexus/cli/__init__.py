@@ -7,13 +7,17 @@ import gc
 import importlib
 import os
 import sys
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from nexus import __version__
 from nexus.cli.terminal import printable
 from nexus.errors import NexusError
+
+# httpx imports its own command line too, with rich and Pygments, which takes longer than all the rest of it.
+# A module that is None here is one that isn't installed.
+sys.modules.setdefault("httpx._main", cast("Any", None))
 
 # Every command under a heading of the help: the file and function that carry it out, and its line.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {

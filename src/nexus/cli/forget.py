@@ -1,8 +1,6 @@
 """`nexus forget`: remove an entity, a fact, a thread, a time range or an import for good."""
 
-import getpass
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 import apsw
 import click
 
-from nexus.cli.place import opened_home, with_ledgers
+from nexus.cli.place import opened_home, user_name, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.forgetting import Beside, Plan, Report, Target
@@ -261,7 +259,7 @@ async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forget
     tell = progress
     for report in await forgetting.resume(ledgers, tell=tell, beside=beside):
         click.echo(f"Finished {report.forget_id}.", err=True)
-    return await forgetting.forget(ledgers, target, actor=_actor(), tell=tell, beside=beside)
+    return await forgetting.forget(ledgers, target, actor=user_name(), tell=tell, beside=beside)
 
 
 def _engine(ctx: click.Context) -> Beside:
@@ -279,11 +277,3 @@ def _confirm() -> None:
     if not sys.stdin.isatty():
         raise UsageError("Nothing deleted: no terminal to confirm", hint="Pass --yes to skip the prompt.")
     click.confirm("Delete permanently?", abort=True)
-
-
-def _actor() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A user that the system has no name for, as in some containers.
-        return f"uid {os.getuid()}"

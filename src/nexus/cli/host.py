@@ -4,19 +4,21 @@ import asyncio
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from nexus import heap
-from nexus.errors import HomeBusyError
+from nexus.cli import host_fleet
+from nexus.errors import HomeBusyError, UsageError
 from nexus.home import Home
 from nexus.serving import serving
 
 if TYPE_CHECKING:
-    from nexus.hosting.registry import Registry
+    from nexus.hosting.registry import HostedHome, Registry, TokenScope
 
 _PAGE = 1_000
+_TOKEN_CHARACTERS = 20
 _root = click.option(
     "--root",
     metavar="DIR",
@@ -24,6 +26,13 @@ _root = click.option(
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder of the host: its homes, its engine, its list. Default: $NEXUS_HOST.",
+)
+_fleet = click.option(
+    "--fleet",
+    metavar="URL",
+    envvar="NEXUS_FLEET",
+    default="",
+    help="Postgres that several hosts share: postgresql://…. Default: $NEXUS_FLEET.",
 )
 
 
@@ -75,6 +84,41 @@ def host() -> None:
     default="",
     help="Keep copies of the homes at file:///… or s3://…, and bring back from there what is missing.",
 )
+@click.option(
+    "--scrape-token-file",
+    metavar="FILE",
+    type=click.File(),
+    help="File with a token that Prometheus reads /metrics with.",
+)
+@click.option(
+    "--otlp-url",
+    metavar="URL",
+    default="",
+    help="Collector for traces of all homes, such as http://localhost:4318/v1/traces.",
+)
+@click.option(
+    "--evict-after-hours",
+    metavar="HOURS",
+    type=click.FloatRange(0.0),
+    default=0.0,
+    help="Delete folders of homes closed for so long; they return from copies. 0: never.",
+)
+@_fleet
+@click.option("--name", metavar="NAME", default="", help="Name of this host in its fleet.")
+@click.option(
+    "--internal-url",
+    metavar="URL",
+    default="",
+    help="Where the other hosts reach this one. Default: where it listens.",
+)
+@click.option(
+    "--lease-s",
+    metavar="SECONDS",
+    type=click.FloatRange(1.0),
+    default=15.0,
+    show_default=True,
+    help="How long a host may be silent before others take its homes.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print status as one line of JSON.")
 def serve(
     root: Path,
@@ -85,6 +129,13 @@ def serve(
     memory_mib: int,
     idle_s: float,
     copies: str,
+    scrape_token_file: TextIO | None,
+    otlp_url: str,
+    evict_after_hours: float,
+    fleet: str,
+    name: str,
+    internal_url: str,
+    lease_s: float,
     as_json: bool,
 ) -> None:
     """Serve every home below DIR until Ctrl-C.
@@ -92,43 +143,60 @@ def serve(
     Each is at NAME.localhost, or at a subdomain of the public URL.
     A home is opened when a request, a message or a schedule needs it, and closed when it is idle.
     """
-    heap.limit_arenas()
+    heap.bound()
     # Imported here, because the libraries behind it take longer than a refusal or `--help` may.
     from nexus.cli.host_running import run
+    from nexus.hosting.fleet.fleet import FleetSettings
     from nexus.hosting.host import HostSettings
     from nexus.hosting.pool import Bounds
 
-    bounds = Bounds(homes=homes, memory_mib=memory_mib, idle_s=idle_s)
-    settings = HostSettings(root=root.absolute(), bounds=bounds, copies=copies)
+    if evict_after_hours and not copies:
+        raise click.UsageError("--evict-after-hours needs --copies.")
+    if bool(fleet) != bool(name):
+        raise click.UsageError("--fleet and --name go together.")
+    member = FleetSettings(url=fleet, name=name, internal_url=internal_url, lease_s=lease_s)
+    bounds = Bounds(homes=homes, memory_mib=memory_mib, idle_s=idle_s, evict_after_hours=evict_after_hours)
+    settings = HostSettings(
+        root=root.absolute(),
+        bounds=bounds,
+        copies=copies,
+        scrape_token=_scrape_token(scrape_token_file),
+        otlp_url=otlp_url,
+        fleet=member if fleet else None,
+    )
     asyncio.run(run(settings, address, port, public_url, as_json=as_json))
 
 
 @host.command()
 @click.argument("name")
 @_root
+@_fleet
 @click.option(
     "--settings",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Use a copy of FILE as the home's config.toml.",
 )
-def add(name: str, root: Path, settings: Path | None) -> None:
+def add(name: str, root: Path, fleet: str, settings: Path | None) -> None:
     """Create a home and print its API token, which is shown once."""
-    from nexus.hosting import homes
+    from nexus.hosting import audit, homes
 
-    with _registry(root) as registry:
-        made = homes.add(registry, name, settings)
-        token = registry.new_token(made.id, "full")
-        click.echo(f"Created {name} at {registry.home(name).root}", err=True)
+    with _registry(root, fleet) as registry:
+        with audit.Audit(registry.root).act("home.add", who=audit.by_user(), home=name):
+            made = homes.add(registry, name, settings)
+        token = _new_token(registry, made, "full")
+        place = "in the fleet" if fleet else f"at {registry.home(name).root}"
+        click.echo(f"Created {name} {place}", err=True)
         click.echo(token)
 
 
 @host.command(name="list")
 @_root
+@_fleet
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON per home.")
-def list_(root: Path, as_json: bool) -> None:
+def list_(root: Path, fleet: str, as_json: bool) -> None:
     """List the homes, whether each is open, and what is wrong with it."""
-    with _registry(root) as registry:
+    with _registry(root, fleet) as registry:
         after = ""
         while found := registry.listed(after, _PAGE):
             for each in found:
@@ -143,63 +211,109 @@ def list_(root: Path, as_json: bool) -> None:
 @host.command()
 @click.argument("name")
 @_root
+@_fleet
+@click.option(
+    "--copies",
+    metavar="URL",
+    default="",
+    help="Also delete its copies at file:///… or s3://…. By default they stay.",
+)
 @click.option("--yes", is_flag=True, help="Don't ask.")
-def remove(name: str, root: Path, yes: bool) -> None:
+def remove(name: str, root: Path, fleet: str, copies: str, yes: bool) -> None:
     """Delete a home with everything in it. This can't be undone."""
-    from nexus.hosting import homes
+    from nexus.hosting import audit, homes, replication
 
-    with _registry(root) as registry:
+    with _registry(root, fleet) as registry:
         found = registry.named(name)
-        if serving(Home(root.absolute())) is not None:
+        if found.host is not None or serving(Home(root.absolute())) is not None:
             raise HomeBusyError(
                 "The host is running", hint=f"Stop it, or send DELETE /api/homes/{name} with an admin token."
             )
         if not yes:
             click.confirm(f"Delete the home {name} with everything in it?", abort=True)
-        homes.remove(registry, found)
-    click.echo(f"Deleted {name}.", err=True)
+        with audit.Audit(registry.root).act("home.remove", who=audit.by_user(), home=name):
+            if copies:
+                replication.drop(copies, found.id)
+            homes.remove(registry, found)
+    kept = "" if copies else f" Copies, if the host keeps any, are still there, below {found.id}/."
+    click.echo(f"Deleted {name}.{kept}", err=True)
 
 
 @host.command()
 @click.argument("name", required=False)
 @_root
+@_fleet
 @click.option("--admin", is_flag=True, help="A token that manages the host and reads no home.")
 @click.option("--read-only", is_flag=True, help="A token that can change nothing.")
 @click.option("--rotate", is_flag=True, help="Revoke the earlier tokens of the same home, or of the host.")
-def token(name: str | None, root: Path, admin: bool, read_only: bool, rotate: bool) -> None:
+def token(name: str | None, root: Path, fleet: str, admin: bool, read_only: bool, rotate: bool) -> None:
     """Create an API token for a home, or for the host, and print it. It is shown once."""
     if admin == (name is not None):
         raise click.UsageError("Give either the name of a home or --admin.")
     if admin and read_only:
         raise click.UsageError("--read-only is for tokens of homes.")
-    with _registry(root) as registry:
-        home_id = None if name is None else registry.named(name).id
+    with _registry(root, fleet) as registry:
+        home = None if name is None else registry.named(name)
         scope = "admin" if admin else "read" if read_only else "full"
-        click.echo(registry.new_token(home_id, scope, rotate=rotate))
+        click.echo(_new_token(registry, home, scope, rotate=rotate))
 
 
 @host.command()
 @click.argument("name")
 @_root
+@_fleet
 @click.option("--rate-per-s", metavar="NUMBER", type=int, help="Requests per second.")
 @click.option("--requests", metavar="NUMBER", type=int, help="Requests at the same time, streams included.")
 @click.option("--concurrency", metavar="NUMBER", type=int, help="Runs at the same time in each lane.")
 @click.option("--day-usd", metavar="USD", type=float, help="Daily cost. 0: as its settings say.")
 @click.option("--month-usd", metavar="USD", type=float, help="Monthly cost. 0: as its settings say.")
 @click.option("--disk-mib", metavar="MIB", type=int, help="Size of its folder. 0: no limit.")
-def limit(name: str, root: Path, **given: Any) -> None:
+@click.option("--memory-mib", metavar="MIB", type=int, help="Memory of its tools and scripts. 0: no limit.")
+@click.option("--processes", metavar="NUMBER", type=int, help="Processes of these. 0: no limit.")
+@click.option("--cpus", metavar="NUMBER", type=float, help="Processors for these. 0: no limit.")
+def limit(name: str, root: Path, fleet: str, **given: Any) -> None:
     """Show the limits of a home, or change some. Changes apply when it is next opened."""
-    with _registry(root) as registry:
+    from nexus.hosting import audit
+
+    with _registry(root, fleet) as registry:
         found = registry.named(name)
         changes = {key: value for key, value in given.items() if value is not None}
         limits = found.limits.changed(changes)
         if changes:
-            registry.set_limits(found.id, limits)
+            with audit.Audit(registry.root).act("home.limit", who=audit.by_user(), home=name, limits=changes):
+                registry.set_limits(found.id, limits)
         for key, value in asdict(limits).items():
             click.echo(f"{key:<12} {value:g}")
 
 
-def _registry(root: Path) -> "Registry":
-    from nexus.hosting.registry import Registry
+def _new_token(
+    registry: "Registry", home: "HostedHome | None", scope: "TokenScope", *, rotate: bool = False
+) -> str:
+    from nexus.hosting import audit
 
-    return Registry(root.absolute())
+    what, name = "token.rotate" if rotate else "token.create", home.name if home else None
+    with audit.Audit(registry.root).act(what, who=audit.by_user(), home=name, scope=scope):
+        return registry.new_token(home.id if home else None, scope, rotate=rotate)
+
+
+def _scrape_token(file: TextIO | None) -> str:
+    token = "" if file is None else file.read().strip()
+    if file is not None and len(token) < _TOKEN_CHARACTERS:
+        raise UsageError(
+            f"The scrape token has fewer than {_TOKEN_CHARACTERS} characters",
+            hint="Make one with `openssl rand -hex 32`.",
+        )
+    return token
+
+
+def _registry(root: Path, fleet: str) -> "Registry":
+    from nexus.hosting.fleet.registry import FleetRegistry
+    from nexus.hosting.local import LocalRegistry
+
+    if fleet:
+        return FleetRegistry(root.absolute(), fleet)
+    return LocalRegistry(root.absolute())
+
+
+for _command in (host_fleet.hosts, host_fleet.move, host_fleet.drain, host_fleet.evacuate):
+    host.add_command(_command)

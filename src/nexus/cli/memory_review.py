@@ -1,6 +1,5 @@
 """The commands of `nexus memory` that add, correct, pin and review facts."""
 
-import getpass
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -8,13 +7,12 @@ from typing import Any
 import click
 
 from nexus import clock
-from nexus.cli.memory_views import as_json_option, limit_option, print_json, print_log
+from nexus.cli.memory_views import as_json_option, limit_option, person, print_json, print_log
 from nexus.cli.place import with_ledgers
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory import views
 from nexus.memory.operations import Memory
-from nexus.memory.writing import Provenance
 
 
 @click.command()
@@ -27,7 +25,7 @@ def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) ->
     arguments = {"fact": statement, **({"about": about} if about else {})}
 
     async def work(ledgers: Ledgers) -> dict[str, Any]:
-        return await Memory(ledgers).add(arguments, _person())
+        return await Memory(ledgers).add(arguments, person())
 
     answer = with_ledgers(ctx, work)
     print_json(answer) if as_json else click.echo(f"Added {answer['id']}.")
@@ -42,7 +40,7 @@ def correct(ctx: click.Context, fact_id: str, statement: str, as_json: bool) -> 
     """Replace the fact ID by STATEMENT. Both stay in the log."""
 
     async def work(ledgers: Ledgers) -> dict[str, Any]:
-        return await Memory(ledgers).correct(fact_id, statement, _person())
+        return await Memory(ledgers).correct(fact_id, statement, person())
 
     answer = with_ledgers(ctx, work)
     print_json(answer) if as_json else click.echo(f"{fact_id} is replaced by {answer['id']}.")
@@ -105,11 +103,7 @@ def review(
 
 def _decide(ctx: click.Context, fact_id: str, decision: Decision, told: str, *, as_json: bool) -> None:
     async def work(ledgers: Ledgers) -> State:
-        return await Memory(ledgers).decide(fact_id, decision, _person())
+        return await Memory(ledgers).decide(fact_id, decision, person())
 
     held = with_ledgers(ctx, work)
     print_json({"id": fact_id, **asdict(held)}) if as_json else click.echo(told)
-
-
-def _person() -> Provenance:
-    return Provenance(actor=f"person:{getpass.getuser()}", kind="owner")

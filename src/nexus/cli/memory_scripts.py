@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nexus.home import Home
     from nexus.ledgers import Ledgers
     from nexus.memory.embedding import Vectors
-    from nexus.memory.recall import Recall
+    from nexus.memory.recall.recall import Recall
     from nexus.skills.commands import Commands
 
 # Flags belong to the operation, and are read by what reads them on the socket too.
@@ -159,7 +159,7 @@ async def _run(
 async def _recall(ledgers: "Ledgers", config: "Config") -> "Recall":
     from nexus.errors import ModelFileError
     from nexus.memory.embedding import embed_new, opened
-    from nexus.memory.recall import Recall
+    from nexus.memory.recall.recall import Recall
     from nexus.memory.recall.reranker import installed_reranker
     from nexus.memory.succession import derive
 

@@ -1,12 +1,11 @@
 """The commands of `nexus memory` that only look."""
 
-import getpass
 import json
 from typing import Any, TypeVar
 
 import click
 
-from nexus.cli.place import counted, with_ledgers
+from nexus.cli.place import counted, user_name, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
 from nexus.memory import grouping, views
@@ -20,6 +19,11 @@ as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSO
 limit_option = click.option(
     "--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of results."
 )
+
+
+def person() -> Provenance:
+    """Whoever runs the command, as the source of what is written."""
+    return Provenance(actor=f"person:{user_name()}", kind="owner")
 
 
 def print_json(value: Any) -> None:
@@ -325,10 +329,8 @@ def reject(ctx: click.Context, candidate: str, as_json: bool) -> None:
 
 
 def _write(ctx: click.Context, operation: str, **arguments: Any) -> dict[str, Any]:
-    provenance = Provenance(actor=f"person:{getpass.getuser()}", kind="owner")
-
     async def work(ledgers: Ledgers) -> dict[str, Any]:
-        return await Memory(ledgers).run(operation, arguments, provenance)
+        return await Memory(ledgers).run(operation, arguments, person())
 
     return with_ledgers(ctx, work)
 

@@ -1,6 +1,8 @@
 """What every command needs first: which home is meant, and its settings."""
 
 import asyncio
+import getpass
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -76,6 +78,15 @@ def with_ledgers(
             return await work(ledgers, *args, **kwargs)
 
     return asyncio.run(opened())
+
+
+def user_name() -> str:
+    """Who runs the command."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A user that the system has no name for, as in some containers.
+        return f"uid {os.getuid()}"
 
 
 def lenient_input() -> TextIO:

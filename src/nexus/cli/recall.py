@@ -13,8 +13,18 @@ from nexus import config
 from nexus.cli.place import moment, opened_home
 from nexus.errors import ModelFileError
 from nexus.home import Home
-from nexus.memory.recall.item import Budget, Item, Link, Match, Matches, Query, Reasons, Replacement, kinds
-from nexus.memory.recall.naming import Named
+from nexus.memory.recall.item import (
+    Budget,
+    Item,
+    Link,
+    Match,
+    Matches,
+    Named,
+    Query,
+    Reasons,
+    Replacement,
+    kinds,
+)
 from nexus.serving import serving
 
 if TYPE_CHECKING:
@@ -283,7 +293,7 @@ async def _ask(home: Home, settings: config.Config, query: Query) -> tuple[Match
     # Imported here, because a home that is served needs none of it.
     from nexus.ledgers import Ledgers
     from nexus.memory.embedding import embed_new, opened
-    from nexus.memory.recall import Recall
+    from nexus.memory.recall.recall import Recall
     from nexus.memory.recall.reranker import installed_reranker
     from nexus.memory.succession import derive
 

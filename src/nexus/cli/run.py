@@ -8,7 +8,6 @@ import click
 from nexus import ids
 from nexus.attachments import File
 from nexus.cli.place import answering_home, lenient_input
-from nexus.context.wrapping import wrapped
 from nexus.errors import UsageError
 
 
@@ -61,4 +60,6 @@ def _task(text: str, piped: str) -> str:
         raise UsageError("No task given", hint='Run `nexus run "…"`, or pipe in text.')
     if not piped.strip():
         return text
+    from nexus.context.wrapping import wrapped
+
     return f"{text}\n\n{wrapped('input', piped.rstrip())}" if text.strip() else piped.rstrip()

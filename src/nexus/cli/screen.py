@@ -4,13 +4,15 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from nexus.cli.terminal import printable
-from nexus.cli.writing import Writing
 from nexus.runs import MICRO, Delta, Result, Run, Totals
+
+if TYPE_CHECKING:
+    from nexus.cli.writing import Writing
 
 _ARGUMENTS_SHOWN = 100
 
@@ -46,7 +48,7 @@ class Screen:
         """
         asking: asyncio.Task[None] | None = None
         self._said = False
-        with Writing(self._out, self._notes).open() as writing:
+        with self._new_writing().open() as writing:
             self._writing = writing
             writing.status("thinking")
             try:
@@ -70,7 +72,13 @@ class Screen:
             self.markdown(result.response.content)
         return result
 
-    async def _asking(self, delta: Delta, writing: Writing, approve: Approve) -> None:
+    def _new_writing(self) -> "Writing":
+        # Imported here: by now the agent is at work, and drawing takes longer to import than to ask it.
+        from nexus.cli.writing import Writing
+
+        return Writing(self._out, self._notes)
+
+    async def _asking(self, delta: Delta, writing: "Writing", approve: Approve) -> None:
         with writing.paused():
             await approve(delta)
 
@@ -83,7 +91,7 @@ class Screen:
         if not self._live:
             click.echo(printable(text), file=self._out)
             return
-        writing = Writing(self._out, self._notes)
+        writing = self._new_writing()
         writing.add(printable(text))
         writing.end()
 
@@ -94,7 +102,7 @@ class Screen:
         else:
             click.secho(printable(text), file=self._notes, dim=True)
 
-    def _show(self, delta: Delta, writing: Writing) -> None:
+    def _show(self, delta: Delta, writing: "Writing") -> None:
         if delta.kind == "begin":
             self._said = False
             writing.status("thinking")

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from nexus import clock
 from nexus.attachments import File
 from nexus.client import Client
-from nexus.ledgers.events import Unasked
-from nexus.ledgers.runtime.trace import Node
 from nexus.runs import Receipt, Run, Totals
 
 # Imported where they are made: few conversations set a reminder.
 if TYPE_CHECKING:
     from nexus.automations.reminders import Draft, Reminder
     from nexus.broker.approvals import Decision
+    from nexus.ledgers.events import Unasked
+    from nexus.ledgers.runtime.trace import Node
 
 CHANNEL: Final = "cli"
 MOST_RECALLED: Final = 8
@@ -59,7 +59,7 @@ class Talk(Protocol):
 
     async def sent_messages(self, session_label: str, limit: int) -> list[str]: ...
 
-    async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]: ...
+    async def scheduled_messages(self, session_label: str, after: int | None) -> "list[Unasked]": ...
 
     async def draft(self, words: str) -> "Draft":
         """The reminder that words ask for; nothing is saved."""
@@ -81,7 +81,7 @@ class Talk(Protocol):
 
     async def cost(self, session_label: str) -> Totals: ...
 
-    async def trace(self, request_id: str) -> Node: ...
+    async def trace(self, request_id: str) -> "Node": ...
 
 
 class There:
@@ -102,7 +102,7 @@ class There:
         await self._client.new_session(session_label, channel=CHANNEL)
 
     async def sessions(self, limit: int) -> list[Listed]:
-        found = (await self._client.sessions(role="manager", limit=limit, runs=False))["items"]
+        found = (await self._client.sessions(kind="people", limit=limit))["items"]
         return [
             Listed(label=each["label"], updated_at=each["updated_at"], title=each["title"]) for each in found
         ]
@@ -116,7 +116,9 @@ class There:
     async def sent_messages(self, session_label: str, limit: int) -> list[str]:
         return await self._client.sent_messages(session_label, channel=CHANNEL, limit=limit)
 
-    async def scheduled_messages(self, session_label: str, after: int | None) -> list[Unasked]:
+    async def scheduled_messages(self, session_label: str, after: int | None) -> "list[Unasked]":
+        from nexus.ledgers.events import Unasked
+
         sent = await self._client.scheduled_messages(session_label, channel=CHANNEL, after=after)
         return [Unasked(**each) for each in sent]
 
@@ -158,14 +160,16 @@ class There:
     async def cost(self, session_label: str) -> Totals:
         return await self._client.cost(session_label)
 
-    async def trace(self, request_id: str) -> Node:
+    async def trace(self, request_id: str) -> "Node":
         return _node((await self._client.request(request_id))["trace"])
 
 
 _OWN_KINDS: Final = frozenset({"request", "execution", "automation"})
 
 
-def _node(step: dict[str, Any]) -> Node:
+def _node(step: dict[str, Any]) -> "Node":
+    from nexus.ledgers.runtime.trace import Node
+
     kind = step["kind"] if step["kind"] in _OWN_KINDS else "span"
     return Node(
         kind=kind,

@@ -9,14 +9,14 @@ from nexus.automations.reminders import Draft, Reminder
 from nexus.broker.approvals import Decision
 from nexus.cli.talk import CHANNEL, MOST_RECALLED, Listed, Recalled
 from nexus.config import Config
+from nexus.gateway.views import sessions
 from nexus.home import Home
 from nexus.ledgers import events
-from nexus.ledgers.agents import sessions as stored
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime import invocations, usage
 from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime.trace import Node
-from nexus.memory.recall import Query
+from nexus.memory.recall.item import Query
 from nexus.roles.memory_writer import NAME as WRITER
 from nexus.runs import Receipt, Run, Totals
 
@@ -48,12 +48,8 @@ class Here:
         await self._app.new_session(session_label, channel=CHANNEL)
 
     async def sessions(self, limit: int) -> list[Listed]:
-        found = await self._app.ledgers.agents.read(stored.recent, role="manager", limit=limit)
-        return [
-            Listed(label=each.label, updated_at=each.updated_at, title=each.label)
-            for each in found
-            if not each.label.startswith("run:")
-        ]
+        found = (await sessions.listed(self._app.ledgers, kind="people", limit=limit)).items
+        return [Listed(label=each.label, updated_at=each.updated_at, title=each.title) for each in found]
 
     async def active_runs(self, session_label: str) -> Sequence[Run]:
         return await self._app.active_runs(session_label)

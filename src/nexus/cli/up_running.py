@@ -1,7 +1,6 @@
 """The home while it runs: all of its parts, what a person is told about them, and the stop."""
 
 import asyncio
-import ipaddress
 import json
 import logging
 import os
@@ -21,7 +20,7 @@ from nexus.cli.place import counted
 from nexus.cli.terminal import printable
 from nexus.config import Config
 from nexus.errors import ConfigError, NexusError
-from nexus.gateway.listener import PORT, bound, raise_descriptor_limit
+from nexus.gateway.listener import PORT, bound, is_loopback, raise_descriptor_limit
 from nexus.gateway.server import Gateway
 from nexus.home import Home
 from nexus.ledgers.runtime import automations
@@ -126,10 +125,7 @@ async def _off(app: App, registered: list[Automation]) -> list[dict[str, str]]:
 
 def exposure_warnings(host: str) -> list[str]:
     """What a person should know who listens on an address."""
-    with suppress(ValueError):
-        if ipaddress.ip_address(host).is_loopback:
-            return []
-    if host == "localhost":
+    if is_loopback(host):
         return []
     return [
         f"Other machines can reach {host}. Traffic is unencrypted: put a TLS proxy in front "

@@ -59,10 +59,9 @@ class Forgetting:
                 database.close()
 
     def _forget_errors(self, database: Database) -> None:
-        prefix = self._settings.prefix
-        chosen = " WHERE job_key >= :first AND job_key < :end" if prefix else ""
-        statement = database.sql(f"UPDATE {{t}}nexus_jobs SET error = NULL{chosen}")  # noqa: S608 - constants of the program
-        database.change(statement, interior.span(prefix) if prefix else {})
+        chosen, values = interior.within("job_key", self._settings.prefix)
+        statement = database.sql(f"UPDATE {{t}}nexus_jobs SET error = NULL WHERE {chosen}")  # noqa: S608 - constants of the program
+        database.change(statement, values)
 
     def _remove_some(self, database: Database, execution_ids: Sequence[str]) -> None:
         for execution_id in execution_ids:

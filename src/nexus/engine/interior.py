@@ -620,33 +620,34 @@ def empty_steps(database: Database, execution_ids: Sequence[str]) -> None:
     database.change(database.sql(statement, "ids"), {"ids": list(execution_ids)})
 
 
-def span(prefix: str) -> dict[str, str]:
-    """The values `first` and `end` between which everything lies that begins with a prefix."""
-    return {"first": prefix, "end": prefix[:-1] + chr(ord(prefix[-1]) + 1)}
+def within(column: str, prefix: str) -> tuple[str, dict[str, Any]]:
+    """The condition that a column begins with a prefix, and its values; always true without a prefix."""
+    if not prefix:
+        return "0 = 0", {}
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    return f"{column} >= :first AND {column} < :end", {"first": prefix, "end": end}
 
 
 def recorded(database: Database, prefix: str, batch: int) -> list[str]:
     """Executions whose id begins with a prefix, whatever their state."""
-    statement = """SELECT workflow_uuid FROM {t}workflow_status
-    WHERE workflow_uuid >= :first AND workflow_uuid < :end LIMIT :batch"""
-    return [row[0] for row in database.fetch(database.sql(statement), {**span(prefix), "batch": batch})]
+    chosen, values = within("workflow_uuid", prefix)
+    statement = f"SELECT workflow_uuid FROM {{t}}workflow_status WHERE {chosen} LIMIT :batch"
+    return [row[0] for row in database.fetch(database.sql(statement), {**values, "batch": batch})]
 
 
 def ended(database: Database, batch: int, *, older_than_ms: int | None = None, prefix: str = "") -> list[str]:
     """Executions that have ended and are no dead letters; with an age, the oldest first."""
-    values: dict[str, Any]
     if older_than_ms is None:
-        chosen, values = f"status IN {_ENDED} {{no_job}}", {"batch": batch}
-        if prefix:
-            chosen = "workflow_uuid >= :first AND workflow_uuid < :end AND " + chosen
-            values |= span(prefix)
+        own, values = within("workflow_uuid", prefix)
+        chosen = f"{own} AND status IN {_ENDED} {{no_job}}"
     else:
         chosen = """completed_at IS NOT NULL AND completed_at < {now} - :age
           AND status IN ('SUCCESS', 'ERROR', 'CANCELLED') {no_job} ORDER BY completed_at"""
-        values = {"batch": batch, "age": older_than_ms}
+        values = {"age": older_than_ms}
     no_job = "AND workflow_uuid NOT IN (SELECT execution_id FROM {t}nexus_jobs)"
     statement = f"SELECT workflow_uuid FROM {{t}}workflow_status WHERE {chosen} LIMIT :batch"
-    return [row[0] for row in database.fetch(database.sql(statement.replace("{no_job}", no_job)), values)]
+    made = database.sql(statement.replace("{no_job}", no_job))
+    return [row[0] for row in database.fetch(made, {**values, "batch": batch})]
 
 
 # --- Reading: rows with our names, and parts of statements about our own tables ----------------------------
@@ -753,15 +754,14 @@ def unfinished(database: Database, after: str, prefix: str, limit: int) -> Seque
 
     With a prefix, only those whose id begins with it.
     """
-    chosen = " AND workflow_uuid >= :first AND workflow_uuid < :end" if prefix else ""
-    values = {"after": after, "limit": limit, **(span(prefix) if prefix else {})}
+    chosen, values = within("workflow_uuid", prefix)
     statement = f"""SELECT workflow_uuid AS id, {_work(database)} AS work, {_LANE} AS lane, {_STATE} AS state,
       executor_id IN {_LIVE} AS is_owned
     FROM {{t}}workflow_status
     WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING') AND name = '{WORKFLOW}'
-      AND workflow_uuid > :after{chosen}
+      AND workflow_uuid > :after AND {chosen}
     ORDER BY workflow_uuid LIMIT :limit"""
-    return database.fetch(database.sql(statement), values)
+    return database.fetch(database.sql(statement), {"after": after, "limit": limit, **values})
 
 
 def queues(database: Database) -> Sequence[Row]:

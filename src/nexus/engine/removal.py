@@ -18,12 +18,12 @@ def remove_scope(settings: Settings) -> None:
     with translated(settings):
         database = Database(settings)
         try:
-            span = interior.span(settings.prefix)
             while found := interior.recorded(database, settings.prefix, _TOGETHER):
                 with database.write() as connection:
                     interior.delete(database, connection, found)
             for table, column in (("nexus_jobs", "job_key"), ("nexus_schedules", "name")):
-                statement = f"DELETE FROM {{t}}{table} WHERE {column} >= :first AND {column} < :end"  # noqa: S608 - names are constants of the program, values are bound
-                database.change(database.sql(statement), span)
+                chosen, values = interior.within(column, settings.prefix)
+                statement = f"DELETE FROM {{t}}{table} WHERE {chosen}"  # noqa: S608 - names are constants of the program, values are bound
+                database.change(database.sql(statement), values)
         finally:
             database.close()

@@ -192,13 +192,13 @@ def listed(database: Database, prefix: str = "") -> list[dict[str, Any]]:
 
 
 def _rows(database: Database, prefix: str) -> list[dict[str, Any]]:
-    chosen = "WHERE name >= :first AND name < :end" if prefix else ""
+    chosen, values = interior.within("name", prefix)
     statement = database.sql(
-        f"""SELECT name, cron, zone, work, lane, missed, paused, next_at FROM {{t}}nexus_schedules {chosen}
-        ORDER BY name"""  # noqa: S608 - names are constants of the program, values are bound
+        f"""SELECT name, cron, zone, work, lane, missed, paused, next_at FROM {{t}}nexus_schedules
+        WHERE {chosen} ORDER BY name"""  # noqa: S608 - names are constants of the program, values are bound
     )
     with database.read() as connection:
-        rows = connection.execute(statement, interior.span(prefix) if prefix else {}).mappings().all()
+        rows = connection.execute(statement, values).mappings().all()
     return [dict(row) for row in rows]
 
 

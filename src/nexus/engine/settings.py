@@ -26,6 +26,8 @@ class Lane:
 
 DEFAULT_LANES = (
     Lane(name="chat", limit=200, priority=0),
+    # Apart, so that messages of channels that wait for their turn don't take the places of chats.
+    Lane(name="channels", limit=100, priority=25),
     Lane(name="workers", limit=16, priority=50),
     # Apart, because workers that wait for workers of their own keep their places.
     Lane(name="subworkers", limit=8, priority=60),

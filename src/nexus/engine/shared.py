@@ -4,10 +4,14 @@ In the database, ids, keys and names of schedules begin with the id of their hom
 change nothing of another. A home's own code sees them without it, as on an engine of its own.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
+from datetime import datetime
 
+from nexus import clock
+from nexus.engine import interior
 from nexus.engine.context import Context
 from nexus.engine.database import Database
 from nexus.engine.engine import Code, Engine
@@ -36,6 +40,14 @@ class SharedEngine(Engine):
     def of_home(self, id_: str) -> "HomeEngine":
         """The engine as one home uses it."""
         return HomeEngine(self, id_)
+
+    async def stop_home(self, id_: str) -> None:
+        """Stop what runs of a home; it goes back to its queue. Suspend the home first."""
+        stopped = [each for each in self._running.entries() if each.key.startswith(f"{id_}{SEPARATOR}")]
+        for entry in stopped:
+            entry.stop("put_back")
+        for entry in stopped:
+            await entry.ended.wait()
 
     async def _find(self, context: Context, held: AsyncExitStack) -> Code:
         scope, _, _ = context.key.partition(SEPARATOR)
@@ -80,6 +92,17 @@ class HomeEngine(Engine):
     @property
     def serving(self) -> bool:
         return self._shared.serving
+
+    async def next_wake(self, prefix: str) -> datetime | None:
+        """When the home has something to do: now, or at its next schedule whose name begins so."""
+        if await asyncio.to_thread(interior.unfinished, self.database, "", self.settings.prefix, 1):
+            return clock.now()
+        due = [
+            row["next_at"]
+            for row in await self.schedules.listed()
+            if row["name"].startswith(prefix) and not row["paused"] and row["next_at"] is not None
+        ]
+        return clock.parse(min(due)) if due else None
 
     async def record(self, executions: Sequence[NewExecution]) -> None:
         await self._shared.record(executions)

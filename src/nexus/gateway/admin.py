@@ -1,30 +1,43 @@
 """Managing a host over HTTP, at its bare name, with an admin token.
 
-It adds, limits, lists and removes homes. It makes no token for a home that exists, because whoever has one
-reads what the home holds: the owner of a home makes them, or whoever has the host's disk.
+It adds, limits, lists and removes homes, and shows them to a browser. It makes no token for a home that
+exists, because whoever has one reads what the home holds: the owner of a home makes them, or whoever has the
+host's disk.
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final, cast
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from nexus.config import GatewayConfig
-from nexus.errors import HomeError, NexusError, UsageError
+from nexus.engine.shared import HomeAwayError
+from nexus.errors import HomeBusyError, HomeError, NexusError, UsageError
+from nexus.gateway.admin_fleet import FleetAdmin
+from nexus.gateway.admin_page import COOKIE, LOGIN, AdminPage, is_admin, login_form, who
 from nexus.gateway.browsers import Keys
-from nexus.gateway.guard import BodyLimits, Guard, Rules, spellings
+from nexus.gateway.dashboard.render import MOST_AT_ONCE
+from nexus.gateway.guard import BodyLimits, Guard, Rules, forged, spellings
+from nexus.gateway.host_metrics import HostMetrics
+from nexus.gateway.internal import remove_at_owner
+from nexus.gateway.metrics import TYPE as METRICS_TYPE
 from nexus.gateway.refusals import refusal
-from nexus.home import PRIVATE_FILE
 from nexus.hosting import homes
+from nexus.hosting.audit import Audit, by_token
+from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.host import Host
+from nexus.hosting.limits import Limits
 from nexus.hosting.registry import HostedHome, Registry
 
+METRICS: Final = "/metrics"
 _PAGE: Final = 100
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -32,15 +45,21 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 class Admin:
     """The routes at the bare name of a host."""
 
-    def __init__(self, host: Host, url_of: Callable[[str], str], port: int) -> None:
+    def __init__(self, host: Host, url_of: Callable[[str], str], port: int, metrics: HostMetrics) -> None:
         self._host = host
         self._url_of = url_of
-        routes = [
+        self._metrics = metrics
+        is_encrypted = url_of("x").startswith("https:")
+        self.routes = [
+            Route(METRICS, self._get_metrics, methods=["GET"]),
             Route("/api/homes", self._list, methods=["GET"]),
             Route("/api/homes", self._add, methods=["POST"]),
             Route("/api/homes/{name}", self._remove, methods=["DELETE"]),
             Route("/api/homes/{name}/limits", self._limit, methods=["PATCH"]),
+            *AdminPage(host.registry, host.audit, is_encrypted=is_encrypted).routes,
         ]
+        if isinstance(host.registry, FleetRegistry):
+            self.routes += FleetAdmin(host.registry, host.audit).routes
         defaults = GatewayConfig()
         own = url_of("x").partition("//x.")[2]
         rules = Rules(
@@ -48,11 +67,16 @@ class Admin:
             rate_per_s=defaults.rate_per_s,
             body=BodyLimits(most_bytes=defaults.max_body_bytes, timeout_ms=defaults.body_timeout_ms),
         )
-        app = Starlette(routes=routes, exception_handlers={NexusError: _told})
-        self._guard = _AdminGuard(app, rules, host.registry)
+        app = Starlette(routes=self.routes, exception_handlers={NexusError: _told})
+        app.state.making = asyncio.Semaphore(MOST_AT_ONCE)
+        self._guard = _AdminGuard(app, rules, host.registry, host.audit)
+        self._scraping = _ScrapeGuard(app, rules, host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._guard(scope, receive, send)
+        await (self._scraping if scope["path"] == METRICS else self._guard)(scope, receive, send)
+
+    async def _get_metrics(self, request: Request) -> Response:
+        return Response(await self._metrics.text(), media_type=METRICS_TYPE)
 
     async def _list(self, request: Request) -> Response:
         after = request.query_params.get("after", "")
@@ -61,24 +85,32 @@ class Admin:
 
     async def _add(self, request: Request) -> Response:
         asked = await _fields(request)
-        made, token = await asyncio.to_thread(self._made, str(asked.get("name", "")), asked.get("settings"))
+        name, by = str(asked.get("name", "")), who(request)
+        made, token = await asyncio.to_thread(self._made, name, asked.get("settings"), by)
         return JSONResponse({**self._shown(made), "token": token}, 201)
 
-    def _made(self, name: str, settings: Any) -> tuple[HostedHome, str]:
+    def _made(self, name: str, settings: Any, by: str) -> tuple[HostedHome, str]:
         """A new home is empty, so its first token opens nobody's words."""
         registry = self._host.registry
-        made = homes.add(registry, name)
-        if settings is not None:
-            file = registry.home(name).config_file
-            file.write_text(str(settings), encoding="utf-8")
-            file.chmod(PRIVATE_FILE)
-        return made, registry.new_token(made.id, "full")
+        with self._host.audit.act("home.add", who=by, home=name):
+            made = homes.create(registry, name, None if settings is None else str(settings))
+        with self._host.audit.act("token.create", who=by, home=name, scope="full"):
+            return made, registry.new_token(made.id, "full")
 
     async def _remove(self, request: Request) -> Response:
         found = await asyncio.to_thread(self._host.registry.named, request.path_params["name"])
-        await self._host.pool.evict(found.id)
-        await asyncio.to_thread(homes.remove, self._host.registry, found)
+        fleet = self._host.fleet
+        if fleet is None or not await remove_at_owner(fleet, found.id):
+            await self._host.pool.evict(found.id)
+            await asyncio.to_thread(self._removed, found, who(request))
+        copies = self._host.pool.copies
+        if copies is not None and request.query_params.get("copies") == "true":
+            await copies.drop(found.id)
         return Response(status_code=204)
+
+    def _removed(self, found: HostedHome, by: str) -> None:
+        with self._host.audit.act("home.remove", who=by, home=found.name):
+            homes.remove(self._host.registry, found)
 
     async def _limit(self, request: Request) -> Response:
         found = await asyncio.to_thread(self._host.registry.named, request.path_params["name"])
@@ -86,32 +118,82 @@ class Admin:
         if unknown := asked.keys() - asdict(found.limits).keys():
             raise UsageError(f"Unknown limit: {', '.join(sorted(unknown))}", hint="See `nexus host limit`.")
         changed = found.limits.changed(asked)
-        await asyncio.to_thread(self._host.registry.set_limits, found.id, changed)
+        await asyncio.to_thread(self._limited, found, changed, who(request), asked)
         self._host.engine.scope_limits[found.id] = changed.concurrency
         return JSONResponse(asdict(changed))
+
+    def _limited(self, found: HostedHome, limits: Limits, by: str, asked: dict[str, Any]) -> None:
+        with self._host.audit.act("home.limit", who=by, home=found.name, limits=asked):
+            self._host.registry.set_limits(found.id, limits)
 
     def _shown(self, found: HostedHome) -> dict[str, Any]:
         return {**asdict(found), "is_open": found.id in self._host.pool, "url": self._url_of(found.name)}
 
 
 class _AdminGuard(Guard):
-    """Lets in whoever has an admin token; a browser never has one."""
+    """Lets in whoever has an admin token, as a header or, in a browser, as a cookie."""
 
-    def __init__(self, app: Starlette, rules: Rules, registry: Registry) -> None:
+    def __init__(self, app: Starlette, rules: Rules, registry: Registry, audit: Audit) -> None:
         super().__init__(app, Keys(""), rules)
         self._registry = registry
+        self._audit = audit
 
     async def unfit(self, request: Request, token: str) -> Response | None:
-        grant = await asyncio.to_thread(self._registry.grant, token)
-        if grant is None or grant.scope != "admin":
+        if not await asyncio.to_thread(is_admin, self._registry, token):
+            await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token))
             return self._refused(request.headers, "Invalid API token")
         return None
+
+    async def unproven(self, request: Request) -> Response | None:
+        if request.url.path == LOGIN and request.method == "POST":
+            return None  # what it is sent is the proof
+        if "authorization" not in request.headers:
+            token = request.cookies.get(COOKIE, "")
+            if token and await asyncio.to_thread(is_admin, self._registry, token):
+                return forged(request)
+            if request.url.path == "/":
+                return login_form()
+        return await super().unproven(request)
+
+
+class _ScrapeGuard(_AdminGuard):
+    """Lets in whoever has the scrape token, too, at whatever address Prometheus found the host."""
+
+    def __init__(self, app: Starlette, rules: Rules, host: Host) -> None:
+        super().__init__(app, rules, host.registry, host.audit)
+        self._token = host.settings.scrape_token.encode()
+
+    def _foreign(self, headers: Headers) -> Response | None:
+        # A name that was made to point here gets nothing by it: there are no cookies, only tokens.
+        if "origin" in headers:
+            return refusal(403, "Cross-origin requests are not allowed", "Use the scrape token.")
+        return None
+
+    async def unfit(self, request: Request, token: str) -> Response | None:
+        # First: it needs no list of homes, which may be what Prometheus is to tell about.
+        given = token.encode(errors="surrogateescape")
+        if self._token and secrets.compare_digest(given, self._token):
+            return None
+        return await super().unfit(request, token)
 
 
 async def _told(request: Request, error: Exception) -> Response:
     assert isinstance(error, NexusError)  # noqa: S101 - an invariant, for the reader and the type checker
-    status = 422 if isinstance(error, UsageError) else 404 if isinstance(error, HomeError) else 500
-    return refusal(status, error.message, error.hint)
+    return refusal(_status(error), error.message, error.hint)
+
+
+def _status(error: NexusError) -> int:
+    match error:
+        case UsageError():
+            return 422
+        case HomeBusyError():
+            return 409
+        case HomeError():
+            return 404
+        case HomeAwayError():
+            return 503
+        case _:
+            return 500
 
 
 async def _fields(request: Request) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from nexus.app import App
 from nexus.gateway.browsers import Keys
@@ -31,8 +31,12 @@ class Served:
 
 def served_by(request: Request) -> Served:
     """The home that a request is for: the one that its host found, or the only one."""
-    found = request.scope.get(SERVED) or request.app.state.served
-    return cast("Served", found)
+    return served_of(request.scope)
+
+
+def served_of(scope: Scope) -> Served:
+    """The same, where there is no request yet."""
+    return cast("Served", scope.get(SERVED) or scope["app"].state.served)
 
 
 def _home(request: Request) -> App:

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from nexus.config import GatewayConfig
 from nexus.errors import ConfigError
 from nexus.gateway.browsers import SESSION_S, Keys
 from nexus.gateway.refusals import refusal
@@ -106,6 +107,10 @@ class BodyLimits:
     most_bytes: int
     timeout_ms: int
 
+    @classmethod
+    def of(cls, config: GatewayConfig) -> Self:
+        return cls(most_bytes=config.max_body_bytes, timeout_ms=config.body_timeout_ms)
+
 
 class BodyTooLargeError(Exception):
     """More was sent than is allowed."""
@@ -181,6 +186,8 @@ class Rules:
 
     hosts: frozenset[str]
     """Values of `Host`, as browsers write them, in lower case."""
+    any_port: bool = False
+    """Whether those names are good with every port: a host passes on what another one was sent."""
     public: PublicAddress | None = None
     """Where a proxy in front is reached."""
     rate_per_s: int
@@ -201,7 +208,7 @@ class Guard:
         request, send = Request(scope), _with_headers(send)
         refused = self._foreign(request.headers) or await self._login(request)
         if refused is None and not _is_signed(request):
-            refused = await self._unproven(request)
+            refused = await self.unproven(request)
         if refused is None and not self._requests.take():
             refused = refusal(429, "Too many requests", "Wait a moment, then try again.")
         if refused is not None:
@@ -231,7 +238,7 @@ class Guard:
     def _foreign(self, headers: Headers) -> Response | None:
         """A page of another site, or a name that was made to point here, gets nothing."""
         host, origin = headers.get("host", "").lower(), headers.get("origin")
-        if host not in self._rules.hosts:
+        if not self._is_own(host):
             return refusal(
                 421,
                 "Unknown host name",
@@ -240,6 +247,12 @@ class Guard:
         if origin is not None and origin.lower() not in self._origins(host):
             return refusal(403, "Cross-origin requests are not allowed", "Use the dashboard instead.")
         return None
+
+    def _is_own(self, host: str) -> bool:
+        names = self._rules.hosts
+        if not self._rules.any_port:
+            return host in names
+        return _without_port(host) in map(_without_port, names)
 
     def _origins(self, host: str) -> frozenset[str]:
         """What a page of the dashboard sends as its own; a proxy may have changed the `Host`."""
@@ -270,14 +283,15 @@ class Guard:
         public, host = self._rules.public, request.headers.get("host", "").lower()
         return public is not None and public.is_encrypted and host == public.host
 
-    async def _unproven(self, request: Request) -> Response | None:
+    async def unproven(self, request: Request) -> Response | None:
+        """Why a request isn't let in; None where its token or its browser's session lets it."""
         headers = request.headers
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             return await self.unfit(request, token.strip())
         if not self._keys.browsers.knows(request.cookies.get(self._keys.cookie, "")):
             return self._refused(headers, "Missing API token")
-        return _forged(request)
+        return forged(request)
 
     async def unfit(self, request: Request, token: str) -> Response | None:
         """Why a token doesn't let this request in; None where it does."""
@@ -290,6 +304,11 @@ class Guard:
         return refusal(401, message, hint, headers)
 
 
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
+
+
 def _is_signed(request: Request) -> bool:
     return request.method == "POST" and request.url.path.startswith(HOOKS)
 
@@ -298,7 +317,7 @@ def _is_upload(request: Request) -> bool:
     return request.method == "POST" and request.url.path == UPLOADS
 
 
-def _forged(request: Request) -> Response | None:
+def forged(request: Request) -> Response | None:
     """A browser sends its cookie also for requests that another local page caused: those are refused."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     own = site in {"same-origin", "none"}

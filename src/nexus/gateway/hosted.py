@@ -12,6 +12,7 @@ import socket
 from collections import OrderedDict
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -19,21 +20,30 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from nexus import ids
 from nexus.config import GatewayConfig
 from nexus.engine.shared import HomeAwayError
 from nexus.gateway import admin
+from nexus.gateway.admin_page import who
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import SERVED, Served
 from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
 from nexus.gateway.hooks import unsigned
+from nexus.gateway.host_metrics import HostMetrics, HostObserver
+from nexus.gateway.host_spans import HostExporter
+from nexus.gateway.internal import PREFIX, Internal
 from nexus.gateway.listener import Listener
-from nexus.gateway.metrics import Observer
-from nexus.gateway.refusals import refusal
+from nexus.gateway.refusals import later, refusal
+from nexus.gateway.routing import Router
 from nexus.gateway.server import build
+from nexus.gateway.spans import collector
+from nexus.gateway.streams import Streams
 from nexus.home import Home
+from nexus.hosting.audit import Audit, by_token
+from nexus.hosting.fleet.fleet import HomeFence
+from nexus.hosting.fleet.records import HomeElsewhereError
 from nexus.hosting.host import Host
 from nexus.hosting.pool import OpenHome, UnknownHomeError
 from nexus.hosting.registry import HostedHome, Registry
@@ -43,6 +53,7 @@ TOKENS: Final = "/api/host/token"
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _GROWS: Final = frozenset({"POST", "PUT", "PATCH"})
 _MOST_FRONTS: Final = 2_048
+_LONGEST_NAME: Final = 63
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +101,27 @@ class HostGateway:
         host.pool.url_of = self.address.of_home
         self._fronts: OrderedDict[str, _Front] = OrderedDict()
         self._server = build()
-        self._admin = admin.Admin(host, self.address.of_home, self.port)
-        self._served: dict[str, tuple[Served, Observer]] = {}
+        self.metrics = HostMetrics(host)
+        self._exporter = HostExporter(collector(url)) if (url := host.settings.otlp_url) else None
+        host.pool.on_open = self._opened
+        self._admin = admin.Admin(host, self.address.of_home, self.port, self.metrics)
+        self._observer = HostObserver(
+            self._dispatch, self.metrics.http, [*self._server.routes, *self._admin.routes]
+        )
+        self._served: dict[str, Served] = {}
+        self._internal = None if host.fleet is None else Internal(host.fleet, host.pool)
+        self._streams = Streams()
+        host.pool.on_move = self._streams.end
+        self._router = None if host.fleet is None else Router(host.fleet, host.pool, _body_limits())
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(Listener(self, self._socket))
+        if self._router is not None:
+            self._stack.push_async_callback(self._router.close)
+        await self._stack.enter_async_context(self.metrics)
+        if self._exporter is not None:
+            await self._stack.enter_async_context(self._exporter)
+        await self._stack.enter_async_context(Listener(self._observer, self._socket))
         return self
 
     async def __aexit__(
@@ -103,18 +129,30 @@ class HostGateway:
     ) -> None:
         await self._stack.aclose()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._internal is not None and scope["path"].startswith(PREFIX):
+            await self._internal(scope, receive, send)
             return
         name = self.address.home_in(Headers(scope=scope).get("host", ""))
-        if not name:
-            await self._admin(scope, receive, send)
-            return
-        await (await self._front(name)).guard(scope, receive, send)
+        try:
+            if name:
+                await self._route(name, scope, receive, send)
+            else:
+                await self._admin(scope, receive, send)
+        except HomeAwayError as away:
+            await later(away.message, away.hint)(scope, receive, send)
 
-    async def _front(self, name: str) -> "_Front":
-        """What stands before a home, made when it is first asked for; also before one that is not there."""
+    async def _route(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for a home here, or have the host answer it that owns the home."""
         found = await asyncio.to_thread(self._host.registry.find, name)
+        guard = (await self._front(name, found)).guard
+        if self._router is None or found is None:
+            await guard(scope, receive, send)
+        else:
+            await self._router(found.id, scope, receive, send, guard)
+
+    async def _front(self, name: str, found: HostedHome | None) -> "_Front":
+        """What stands before a home, made when it is first asked for; also before one that is not there."""
         front = self._fronts.pop(name, None)
         if front is None or not front.is_for(found):
             home = None if found is None else self._host.registry.home(name)
@@ -124,16 +162,29 @@ class HostGateway:
             self._fronts.popitem(last=False)
         return front
 
+    def _opened(self, home: OpenHome, took_s: float, error: Exception | None) -> None:
+        self.metrics.opened(home, took_s, error)
+        if self._exporter is not None and error is None:
+            self._exporter.opened(home)
+
     @property
     def registry(self) -> Registry:
         return self._host.registry
+
+    @property
+    def audit(self) -> Audit:
+        return self._host.audit
+
+    @property
+    def is_in_fleet(self) -> bool:
+        return self._router is not None
 
     async def serve(self, front: "_Front", scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that the guard let in, in its home."""
         found = front.found
         assert found is not None  # noqa: S101 - an invariant, for the reader and the type checker
         if scope["path"] == TOKENS and scope["method"] == "POST":
-            token = await asyncio.to_thread(self.registry.new_token, found.id, "full", rotate=True)
+            token = await asyncio.to_thread(self._rotated, found, who(Request(scope)))
             await JSONResponse({"token": token}, 201)(scope, receive, send)
             return
         refused: Response
@@ -147,26 +198,58 @@ class HostGateway:
                     )
                     await refused(scope, receive, send)
                     return
-                served, observer = self._serving(opened, front)
-                scope[SERVED] = served
-                await observer(scope, receive, send)
+                scope[SERVED] = self._serving(opened, front)
+                if opened.fence is not None and scope["method"] not in _SAFE:
+                    send = _Fenced(opened.fence, scope, receive, send)
+                if opened.fence is None:
+                    await self._server(scope, receive, send)
+                else:
+                    await self._streams.serve(opened.id, self._server, scope, receive, send)
                 return
         except UnknownHomeError:
             refused = refusal(401, "Invalid API token", "Ask whoever runs the host for a token.")
+        except HomeElsewhereError:
+            raise
         except HomeAwayError as away:
-            refused = refusal(503, away.message, away.hint)
+            refused = later(away.message, away.hint)
         await refused(scope, receive, send)
 
-    def _serving(self, opened: OpenHome, front: "_Front") -> tuple[Served, Observer]:
+    def _rotated(self, found: HostedHome, by: str) -> str:
+        with self.audit.act("token.rotate", who=by, home=found.name, scope="full"):
+            return self.registry.new_token(found.id, "full", rotate=True)
+
+    def _serving(self, opened: OpenHome, front: "_Front") -> Served:
         """The open home as the application serves it, until it is closed."""
         if opened.id not in self._served:
-            served = Served(opened.app, front.keys, opened.on_close)
-            observer = Observer(self._server, served.metrics, self._server.routes)
-            self._served[opened.id] = served, observer
+            self._served[opened.id] = Served(opened.app, front.keys, opened.on_close)
             opened.on_close.callback(self._served.pop, opened.id)
-        served, observer = self._served[opened.id]
+        served = self._served[opened.id]
         served.keys = front.keys
-        return served, observer
+        return served
+
+
+class _Fenced:
+    """Answers a request that wrote only while the host owned the home; otherwise with 503."""
+
+    def __init__(self, fence: HomeFence, scope: Scope, receive: Receive, send: Send) -> None:
+        self._fence = fence
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._is_refused = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and not self._fence.holds:
+            self._is_refused = True
+            refused = refusal(503, "The home is moving to another host", "Try again in a moment.")
+            await refused(self._scope, self._receive, self._send)
+        if not self._is_refused:
+            await self._send(message)
+
+
+def _body_limits() -> BodyLimits:
+    defaults = GatewayConfig()
+    return BodyLimits(most_bytes=defaults.max_body_bytes, timeout_ms=defaults.body_timeout_ms)
 
 
 class _Front:
@@ -177,18 +260,20 @@ class _Front:
         self.found = found
         self._gateway = gateway
         self._under_way = 0
-        secret = ids.new("key") * 2 if home is None else home.token()
-        self.keys = Keys(secret, port=gateway.port, file=home and home.browsers_file)
+        secret = ids.new("key") * 2 if found is None else gateway.registry.key(found.id)
+        # In a fleet a browser's cookie is good on each host, whatever its port.
+        port = 0 if gateway.is_in_fleet else gateway.port
+        self.keys = Keys(secret, port=port, file=home and home.browsers_file)
         public = public_address(gateway.address.of_home(name))
         assert public is not None  # noqa: S101 - an invariant, for the reader and the type checker
-        defaults = GatewayConfig()
         rules = Rules(
             hosts=spellings([public.host, f"{name}.{gateway.address.domain}:{gateway.port}"]),
             public=public,
-            rate_per_s=found.limits.rate_per_s if found else defaults.rate_per_s,
-            body=BodyLimits(most_bytes=defaults.max_body_bytes, timeout_ms=defaults.body_timeout_ms),
+            any_port=gateway.is_in_fleet,
+            rate_per_s=found.limits.rate_per_s if found else GatewayConfig().rate_per_s,
+            body=_body_limits(),
         )
-        self.guard = _HomeGuard(self, self.keys, rules, gateway.registry, found.id if found else None)
+        self.guard = _HomeGuard(self, self.keys, rules, gateway, name)
 
     def is_for(self, found: HostedHome | None) -> bool:
         """Whether it is still the same home with the same limits."""
@@ -215,16 +300,25 @@ class _Front:
 class _HomeGuard(Guard):
     """Lets in whoever has a token of this home."""
 
-    def __init__(
-        self, app: _Front, keys: Keys, rules: Rules, registry: Registry, home_id: str | None
-    ) -> None:
+    def __init__(self, app: _Front, keys: Keys, rules: Rules, gateway: HostGateway, name: str) -> None:
         super().__init__(app, keys, rules)
-        self._registry = registry
-        self._home_id = home_id
+        self._registry = gateway.registry
+        self._audit = gateway.audit
+        self._home_id = app.found.id if app.found else None
+        self._name = name[:_LONGEST_NAME]
+
+    async def _login(self, request: Request) -> Response | None:
+        answer = await super()._login(request)
+        if answer is not None:
+            entered = answer.status_code == HTTPStatus.OK
+            record = self._audit.record if entered else self._audit.refused
+            await asyncio.to_thread(record, "login", who="login link", home=self._name)
+        return answer
 
     async def unfit(self, request: Request, token: str) -> Response | None:
         grant = await asyncio.to_thread(self._registry.grant, token)
         if grant is None or grant.home_id is None or grant.home_id != self._home_id:
+            await asyncio.to_thread(self._audit.refused, "token.use", who=by_token(token), home=self._name)
             return self._refused(request.headers, "Invalid API token")
         if grant.scope == "read" and request.method not in _SAFE:
             return refusal(403, "This token can only read", "Use a token that was made without --read-only.")

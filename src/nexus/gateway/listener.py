@@ -5,6 +5,7 @@ import logging
 import resource
 import socket
 import time
+from ipaddress import ip_address
 from types import TracebackType
 from typing import Final, Self, cast
 
@@ -159,6 +160,14 @@ def bound(host: str, port: int) -> socket.socket:
             f"Can't listen on {host}:{port}: {error.strerror}",
             hint="Choose another port with `nexus up --port NUMBER`, or `port` in [gateway] in config.toml.",
         ) from None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's alone."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def address(listening: socket.socket) -> str:

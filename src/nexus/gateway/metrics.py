@@ -26,8 +26,8 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 class Metrics:
     """The numbers of one gateway."""
 
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self._registry = registry or CollectorRegistry()
         self._answers = Counter(
             "nexus_http_requests",
             "Requests that the gateway answered.",
@@ -140,8 +140,11 @@ class Observer:
             if status == 0:
                 raise
         seconds = time.perf_counter() - began
-        self._metrics.answered(scope["method"], self._route(scope), status, seconds)
+        self.count(scope, self._route(scope), status, seconds)
         _log.info("answered", extra=self._told(scope, status, seconds))
+
+    def count(self, scope: Scope, route: str, status: int, seconds: float) -> None:
+        self._metrics.answered(scope["method"], route, status, seconds)
 
     def _told(self, scope: Scope, status: int, seconds: float) -> dict[str, Any]:
         return {

@@ -9,24 +9,24 @@ import asyncio
 import base64
 import json
 import logging
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import cached_property
 from importlib.util import find_spec
-from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
 from nexus import clock
 from nexus.broker.approvals import subject
 from nexus.errors import UsageError
-from nexus.home import PRIVATE_FILE, Home
+from nexus.gateway.listener import is_loopback
+from nexus.gateway.views.page import address
+from nexus.home import Home, write_new
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.events import SCREENS
 from nexus.ledgers.runtime import push
 from nexus.ledgers.runtime.push import Keys, Subscription
 
@@ -43,8 +43,6 @@ _TOKEN: Final = timedelta(hours=12)
 _TIMEOUT_S: Final = 15.0
 _BODY_CHARACTERS: Final = 180
 _KEY_BYTES, _AUTH_BYTES = 65, 16
-# Of the owner's own: other channels bring their messages themselves.
-_CHANNELS: Final = ("web", "cli")
 _GONE: Final = frozenset({401, 403, 404, 410})
 _log = logging.getLogger(__name__)
 
@@ -84,7 +82,7 @@ class Sender:
                 serialization.PrivateFormat.PKCS8,
                 serialization.NoEncryption(),
             )
-            _write_private(self._file, made)
+            write_new(self._file, made.decode())
         key = serialization.load_pem_private_key(self._file.read_bytes(), password=None)
         return cast("EllipticCurvePrivateKey", key)
 
@@ -209,11 +207,12 @@ class Notifier:
         return False
 
     async def _news(self, since: str) -> list[Notification]:
-        values = {"since": since, "channels": json.dumps(_CHANNELS), "limit": 50}
+        # Other channels bring their messages themselves.
+        values = {"since": since, "channels": json.dumps(SCREENS), "limit": 50}
         query = sql.queries("events")["unasked_lately"]
         messages = await self._ledgers.events.read(sql.rows, query, values)
         approvals = await self._ledgers.runtime.read(push.waiting_approvals, since=since)
-        workers = await self._ledgers.runtime.read(push.ended_workers, since=since, channels=_CHANNELS)
+        workers = await self._ledgers.runtime.read(push.ended_workers, since=since, channels=SCREENS)
         return [
             *(_message(*row) for row in messages),
             *(_approval(*row) for row in approvals),
@@ -224,7 +223,7 @@ class Notifier:
 def checked(endpoint: str, p256dh: str, auth: str) -> Keys:
     """A browser's subscription; an error where it can't be one."""
     parts = urlsplit(endpoint)
-    secure = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname))
+    secure = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
     try:
         sizes = len(_decoded(p256dh)), len(_decoded(auth))
     except ValueError:
@@ -236,31 +235,23 @@ def checked(endpoint: str, p256dh: str, auth: str) -> Keys:
     return Keys(endpoint=endpoint, p256dh=p256dh, auth=auth)
 
 
-def _is_loopback(host: str | None) -> bool:
-    try:
-        return ip_address(host or "").is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _message(id_: str, label: str, content: str) -> Notification:
-    return Notification(title="Nexus", body=_short(content), url=_chat(label), tag=id_)
+    return Notification(title="Nexus", body=_short(content), url=address("chat", label), tag=id_)
 
 
 def _approval(id_: str, label: str, tool: str, arguments: str) -> Notification:
     what = subject(json.loads(arguments))
     return Notification(
-        title=f"Allow {tool}?", body=_short(what) or "A tool call waits for you.", url=_chat(label), tag=id_
+        title=f"Allow {tool}?",
+        body=_short(what) or "A tool call waits for you.",
+        url=address("chat", label),
+        tag=id_,
     )
 
 
 def _worker(id_: str, label: str, task: str, status: str) -> Notification:
     title = "A worker has finished" if status == "done" else "A worker failed"
-    return Notification(title=title, body=_short(task), url=_chat(label), tag=id_)
-
-
-def _chat(label: str) -> str:
-    return f"/chat/{quote(label, safe='')}"
+    return Notification(title=title, body=_short(task), url=address("chat", label), tag=id_)
 
 
 def _short(text: str) -> str:
@@ -274,20 +265,6 @@ def _encoded(data: bytes) -> str:
 
 def _decoded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-
-
-def _write_private(file: Path, data: bytes) -> None:
-    """Make a file that others can't read, unless another process was quicker."""
-    building = file.with_name(f".{file.name}.{os.getpid()}")
-    descriptor = os.open(building, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        file.hardlink_to(building)
-    except FileExistsError:
-        pass
-    finally:
-        building.unlink(missing_ok=True)
 
 
 def client() -> httpx.AsyncClient:

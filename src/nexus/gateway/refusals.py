@@ -23,6 +23,7 @@ _POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_RETRY_AFTER_S: Final = 2
 _TICKED: Final = re.compile(r"`([^`]+)`")
 
 
@@ -34,6 +35,13 @@ def refusal(status: int, message: str, hint: str, headers: Headers | None = None
     if headers is not None and "text/html" in headers.get("accept", ""):
         return told(status, message, hint, closing)
     return JSONResponse({"message": message, "hint": hint}, status_code=status, headers=closing)
+
+
+def later(message: str, hint: str = "Try again in a moment.") -> Response:
+    """Nobody can answer now, and somebody can soon."""
+    refused = refusal(503, message, hint)
+    refused.headers["retry-after"] = str(_RETRY_AFTER_S)
+    return refused
 
 
 def told(status: int, message: str, hint: str, headers: dict[str, str] | None = None) -> Response:

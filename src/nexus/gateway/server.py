@@ -25,6 +25,7 @@ from nexus import __version__
 from nexus.app import App
 from nexus.config import GatewayConfig
 from nexus.gateway import api, dashboard, errors, hooks, mcp, push
+from nexus.gateway.ahead import Ahead
 from nexus.gateway.api.login import login_url
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import Served
@@ -42,7 +43,8 @@ Every request carries the home's token, `Authorization: Bearer …`, which `nexu
 it every path answers 401. Errors are JSON with a `message` (what happened) and a `hint` (what to do next)."""
 
 Room = Callable[[FastAPI], None]
-ROOMS: tuple[Room, ...] = (api.join, hooks.join, dashboard.join, mcp.join)
+# Routes are tried in order: what may be sent by the thousand comes first.
+ROOMS: tuple[Room, ...] = (hooks.join, api.join, dashboard.join, mcp.join)
 
 
 def build(served: Served | None = None) -> FastAPI:
@@ -53,6 +55,7 @@ def build(served: Served | None = None) -> FastAPI:
     server = _application()
     server.state.served = served
     errors.install(server)
+    server.add_middleware(Ahead)
     for join in ROOMS:
         join(server)
     return server
@@ -143,5 +146,5 @@ def rules(config: GatewayConfig, listening: socket.socket) -> Rules:
         hosts=spellings([*own, *config.hosts, *([public.host] if public else [])]),
         public=public,
         rate_per_s=config.rate_per_s,
-        body=BodyLimits(most_bytes=config.max_body_bytes, timeout_ms=config.body_timeout_ms),
+        body=BodyLimits.of(config),
     )

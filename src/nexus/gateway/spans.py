@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -38,11 +38,20 @@ Send = Callable[[Sequence["ReadableSpan"]], bool]
 class Exporter:
     """Sends what has ended since it last did. How far it came is kept in the home."""
 
-    def __init__(self, ledgers: Ledgers, send: Send, now: clock.Clock = clock.now) -> None:
+    def __init__(
+        self,
+        ledgers: Ledgers,
+        send: Send,
+        now: clock.Clock = clock.now,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
         self._ledgers = ledgers
         self._send = send
         self._now = now
+        self._about = about or {}
         self._file = ledgers.home.state / "exported-traces.json"
+        self.is_refused = False
+        """Whether the collector did not take the last trace."""
 
     async def run(self) -> None:
         """Look for ended requests until cancelled."""
@@ -55,7 +64,7 @@ class Exporter:
 
     async def once(self) -> int:
         """Export what has ended; returns how many requests that were."""
-        at, last = self._cursor()
+        at, last = await asyncio.to_thread(self._cursor)
         since = clock.timestamp(clock.parse(at) - _LONGEST)
         values = {"since": since, "at": at, "id": last}
         ended = await self._ledgers.runtime.read(_ended, values=values)
@@ -64,10 +73,11 @@ class Exporter:
             if busy and self._now() - clock.parse(ended_at) < _PATIENCE:
                 break
             node = await self._ledgers.runtime.read(trace.load, request_id=id_)
-            if not await asyncio.to_thread(self._send, list(spans(node))):
+            self.is_refused = not await asyncio.to_thread(self._send, list(spans(node, self._about)))
+            if self.is_refused:
                 _log.warning("the collector rejected a trace; retrying")
                 break
-            self._file.write_text(json.dumps([ended_at, id_]), encoding="utf-8")
+            await asyncio.to_thread(self._file.write_text, json.dumps([ended_at, id_]), encoding="utf-8")
             exported += 1
         return exported
 
@@ -95,11 +105,15 @@ def collector(url: str) -> Send:
     return lambda found: exporter.export(found) is SpanExportResult.SUCCESS
 
 
-def spans(root: Node) -> Iterator["ReadableSpan"]:
-    """A trace as OpenTelemetry has it: one span for each thing that was done."""
+def spans(root: Node, about: Mapping[str, str]) -> Iterator["ReadableSpan"]:
+    """A trace as OpenTelemetry has it: one span for each thing that was done.
+
+    `about` says whose it is, beside the name of the service.
+    """
     from opentelemetry.sdk.resources import Resource
 
-    yield from _spans(root, None, _number(root.id, 16), Resource({"service.name": "nexus"}))
+    resource = Resource({"service.name": "nexus", **about})
+    yield from _spans(root, None, _number(root.id, 16), resource)
 
 
 def _spans(node: Node, parent: Any, trace_id: int, resource: Any) -> Iterator["ReadableSpan"]:

@@ -31,11 +31,7 @@ def files(home: Home) -> Path:
 def confined(config: Config, home: Home, limits: Limits, public_url: str) -> Confined:
     """A home's settings as its host takes them."""
     left_out: list[str] = []
-    mcp = {name: each for name, each in config.mcp.items() if not each.command}
-    left_out += [
-        f"MCP server `{name}`: a host starts no programs of homes. Use one with `url`."
-        for name in config.mcp.keys() - mcp.keys()
-    ]
+    mcp = {name: replace(each, sandbox=True) for name, each in config.mcp.items()}
     channels = {name: each for name, each in config.channels.items() if each.kind != "program"}
     left_out += [
         f"Channel `{name}`: a host starts no programs of homes. Use a webhook."

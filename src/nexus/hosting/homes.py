@@ -6,21 +6,37 @@ from pathlib import Path
 from nexus import hosted, ledgers
 from nexus.engine import Settings
 from nexus.engine.removal import remove_scope
+from nexus.home import PRIVATE_FILE, Home
 from nexus.hosting.registry import HostedHome, Registry
 from nexus.ledgers import attach
 
 
+def make(home: Home, settings: str | None) -> None:
+    """Make the folder of a home, as `nexus init` does. Waits for the disk."""
+    home.create()
+    if settings is not None:
+        home.config_file.write_text(settings, encoding="utf-8")
+        home.config_file.chmod(PRIVATE_FILE)
+    ledgers.create(home)
+    attach.ensure(home)
+
+
 def add(registry: Registry, name: str, settings_file: Path | None = None) -> HostedHome:
-    """Make a home, as `nexus init` does, with the settings in a file. Waits for the disk."""
-    made = registry.add(name)
+    """Make a home, as `nexus init` does, with the settings in a file. Waits for the disk.
+
+    In a fleet the host that first opens it makes it.
+    """
+    return create(registry, name, settings_file and settings_file.read_text(encoding="utf-8"))
+
+
+def create(registry: Registry, name: str, settings: str | None) -> HostedHome:
+    """Make a home with those settings, as the text of its `config.toml`."""
+    made = registry.add(name, settings)
+    if registry.is_shared:
+        return made
     home = registry.home(name)
     try:
-        home.create()
-        if settings_file is not None:
-            shutil.copyfile(settings_file, home.config_file)
-            home.config_file.chmod(0o600)
-        ledgers.create(home)
-        attach.ensure(home)
+        make(home, settings)
         hosted.settle(home, hosted.Place.of(registry.root, made.id))
     except BaseException:
         registry.remove(made.id)

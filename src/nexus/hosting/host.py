@@ -5,29 +5,44 @@ import logging
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
+from nexus import __version__
 from nexus.automations import timing
 from nexus.automations.queue import WORK as INVOCATION
 from nexus.broker.queue import WORK as RUN
 from nexus.engine import Settings
 from nexus.engine.errors import UnknownWorkError
+from nexus.engine.removal import remove_scope
 from nexus.engine.shared import HomeEngine, SharedEngine
-from nexus.errors import NexusError
+from nexus.errors import NexusError, UsageError
 from nexus.home import Home
 from nexus.hosted import Place
+from nexus.hosting.audit import Audit, by_user
+from nexus.hosting.cgroups import Cgroups
+from nexus.hosting.fleet import moves
+from nexus.hosting.fleet.busy import Busy
+from nexus.hosting.fleet.duties import Duties
+from nexus.hosting.fleet.fleet import Fleet, FleetSettings
+from nexus.hosting.fleet.records import HomeElsewhereError, Load
+from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.limits import Limits
+from nexus.hosting.local import LocalRegistry
 from nexus.hosting.pool import Bounds, Pool, UnknownHomeError
-from nexus.hosting.registry import Registry
 from nexus.hosting.replication import Replicas
 from nexus.ledgers.threads import Threads
 from nexus.serving import Serving
 
+if TYPE_CHECKING:
+    from nexus.hosting.registry import Registry
+
 # What somebody asked for. What a home does by itself, such as to embed, is no use of it.
 _ACTIVE: Final = frozenset({RUN, INVOCATION, timing.WORK})
+# Systems that stop a service give it 30 seconds.
+_STEP_DOWN_S: Final = 20.0
 _THREADS: Final = 32
 _LEDGER_THREADS: Final = 32
 _RECOVERED_AT_ONCE: Final = 2
@@ -43,13 +58,25 @@ class HostSettings:
     copies: str = ""
     """Where copies of the homes are kept, as a URL; empty: nowhere."""
     lease_ms: int = 10_000
+    """Of the engine's process."""
+    fleet: FleetSettings | None = None
+    """The fleet that the host belongs to, if any."""
+    otlp_url: str = ""
+    """Collector of traces, by OTLP over HTTP; empty: none."""
+    scrape_token: str = ""
+    """Reads the host's metrics and nothing else; empty: only an admin token does."""
+    cgroups: Cgroups | None = None
+    """Where the sandboxes of the homes run, if a cgroup was delegated to the host."""
 
 
 class Host:
     """Serves the homes below a folder while the context lasts."""
 
     def __init__(self, settings: HostSettings) -> None:
-        self.registry = Registry(settings.root)
+        self.settings = settings
+        self.audit = Audit(settings.root)
+        self.fleet = self._fleet(settings)
+        self.registry: Registry = self.fleet.registry if self.fleet else LocalRegistry(settings.root)
         self._root = settings.root
         self._copies = settings.copies
         self.engine = SharedEngine(
@@ -64,32 +91,42 @@ class Host:
         # Apart: code on a thread may wait for a ledger, and the ledgers' own work waits for nothing.
         self._ledger_threads = Threads(_LEDGER_THREADS, "ledgers")
         self.pool = Pool(self.registry, self.engine, self._ledger_threads, settings.bounds)
+        self.pool.fleet = self.fleet
+        self.pool.cgroups = settings.cgroups
+        self._busy = Busy(settings.root)
         self._serving: Serving | None = None
         self._recovery: asyncio.Task[None] | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opening:
+            opening.callback(self._threads.shutdown, wait=False)
+            opening.callback(self._ledger_threads.shutdown)
+            asyncio.get_running_loop().set_default_executor(self._threads)
             (self._root / "run").mkdir(mode=0o700, parents=True, exist_ok=True)
             self._serving = opening.enter_context(Serving(Home(self._root)))
             if self._copies:
                 self.pool.copies = await opening.enter_async_context(Replicas(self._root, self._copies))
-                if await self.pool.copies.bring_back_host():
+                if self.fleet is None and await self.pool.copies.bring_back_host():
                     _log.warning("the table of homes was brought back from its copy")
-            opening.enter_context(self.registry)
-            if self.pool.copies is not None:
+            await asyncio.to_thread(opening.enter_context, self.registry)
+            if self.fleet is not None:
+                await opening.enter_async_context(self.fleet)
+            elif self.pool.copies is not None:
                 await self.pool.copies.follow_host()
-            opening.callback(self._threads.shutdown, wait=False)
-            opening.callback(self._ledger_threads.shutdown)
-            asyncio.get_running_loop().set_default_executor(self._threads)
             self.engine.scope_limits |= await asyncio.to_thread(self.registry.concurrency)
             self.pool.start()
             opening.push_async_callback(self.engine.close)
             opening.push_async_callback(self.pool.close)
             opening.push_async_callback(self.engine.drain)
             await self.engine.open()
-            self._recovery = asyncio.create_task(self._recover(), name="host-recovery")
-            opening.push_async_callback(self._stop_recovery)
+            await asyncio.to_thread(self.audit.record, "host.start", who=by_user(), version=__version__)
+            opening.push_async_callback(asyncio.to_thread, self.audit.record, "host.stop", who=by_user())
+            if self.fleet is not None:
+                await self._join(self.fleet, opening)
+            else:
+                self._recovery = asyncio.create_task(self._recover(), name="host-recovery")
+                opening.push_async_callback(self._stop_recovery)
             self._stack = opening.pop_all()
         return self
 
@@ -97,6 +134,19 @@ class Host:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    async def step_down(self) -> None:
+        """Hand the open homes to other hosts of the fleet, before the gateway stops listening.
+
+        What isn't handed over in time, or has nowhere to go, is closed here and opened by whoever is left.
+        """
+        if self.fleet is None or not self.fleet.is_member:
+            return
+        ids = self.pool.open_ids
+        with suppress(NexusError, TimeoutError):
+            async with asyncio.timeout(_STEP_DOWN_S):
+                await asyncio.to_thread(moves.place_elsewhere, self.fleet.registry, self.fleet.name, ids)
+                await asyncio.gather(*map(self.pool.hand_over, ids))
 
     def tell(self, url: str) -> None:
         """Let commands know where the host listens."""
@@ -118,6 +168,29 @@ class Host:
                 yield engine
         except UnknownHomeError:
             raise UnknownWorkError("Its home was removed") from None
+        except HomeElsewhereError:
+            # Its owner found the work in the ledgers.
+            await asyncio.to_thread(remove_scope, replace(self.engine.settings, scope=home_id))
+            raise
+
+    async def _join(self, fleet: Fleet, opening: AsyncExitStack) -> None:
+        fleet.lost = self.pool.abandon
+        await fleet.start()
+        duties = Duties(fleet, self.pool)
+        duties.start()
+        opening.push_async_callback(duties.stop)
+
+    def _fleet(self, settings: HostSettings) -> Fleet | None:
+        if settings.fleet is None:
+            return None
+        if not settings.copies:
+            raise UsageError("A fleet needs a place for copies", hint="Pass --copies, the same to each host.")
+        shared = FleetRegistry(settings.root, settings.fleet.url, settings.fleet.name)
+        return Fleet(shared, settings.fleet, self._load)
+
+    def _load(self) -> Load:
+        """How busy the host is. Called on the fleet's own thread."""
+        return self._busy.load(len(self.pool))
 
     async def _recover(self) -> None:
         """Open what was open when the last process was killed: opening hands over what was accepted."""

@@ -24,6 +24,12 @@ class Limits:
     month_usd: float = 0.0
     disk_mib: int = 4096
     """Size of the home's folder. Beyond it nothing new is accepted, and its work waits."""
+    # Of all its sandboxes together, where the host has cgroups: twice what a single one may take, so that one
+    # that takes too much is ended by its own limit, which says why.
+    memory_mib: int = 2048
+    processes: int = 512
+    cpus: float = 0.0
+    """Processors' time per second. Without a limit homes that compute share evenly."""
 
     @classmethod
     def of_json(cls, text: str) -> Self:

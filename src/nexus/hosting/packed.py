@@ -24,13 +24,16 @@ CREATE TABLE IF NOT EXISTS files (
 """
 # The ledgers are copied as they are. Tokens and keys stay on their host, as they stay out of backups.
 _PACKED: Final = ("config.toml", "state")
+_BUSY_MS: Final = 30_000
 
 
 def pack(home: Home, database: Path) -> int:
     """Bring the packed files up to those of a home; returns how many changed. Links are left out."""
     known: dict[str, tuple[int, int, int]] = {}
     changed = 0
-    with closing(_opened(database)) as connection, connection:
+    with closing(_opened(database)) as connection:
+        # Litestream writes to it, too, and a transaction that reads first could not wait for that.
+        connection.execute("BEGIN IMMEDIATE")
         for path, mode, mtime_ns, size in connection.execute(
             "SELECT path, mode, mtime_ns, coalesce(length(content), 0) FROM files"
         ):
@@ -47,6 +50,7 @@ def pack(home: Home, database: Path) -> int:
             )
             changed += 1
         connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in known])
+        connection.execute("COMMIT")
     return changed + len(known)
 
 
@@ -70,6 +74,7 @@ def unpack(database: Path, home: Home) -> None:
 
 def _opened(database: Path) -> apsw.Connection:
     connection = apsw.Connection(str(database))
+    connection.set_busy_timeout(_BUSY_MS)
     database.chmod(0o600)
     connection.pragma("journal_mode", "wal")
     connection.execute(_SCHEMA)

@@ -7,30 +7,39 @@ closed first, when there are too many, when they take too much memory, or after 
 import asyncio
 import logging
 import os
+import shutil
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from nexus import clock, config, heap, hosted
+from nexus import clock, config, heap, hosted, ids
 from nexus.app import App, Shared
 from nexus.automations import timing
 from nexus.channels.webhook import Webhook
+from nexus.engine.removal import remove_scope
 from nexus.engine.shared import HomeAwayError, SharedEngine
 from nexus.errors import HomeError, NexusError
 from nexus.home import Home
+from nexus.hosting import homes
 from nexus.hosting.confinement import confined
 from nexus.hosting.embedders import Embedders
+from nexus.hosting.fleet.busy import resident_mib
+from nexus.hosting.fleet.fleet import Fleet, HomeFence
 from nexus.hosting.limits import MIB, Limits
-from nexus.hosting.registry import Registry
+from nexus.hosting.registry import HostedHome, Registry
 from nexus.hosting.replication import ReplicaError, Replicas
-from nexus.ledgers import staging
+from nexus.ledgers import reconcile, staging
+from nexus.ledgers.connection import refuse_unknown
 from nexus.ledgers.threads import Workers
 from nexus.serving import Serving
+
+if TYPE_CHECKING:
+    from nexus.hosting.cgroups import Cgroups
 
 # A home that could not be opened is tried again after that.
 _PAUSE_S: Final = 30.0
@@ -40,6 +49,11 @@ _OPENED_AT_ONCE: Final = 8
 _MEASURE_EVERY_S: Final = 60.0
 # What a home does by itself follows its last use by so much, and then waits for the next.
 REST: Final = timedelta(hours=1)
+# A home that is to move and stays in use for so long is closed all the same.
+_MOVED_AFTER_S: Final = 120.0
+_EVICT_EVERY_S: Final = 60.0
+_EVICTED_TOGETHER: Final = 100
+_GONE: Final = "evicted"
 _log = logging.getLogger("nexus.host")
 
 
@@ -56,6 +70,8 @@ class Bounds:
     memory_mib: int = 4096
     """Resident memory of the process, above which idle homes are closed, and none is opened without that."""
     idle_s: float = 60.0
+    evict_after_hours: float = 0.0
+    """The folder of a home that was closed for so long, with a complete copy, is deleted; 0: never."""
 
 
 @dataclass(eq=False)
@@ -75,9 +91,18 @@ class OpenHome:
     opening: "asyncio.Task[None] | None" = None
     following: "asyncio.Task[None] | None" = None
     """Makes its copy complete, where copies are kept."""
+    copy: str = ""
+    """What its copy is called: its id, in a fleet with its epoch."""
+    is_copied: bool = False
+    """It was closed, and its copy is complete."""
+    fence: HomeFence | None = None
+    """In a fleet: whether this host may write to it."""
+    is_abandoned: bool = False
     on_close: AsyncExitStack = field(default_factory=AsyncExitStack)
     """What others attach to the open home, such as sessions of the gateway; ended before it is closed."""
     active_at: datetime | None = None
+    is_brought_back: bool = False
+    """Whether it was made from its copy when it was opened."""
     _app: App | None = None
 
     @property
@@ -118,18 +143,33 @@ class Pool:
         self._bounds = bounds
         self.url_of = url_of
         self.copies: Replicas | None = None
+        self.fleet: Fleet | None = None
+        self.cgroups: Cgroups | None = None
         self._embedders = Embedders()
         self._homes: dict[str, OpenHome] = {}
         self._stacks: dict[str, AsyncExitStack] = {}
         self._ending = False
+        self._moving: dict[str, asyncio.Task[None]] = {}
         self._reaper: asyncio.Task[None] | None = None
         self._opening = asyncio.Semaphore(_OPENED_AT_ONCE)
+        self.on_move: Callable[[str], None] = _unmoved
+        """Called when a home is about to be handed over: what would use it for long is to end."""
+        self.on_open: Callable[[OpenHome, float, Exception | None], None] = _unwatched
+        """Called when a home was opened: how many seconds that took, or why it failed."""
 
     def __len__(self) -> int:
         return len(self._homes)
 
     def __contains__(self, id_: str) -> bool:
         return id_ in self._homes
+
+    def open_homes(self) -> list[OpenHome]:
+        """Those that can be used now."""
+        return [each for each in self._homes.values() if each.opening is None and each.closing is None]
+
+    @property
+    def open_ids(self) -> list[str]:
+        return list(self._homes)
 
     def start(self) -> None:
         self._reaper = asyncio.create_task(self._reap(), name="host-pool")
@@ -170,6 +210,29 @@ class Pool:
             else:
                 await asyncio.sleep(0.05)
 
+    async def hand_over(self, id_: str) -> None:
+        """Close a home of a fleet and let the host have it that is to. Whoever asks for it meanwhile waits.
+
+        What still runs in it after a while goes on there.
+        """
+        if id_ not in self._moving:
+            self._moving[id_] = asyncio.create_task(self._handed_over(id_))
+        await asyncio.shield(self._moving[id_])
+
+    async def abandon(self) -> None:
+        """Close every home as it is: the lease on them has ended, and nothing can be written to them."""
+        if self.copies is not None:
+            await self.copies.abandon()
+        await asyncio.gather(*(self._abandon(each) for each in list(self._homes.values())))
+
+    async def set_aside(self, home: Home) -> bool:
+        """Move the folder of a home away that another host owns. False: not while somebody asks for it."""
+        assert self.fleet is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        if self._moving or any(each.name in ("", home.root.name) for each in self._homes.values()):
+            return False
+        await asyncio.to_thread(self.fleet.set_aside, home)
+        return True
+
     def redact(self, text: str) -> str:
         """Take the secrets of the open homes out of a text."""
         for opened in list(self._homes.values()):
@@ -181,6 +244,9 @@ class Pool:
         while True:
             if self._ending:
                 raise HomeAwayError("The host is stopping", hint="Try again in a moment.")
+            if id_ in self._moving:
+                await asyncio.wait({self._moving[id_]})
+                continue
             opened = self._homes.get(id_)
             if opened is None:
                 opened = self._homes[id_] = OpenHome(id=id_)
@@ -195,15 +261,21 @@ class Pool:
                     await asyncio.shield(opened.opening)
             except BaseException:
                 opened.leases -= 1
+                if opened.is_abandoned:
+                    raise HomeAwayError(
+                        "The host has left its fleet", hint="Try again in a moment."
+                    ) from None
                 raise
             return opened
 
     async def _open(self, opened: OpenHome) -> None:
+        began = time.perf_counter()
         try:
             async with self._opening:
                 await self._make_room(opened)
                 await self._enter(opened)
-        except UnknownHomeError:
+            self.on_open(opened, time.perf_counter() - began, None)
+        except (UnknownHomeError, asyncio.CancelledError):
             del self._homes[opened.id]
             raise
         except HomeAwayError:
@@ -213,6 +285,7 @@ class Pool:
         except Exception as error:
             del self._homes[opened.id]
             self._suspend(opened.id, _PAUSE_S)
+            self.on_open(opened, time.perf_counter() - began, error)
             problem = error.message if isinstance(error, NexusError) else type(error).__name__
             _log.warning("a home can't be opened", exc_info=error, extra={"home": opened.id})
             await asyncio.to_thread(self._registry.failed, opened.id, problem)
@@ -226,23 +299,34 @@ class Pool:
             raise UnknownHomeError("There is no such home")
         opened.name, opened.limits = found.name, found.limits
         home = self._registry.home(found.name)
-        if self.copies is not None and not await asyncio.to_thread(staging.occupied, home):
-            await self.copies.bring_back(opened.id, home)
-            _log.warning("a home was brought back from its copy", extra={"home": opened.id})
+        if self.fleet is not None:
+            is_served = await self._arrive(self.fleet, opened, home)
+        else:
+            opened.copy, is_served = opened.id, True
+            if self.copies is not None and not await asyncio.to_thread(staging.occupied, home):
+                await self._bring_back(opened, opened.copy, home)
         # Before anything can be accepted for it: what a crash leaves there is found by this mark.
         await asyncio.to_thread(self._registry.opened, opened.id)
         async with AsyncExitStack() as opening:
             serving = opening.enter_context(Serving(home.require()))
+            if self.cgroups is not None:
+                cgroup = await asyncio.to_thread(self.cgroups.make, opened.id, opened.limits)
+                opening.push_async_callback(asyncio.to_thread, self.cgroups.remove, cgroup)
+                home = replace(home, cgroup=cgroup)
             if self.copies is not None:
-                # Whoever wants the home doesn't wait: a copy is behind by a moment at all times.
-                opened.following = asyncio.create_task(self.copies.follow(opened.id, home))
+                # Whoever wants the home doesn't wait: a copy is behind by a moment at all times. But nothing
+                # is accepted in an epoch that has no copy yet.
+                opened.following = asyncio.create_task(self._follow(opened, home))
                 opening.push_async_callback(self._leave_copy, opened)
+                if not is_served:
+                    await opened.following
             settings = await asyncio.to_thread(self._settings, opened, home)
             shared = Shared(
                 engine=self._engine.of_home(opened.id),
                 threads=self._threads,
                 open_model=self._embedders.opener(settings.memory),
-                forgotten=partial(self._forget_in_copy, opened),
+                forgetting=partial(self._forgetting, opened),
+                fence=opened.fence,
             )
             app = App(home, settings, memory_socket=True, shared=shared)
             await opening.enter_async_context(app)
@@ -254,21 +338,140 @@ class Pool:
         opened.used_at = time.monotonic()
         await self.measure(opened)
 
-    async def _forget_in_copy(self, opened: OpenHome) -> None:
-        if self.copies is not None and opened.following is not None:
-            await opened.following
-            await self.copies.forget(opened.id)
+    async def _arrive(self, fleet: Fleet, opened: OpenHome, home: Home) -> bool:
+        """Acquire a home and make its folder where there is none of its epoch. False: it was never served."""
+        held, opened.fence = await asyncio.to_thread(fleet.acquire, opened.id, home)
+        opened.copy = f"{opened.id}/{held.epoch}"
+        self._engine.scope_limits[opened.id] = opened.limits.concurrency
+        if held.is_local and held.copy_epoch == held.epoch:
+            return True
+        if not held.is_local:
+            # What our engine has of it is from an earlier epoch.
+            await asyncio.to_thread(remove_scope, replace(self._engine.settings, scope=opened.id))
+            if held.copy_epoch is None:
+                await asyncio.to_thread(homes.make, home, held.settings)
+            else:
+                await self._bring_back(opened, f"{opened.id}/{held.copy_epoch}", home)
+        await asyncio.to_thread(fleet.begin, opened.id, home, held.epoch)
+        return False
+
+    async def _bring_back(self, opened: OpenHome, copy: str, home: Home) -> None:
+        if self.copies is None:
+            raise ReplicaError("There are no copies of homes", hint="Start the host with --copies.")
+        await self.copies.bring_back(copy, home)
+        opened.is_brought_back = True
+        _log.warning("a home was brought back from its copy", extra={"copy": copy})
+
+    async def _follow(self, opened: OpenHome, home: Home) -> None:
+        assert self.copies is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        await self.copies.follow(opened.copy, home)
+        if self.fleet is not None and opened.fence is not None:
+            older = await asyncio.to_thread(self.fleet.registry.copied, opened.id, opened.fence.epoch)
+            for epoch in older:
+                await self.copies.drop(f"{opened.id}/{epoch}")
+
+    async def _handed_over(self, id_: str) -> None:
+        fleet = self.fleet
+        assert fleet is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        try:
+            self._engine.suspended.add(id_)
+            found = await asyncio.to_thread(self._registry.get, id_)
+            opened = self._homes.get(id_)
+            if found is None or (opened is None and found.is_open):
+                return  # it has work that is to be looked at first: it is opened, and then moves
+            if opened is not None:
+                await self._quiet(opened)
+                await self._closed(opened)
+                if not opened.is_copied:
+                    return
+            if await asyncio.to_thread(fleet.registry.hand_over, id_) is not None:
+                await asyncio.to_thread(remove_scope, replace(self._engine.settings, scope=id_))
+                await asyncio.to_thread(self._delete, id_, self._registry.home(found.name))
+        finally:
+            del self._moving[id_]
+            self._resume(id_)
+
+    async def evict_cold(self) -> None:
+        """Delete the folders of homes that nobody has used for long: they come back from their copies."""
+        hours = self._bounds.evict_after_hours
+        if not hours or self.copies is None:
+            return
+        for found in await asyncio.to_thread(self._registry.cold, hours, _EVICTED_TOGETHER):
+            if found.id not in self._homes and found.id not in self._moving:
+                # Whoever wants the home now waits, and brings it back.
+                self._moving[found.id] = asyncio.create_task(self._evict_cold(found))
+                await asyncio.shield(self._moving[found.id])
+
+    async def _evict_cold(self, found: HostedHome) -> None:
+        try:
+            home = self._registry.home(found.name)
+            await asyncio.to_thread(self._registry.evicted, found.id)
+            # Keys aren't copied: a home that has some of its own stays.
+            if not await asyncio.to_thread(_has_keys, home):
+                await asyncio.to_thread(self._delete, found.id, home)
+                _log.info("a home was evicted to its copy", extra={"home": found.id})
+        finally:
+            del self._moving[found.id]
+
+    def _delete(self, id_: str, home: Home) -> None:
+        """Delete the folder of a home with a complete copy; one with keys of its own is put away."""
+        gone = self._registry.root / ("kept" if _has_keys(home) else _GONE)
+        gone.mkdir(mode=0o700, exist_ok=True)
+        if home.root.exists():
+            # In one step: half of a home would be taken for a home.
+            home.root.rename(gone / f"{home.root.name}.{ids.new('old')}")
+        shutil.rmtree(self._registry.root / _GONE, ignore_errors=True)
+        if self.copies is not None:
+            self.copies.tidy(id_)
+
+    async def _quiet(self, opened: OpenHome) -> None:
+        """Wait until a home is not in use; for long enough, then what runs in it goes back to its queue."""
+        deadline = time.monotonic() + _MOVED_AFTER_S
+        self.on_move(opened.id)
+        while (opened.leases or opened.opening is not None) and time.monotonic() < deadline:  # noqa: ASYNC110 - a rare thing
+            await asyncio.sleep(0.05)
+        await self._engine.stop_home(opened.id)
+
+    async def _abandon(self, opened: OpenHome) -> None:
+        opened.is_abandoned = True
+        self._engine.suspended.add(opened.id)
+        try:
+            if opened.opening is not None:
+                opened.opening.cancel()
+                await asyncio.wait({opened.opening})
+            if opened.id in self._homes:
+                await self._engine.stop_home(opened.id)
+                await self._closed(opened)
+                # As after the loss of a host: the ledgers say what is to be done.
+                await asyncio.to_thread(reconcile.mark, opened.app.home)
+                await asyncio.to_thread(remove_scope, replace(self._engine.settings, scope=opened.id))
+        finally:
+            self._resume(opened.id)
+
+    @asynccontextmanager
+    async def _forgetting(self, opened: OpenHome) -> AsyncGenerator[None]:
+        if self.copies is None or opened.following is None:
+            yield
+            return
+        await opened.following
+        async with self.copies.forgetting(opened.copy):
+            yield
 
     async def _leave_copy(self, opened: OpenHome) -> None:
         """Bring the copy of a home up to date, once the home is closed."""
+        if opened.is_abandoned and opened.following is not None:
+            opened.following.cancel()
+            return
         try:
             if self.copies is not None and opened.following is not None:
                 await opened.following
-                await self.copies.leave(opened.id)
+                await self.copies.leave(opened.copy)
+                opened.is_copied = True
         except ReplicaError as error:
             _log.warning("the copy of a home is not up to date: %s", error, extra={"home": opened.id})
 
     def _settings(self, opened: OpenHome, home: Home) -> config.Config:
+        refuse_unknown(home.data)
         hosted.settle(home, hosted.Place.of(self._registry.root, opened.id))
         found = confined(config.load(home.config_file), home, opened.limits, self.url_of(opened.name))
         opened.left_out = found.left_out
@@ -281,14 +484,14 @@ class Pool:
 
     async def _make_room(self, wanted: OpenHome) -> None:
         """Close what has been idle longest, where there is too much open."""
-        while len(self._homes) > self._bounds.homes or _resident_mib() > self._bounds.memory_mib:
+        while len(self._homes) > self._bounds.homes or resident_mib() > self._bounds.memory_mib:
             idle = [each for each in self._homes.values() if each is not wanted and each.is_idle]
             if not idle:
                 break
             await self._closed(min(idle, key=lambda each: each.used_at))
-            if _resident_mib() > self._bounds.memory_mib:
+            if resident_mib() > self._bounds.memory_mib:
                 await asyncio.to_thread(heap.give_back)
-        if _resident_mib() > self._bounds.memory_mib:
+        if resident_mib() > self._bounds.memory_mib:
             raise HomeAwayError("The host is at its memory limit", hint="Try again in a moment.")
 
     def _suspend(self, id_: str, pause_s: float) -> None:
@@ -301,19 +504,29 @@ class Pool:
         self._engine.announce()
 
     async def _closed(self, opened: OpenHome) -> None:
+        await asyncio.shield(self._closing(opened))
+
+    def _closing(self, opened: OpenHome) -> asyncio.Task[None]:
+        """Nobody gets it any more. Call this in the same step as what says that it is idle."""
         if opened.closing is None:
             opened.closing = asyncio.create_task(self._close(opened))
-        await asyncio.shield(opened.closing)
+        return opened.closing
 
     async def _close(self, opened: OpenHome) -> None:
         try:
             await opened.on_close.aclose()
-            if self._engine.is_open:
+            next_wake = None
+            if self._engine.is_open and not opened.is_abandoned:
                 used = opened.active_at or clock.now()
                 await opened.app.engine.schedules.doze(used + REST, but=timing.PREFIX)
+                if self.fleet is not None:
+                    next_wake = await self._engine.of_home(opened.id).next_wake(timing.PREFIX)
             await self._stacks.pop(opened.id).aclose()
-            if opened.app.is_settled:
-                await asyncio.to_thread(self._registry.closed, opened.id)
+            # In a fleet whatever is marked as closed has a copy that another host can begin with.
+            is_complete = self.fleet is None or opened.is_copied
+            if opened.app.is_settled and is_complete and not opened.is_abandoned:
+                copied = opened.is_copied
+                await asyncio.to_thread(self._registry.closed, opened.id, next_wake, is_copied=copied)
         except Exception:
             # It is marked as open still, so the next start of the host looks after it.
             _log.exception("a home was not closed cleanly", extra={"home": opened.id})
@@ -321,18 +534,25 @@ class Pool:
             del self._homes[opened.id]
 
     async def _reap(self) -> None:
-        """Close homes that have been idle for long enough, and measure those that are open."""
+        """Close homes that have been idle for long enough, evict cold ones, and measure the open ones."""
+        evicting_at = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
             now = time.monotonic()
-            idle = [
-                each
+            closing = [
+                self._closing(each)
                 for each in self._homes.values()
                 if each.is_idle and now - each.used_at >= self._bounds.idle_s
             ]
-            await asyncio.gather(*(self._closed(each) for each in idle))
-            if idle:
+            if closing:
+                await asyncio.wait(closing)
                 await asyncio.to_thread(heap.give_back)
+            if now >= evicting_at:
+                evicting_at = now + _EVICT_EVERY_S
+                try:
+                    await self.evict_cold()
+                except (HomeAwayError, OSError) as error:
+                    _log.warning("cold homes were not evicted: %s", error)
             for opened in list(self._homes.values()):
                 if opened.opening is None and now - opened.measured_at >= _MEASURE_EVERY_S:
                     await self.measure(opened)
@@ -347,9 +567,16 @@ class Pool:
             self._resume(opened.id)
 
 
-def _resident_mib() -> float:
-    pages = Path("/proc/self/statm").read_bytes().split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE") / MIB
+def _unwatched(home: OpenHome, took_s: float, error: Exception | None) -> None:
+    """Nobody wants to know."""
+
+
+def _unmoved(home_id: str) -> None:
+    """Nothing uses it for long."""
+
+
+def _has_keys(home: Home) -> bool:
+    return home.secrets.is_dir() and any(home.secrets.iterdir())
 
 
 def _size_bytes(folder: Path) -> int:

@@ -15,18 +15,22 @@ import shutil
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
+from nexus import clock
 from nexus.errors import HomeError
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.hosting import packed
 from nexus.ledgers import attach, reconcile, staging
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _PACKED: Final = "files"
 _HOST: Final = "host"
@@ -42,7 +46,10 @@ class ReplicaError(HomeError):
 
 
 class Replicas:
-    """The copies of a host's homes. Use as `async with`; tell it which homes are open."""
+    """The copies of a host's homes. Use as `async with`; tell it which homes are open.
+
+    A home is named by its id, in a fleet by its id and epoch: `hom_…/3`.
+    """
 
     def __init__(self, root: Path, url: str, *, retention: str = "24h", sync_interval: str = "1s") -> None:
         self._root = root
@@ -50,12 +57,15 @@ class Replicas:
         self._retention = retention
         self._sync_interval = sync_interval
         self._open: dict[str, Home] = {}
+        self._registered: dict[str, datetime] = {}
+        """Since when each open database is to be copied."""
         self._has_host = False
         self._task: asyncio.Task[None] | None = None
         self._packing: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
         self.pid: int | None = None
         """Litestream's process; None while it is being started."""
+        self._process: Process | None = None
         self._program = _program()
         # A path of its own: that of a socket must be short.
         self._control = tempfile.TemporaryDirectory(prefix="nexus-")
@@ -102,12 +112,42 @@ class Replicas:
         for path in self._databases(home_id, home).values():
             await self._ask("/sync", path=str(path), timeout=int(_SYNC_S), wait=True)
 
+    async def lag_s(self) -> float:
+        """How old the oldest copy of an open database is, in seconds."""
+        found: list[dict[str, Any]] = (await self._ask("/list", method="GET"))["databases"] or []
+        now = clock.now()
+        synced = [
+            clock.parse(at) if (at := each.get("last_sync_at")) else self._registered.get(each["path"], now)
+            for each in found
+        ]
+        return max(0.0, (now - min(synced)).total_seconds()) if synced else 0.0
+
     async def leave(self, home_id: str) -> None:
         """Bring the copy of a home up to now and let go of it: the home is closed."""
         await self.sync(home_id)
         home = self._open.pop(home_id)
         for path in self._databases(home_id, home).values():
             await self._ask("/unregister", path=str(path), timeout=int(_SYNC_S))
+            self._registered.pop(str(path), None)
+
+    async def abandon(self) -> None:
+        """Let go of every home as it is: others may own them, and have copies of their own."""
+        self._open.clear()
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def drop(self, home_id: str) -> None:
+        """Delete the copy of a home, or of one of its epochs, whether there is one or not."""
+        await asyncio.to_thread(drop, self._url, home_id)
+
+    def tidy(self, home_id: str) -> None:
+        """Delete what is here only to copy a home that has left. Waits for the disk."""
+        for left in self._packed("x").parent.glob(f"*{home_id}.*"):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
     async def bring_back(self, home_id: str, home: Home) -> None:
         """Make a home from its copy, where there is none. It is reconciled when it is opened."""
@@ -127,29 +167,34 @@ class Replicas:
             await asyncio.to_thread(reconcile.mark, home)
             await asyncio.to_thread(stack.close)
 
-    async def forget(self, home_id: str) -> None:
-        """Let the copy begin anew, without its history: what was removed from the home is gone from it too.
+    @contextlib.asynccontextmanager
+    async def forgetting(self, home_id: str) -> AsyncGenerator[None]:
+        """Let go of a home while something is erased from it; then its copy begins anew, without its history.
 
-        A bucket that keeps old versions of objects keeps them all the same.
+        Litestream reads the write-ahead logs all the time, and a log that is read can't be emptied. A bucket
+        that keeps old versions of objects keeps them all the same.
         """
         home = self._open[home_id]
-        for name, path in self._databases(home_id, home).items():
+        databases = self._databases(home_id, home)
+        for path in databases.values():
             await self._ask("/unregister", path=str(path), timeout=int(_SYNC_S))
-            await asyncio.to_thread(shutil.rmtree, path.with_name(f".{path.name}-litestream"), True)
-            await asyncio.to_thread(_delete, self._address(home_id, name))
-        await self._register(home_id, home)
-        await self.sync(home_id)
+        try:
+            yield
+        finally:
+            for name, path in databases.items():
+                await asyncio.to_thread(shutil.rmtree, path.with_name(f".{path.name}-litestream"), True)
+                await asyncio.to_thread(_delete, self._address(home_id, name))
+            await self._register(home_id, home)
+            await self.sync(home_id)
 
     def _databases(self, home_id: str, home: Home) -> dict[str, Path]:
         return {name: home.ledger(name) for name in LEDGERS} | {_PACKED: self._packed(home_id)}
 
     def _packed(self, home_id: str) -> Path:
-        return self._root / "run" / "replicas" / f"{home_id}.db"
+        return self._root / "run" / "replicas" / f"{home_id.replace('/', '.')}.db"
 
     def _address(self, home_id: str, name: str) -> str:
-        """Where the copy of one database is. What follows a `?`, such as the endpoint, stays at the end."""
-        place, mark, options = self._url.partition("?")
-        return f"{place.rstrip('/')}/{home_id}/{name}{mark}{options}"
+        return _address(self._url, home_id, name)
 
     def _pack(self, home_id: str, home: Home) -> None:
         packed.pack(home, self._packed(home_id))
@@ -164,12 +209,13 @@ class Replicas:
     async def _register(self, home_id: str, home: Home) -> None:
         for name, path in self._databases(home_id, home).items():
             await self._ask("/register", path=str(path), replica_url=self._address(home_id, name))
+            self._registered[str(path)] = clock.now()
 
-    async def _ask(self, command: str, **values: object) -> Mapping[str, Any]:
+    async def _ask(self, command: str, *, method: str = "POST", **values: object) -> Mapping[str, Any]:
         transport = httpx.AsyncHTTPTransport(uds=str(self._socket))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             try:
-                answer = await client.post(command, json=values, timeout=_SYNC_S + _START_S)
+                answer = await client.request(method, command, json=values, timeout=_SYNC_S + _START_S)
                 answer.raise_for_status()
             except httpx.HTTPStatusError as error:
                 raise ReplicaError(
@@ -239,6 +285,7 @@ logging: {{level: warn, type: text, stderr: true}}
                 stderr=PIPE,
                 start_new_session=True,
             )
+            self._process = process
             telling = asyncio.create_task(_tell(process))
             try:
                 if await self._answers(process):
@@ -302,6 +349,17 @@ def _with_us() -> Sequence[str]:
     """Before a command: it ends with us, also when we are killed. Two of them would write the same copies."""
     found = shutil.which("setpriv")
     return (found, "--pdeathsig", "KILL") if found else ()
+
+
+def drop(url: str, home_id: str) -> None:
+    """Delete the copy of a home, or of one of its epochs. Waits for the disk or the network."""
+    _delete(_address(url, home_id, ""))
+
+
+def _address(url: str, home_id: str, name: str) -> str:
+    """Where the copy of one database is. What follows a `?`, such as the endpoint, stays at the end."""
+    place, mark, options = url.partition("?")
+    return f"{place.rstrip('/')}/{home_id}/{name}".rstrip("/") + f"{mark}{options}"
 
 
 def _delete(address: str) -> None:

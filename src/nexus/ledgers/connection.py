@@ -37,7 +37,7 @@ def connect(
             _use_wal(connection)
             keep_wal(connection)
             if version != migrate.latest(ledger):
-                _refuse_other_lines(path.parent)
+                refuse_unknown(path.parent)
                 migrate.upgrade(connection, ledger)
             # The vectors can be made again from the other ledgers, so they need no sync for each write.
             synchronous = "normal" if ledger == "embeddings" else settings.synchronous
@@ -73,8 +73,11 @@ def keep_wal(connection: apsw.Connection) -> None:
     connection.pragma("journal_size_limit", _WAL_LIMIT_BYTES)
 
 
-def _refuse_other_lines(data: Path) -> None:
-    """Refuse a home before its first file is migrated, while the Nexus that wrote it can open all of them."""
+def refuse_unknown(data: Path) -> None:
+    """Refuse a home with a ledger that this program doesn't know, while the Nexus that wrote it can open all.
+
+    Each file is opened when it is first used, so a newer one would be found in the middle of something.
+    """
     for name in LEDGERS:
         # A file that is missing or damaged is reported when it is used.
         with suppress(apsw.Error, LedgerCorruptError):

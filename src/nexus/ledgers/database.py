@@ -12,9 +12,10 @@ migration, a forget), SQLite may refuse a statement once, and the work is run ag
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -22,8 +23,10 @@ import apsw
 
 from nexus.config import LedgersConfig
 from nexus.errors import LedgerClosedError
+from nexus.ledgers import fencing
 from nexus.ledgers.connection import connect
 from nexus.ledgers.failures import translated
+from nexus.ledgers.fencing import Fence
 from nexus.ledgers.threads import Workers
 
 P = ParamSpec("P")
@@ -33,10 +36,23 @@ Work = Callable[Concatenate[apsw.Connection, P], T]
 _Bound = Callable[[apsw.Connection], T]
 _Job = tuple[_Bound[Any], "_Outcome"]
 
+gate: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("gate", default=None)
+"""Awaited by a task before each of its reads and writes: work that can wait lets other work pass there."""
+
 # How many waiting writes share one commit: enough to hide the sync, few enough to stay prompt.
 _COMMIT_TOGETHER = 64
 # How many waiting reads a thread does before it makes way for other databases.
 _READ_TOGETHER = 16
+
+
+@contextmanager
+def ungated() -> Generator[None]:
+    """For work with a time limit, and work that others wait for: it lets nobody pass."""
+    token = gate.set(None)
+    try:
+        yield
+    finally:
+        gate.reset(token)
 
 
 class Database:
@@ -49,12 +65,14 @@ class Database:
         settings: LedgersConfig,
         threads: Workers,
         vfs: str | None = None,
+        fence: Fence | None = None,
     ) -> None:
         self.path = path
         self.ledger = ledger
         self._settings = settings
         self._threads = threads
         self._vfs = vfs
+        self._fence = fence
         self._lock = threading.Lock()
         self._closing = False
         self._gone: Future[None] = Future()
@@ -67,10 +85,14 @@ class Database:
 
     async def write(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` in its own transaction; when this returns, its changes are durable."""
+        if (let_pass := gate.get()) is not None:
+            await let_pass()
         return await self._submit(self._writes, _bound(work, *args, **kwargs))
 
     async def read(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` on one consistent snapshot. It must return values, not open cursors."""
+        if (let_pass := gate.get()) is not None:
+            await let_pass()
         return await self._submit(self._reads, _bound(work, *args, **kwargs))
 
     async def maintain(self, work: Work[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -135,16 +157,22 @@ class Database:
             with translated(self.ledger, self.path):
                 connection = self._writing_connection()
                 if isinstance(jobs[0][0], _Outside):
+                    self._hold(connection)
                     outcomes.append((jobs[0][0](connection), None))
                 else:
                     connection.execute("BEGIN IMMEDIATE")
                     outcomes.extend(self._attempt(connection, work) for work, _ in jobs)
+                    self._hold(connection)
                     connection.execute("COMMIT")
         except BaseException as error:  # every caller must hear of it
             self._roll_back()
             outcomes = [(None, error)] * len(jobs)
         for (_, outcome), told in zip(jobs, outcomes, strict=True):
             outcome.tell(*told)
+
+    def _hold(self, connection: apsw.Connection) -> None:
+        if self._fence is not None:
+            fencing.hold(connection, self._fence)
 
     def _attempt(self, connection: apsw.Connection, work: _Bound[Any]) -> tuple[Any, BaseException | None]:
         connection.execute("SAVEPOINT job")

@@ -17,6 +17,7 @@ from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import migrate
 from nexus.ledgers.database import Database
 from nexus.ledgers.dated import Dated
+from nexus.ledgers.fencing import Fence
 from nexus.ledgers.threads import Threads, Workers
 
 # Six writers and a few readers: threads start when there is work for them.
@@ -28,7 +29,7 @@ class Ledgers:
 
     A host that serves many homes hands the same threads to all of them. With `now` everything that is
     written is dated by that clock, for homes that are to hold a past; so it is while the program's own
-    clock is shifted.
+    clock is shifted. With a fence nothing is written once another host may own the home.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Ledgers:
         threads: Workers | None = None,
         *,
         now: Clock | None = None,
+        fence: Fence | None = None,
     ) -> None:
         self.home = home.require()
         self.settings = settings
@@ -48,12 +50,12 @@ class Ledgers:
         dating = clock.now if now is None and clock.is_shifted() else now
         self._dated = None if dating is None else Dated(dating)
         vfs = self._dated and self._dated.name
-        self.events = Database(home.ledger("events"), "events", settings, given, vfs)
-        self.agents = Database(home.ledger("agents"), "agents", settings, given, vfs)
-        self.identity = Database(home.ledger("identity"), "identity", settings, given, vfs)
-        self.memory = Database(home.ledger("memory"), "memory", settings, given, vfs)
-        self.embeddings = Database(home.ledger("embeddings"), "embeddings", settings, given, vfs)
-        self.runtime = Database(home.ledger("runtime"), "runtime", settings, given, vfs)
+        self.events = Database(home.ledger("events"), "events", settings, given, vfs, fence)
+        self.agents = Database(home.ledger("agents"), "agents", settings, given, vfs, fence)
+        self.identity = Database(home.ledger("identity"), "identity", settings, given, vfs, fence)
+        self.memory = Database(home.ledger("memory"), "memory", settings, given, vfs, fence)
+        self.embeddings = Database(home.ledger("embeddings"), "embeddings", settings, given, vfs, fence)
+        self.runtime = Database(home.ledger("runtime"), "runtime", settings, given, vfs, fence)
 
     def __iter__(self) -> Iterator[Database]:
         return iter((self.events, self.agents, self.identity, self.memory, self.embeddings, self.runtime))

@@ -13,6 +13,7 @@ COUNTERS: Final = "sqlite_sequence"
 _TABLES = """
 SELECT name, wr FROM pragma_table_list
 WHERE schema = 'main' AND type = 'table' AND (name NOT GLOB 'sqlite_*' OR name = 'sqlite_sequence')
+  AND name <> 'home_fence'  -- not data: it says which host may write
 ORDER BY name
 """
 _COLUMNS = "SELECT name, pk FROM pragma_table_info(?) ORDER BY cid"

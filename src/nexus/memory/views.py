@@ -160,11 +160,13 @@ async def candidates(
     *,
     status: str | None = "pending",
     entities: Sequence[str] | None = None,
+    since: str = "",
+    until: str | None = None,
     limit: int = 50,
 ) -> list[dict[str, Any]]:
-    """Pairs that may be one, the likeliest first."""
+    """Pairs that may be one, the likeliest first; those found within a time, if one is given."""
     wanted = None if entities is None else json.dumps(list(entities))
-    bindings = {"status": status, "entities": wanted, "limit": limit}
+    bindings = {"status": status, "entities": wanted, "since": since, "until": until, "limit": limit}
     query = sql.queries("identity")["listed_candidates"]
     found = await ledgers.identity.read(rows, query, bindings)
     return [

@@ -45,6 +45,8 @@ class Incoming:
     mode: Mode = "followup"
     replaces: str | None = None
     """The run whose turn this message replaces, with all turns after it."""
+    edits: str | None = None
+    """The channel's own id of the message that its sender changed to this one."""
     attachments: tuple[Attachment, ...] = ()
     """Files that came along, kept already."""
     unread_files: tuple[str, ...] = ()
@@ -59,6 +61,7 @@ class Incoming:
             "session": self.session_label,
             "model": self.model,
             "replaces": self.replaces,
+            "edits": self.edits,
         }
         return {name: value for name, value in told.items() if value}
 

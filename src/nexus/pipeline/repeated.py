@@ -1,7 +1,5 @@
 """A message that comes again under the same key: it is worked on once, and the second finds the first."""
 
-import apsw
-
 from nexus import ids
 from nexus.broker.broker import Broker
 from nexus.errors import AccessError, UsageError
@@ -25,7 +23,7 @@ async def received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) 
         raise UsageError(
             "This idempotency key was used for another message", hint="Use a new key for each message."
         )
-    request = await ledgers.runtime.read(_last_request, event_id=event.id)
+    request = await ledgers.runtime.read(requests.last_of_event, event_id=event.id)
     if request is None:
         return None
     runs = await ledgers.runtime.read(
@@ -53,8 +51,3 @@ async def _without_run(ledgers: Ledgers, request: StoredRequest) -> Receipt | No
     external_id = ids.derived("evt", request.id, "answer")
     said = await ledgers.events.read(events.delivered, channel=request.channel or "", external_id=external_id)
     return Receipt(request_id=request.id, run=FinishedRun.of(request.id, said.content if said else ""))
-
-
-def _last_request(connection: apsw.Connection, event_id: str) -> StoredRequest | None:
-    found = requests.of_event(connection, event_id)
-    return requests.get(connection, found[-1]) if found else None

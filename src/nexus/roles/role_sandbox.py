@@ -20,8 +20,8 @@ from nexus.skills.memory_socket import SOCKET
 
 if TYPE_CHECKING:
     from nexus.memory.gate import Rules
-    from nexus.memory.recall import Visibility
     from nexus.memory.writing import Provenance
+    from nexus.request import Visibility
 
 TOOLS = frozenset({"bash", "read"})
 """What a role in code mode may call. It is shown the same tools as everybody: the prefix stays cached."""

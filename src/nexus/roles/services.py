@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from nexus.ledgers import Ledgers
     from nexus.memory.gate import Rules
     from nexus.memory.operations import Memory
-    from nexus.memory.recall import Recall, Visibility
+    from nexus.memory.recall.recall import Recall
     from nexus.memory.writing import Provenance
+    from nexus.request import Visibility
     from nexus.skills.memory_socket import MemorySocket
 
 

@@ -15,10 +15,10 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.memory.gate import Rules
 from nexus.memory.operations import BATCH, BATCH_EXAMPLE, OPERATIONS, Memory
-from nexus.memory.recall import Budget, Match, Query, Recall
-from nexus.memory.recall.item import Kind
+from nexus.memory.recall.item import PATIENT_MS, Budget, Kind, Match, Query
 from nexus.memory.recall.naming import entities_named
 from nexus.memory.recall.question import understand
+from nexus.memory.recall.recall import Recall
 from nexus.memory.writing import Provenance
 
 _FLAG: Final = "--"
@@ -108,6 +108,7 @@ class Search:
                 max_results=_number(values, "limit", 10),
                 max_tokens=_number(values, "max-tokens", 4000, most=100_000),
                 budget=_budget(values.get("budget", "mid")),
+                deadline_ms=PATIENT_MS,
                 channel=values.get("channel"),
                 entity_id=values.get("entity"),
                 time_after=_moment(values, "after"),

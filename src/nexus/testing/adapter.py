@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, ClassVar, Final, get_args
 
-from nexus.channels.adapter import Adapter, Capability, Delivery, File, Message
+from nexus.channels.adapter import Adapter, Capability, Delivery, File, Message, ShowsWork
 
 PATIENCE_S: Final = 60.0
 """How long a service may take on a loaded machine."""
@@ -48,6 +48,9 @@ class RecordingInbox:
     async def receive(self, message: Message) -> None:
         self.messages.append(message.checked())
         self._is_ended = self.loses_cursor
+
+    async def accept(self, message: Message) -> None:
+        await self.receive(message)
 
     async def set_aside(self, body: Mapping[str, Any], reason: str) -> None:
         self.put_aside.append(reason)
@@ -191,6 +194,31 @@ class AdapterContract:
             await until(lambda: inbox.messages)
             await adapter.deliver(replace(self._answer(inbox), key="evt_kit_3", files=(file,)))
             await until(self._has_file)
+
+    async def test_work_on_a_message_is_shown(self) -> None:
+        inbox, adapter = self.inbox(), self.adapter()
+        if not adapter.capabilities & {"typing", "reactions"}:
+            return
+        assert isinstance(adapter, ShowsWork)  # noqa: S101 - a test
+        async with running(adapter, inbox):
+            await self.write("are you there?")
+            await until(lambda: inbox.messages)
+            asked = inbox.messages[-1]
+            for ended in (False, True):
+                await adapter.show_work(asked.thread, asked.id, ended=ended)
+
+    async def test_an_answer_is_changed(self) -> None:
+        inbox, adapter = self.inbox(), self.adapter()
+        if "edits" not in adapter.capabilities:
+            return
+        async with running(adapter, inbox):
+            await self.write("question")
+            await until(lambda: inbox.messages)
+            first = await adapter.deliver(self._answer(inbox))
+            await until(self._has_answer)
+            changed = replace(self._answer(inbox), key="evt_kit_4", text="Another one", edits=first)
+            assert await adapter.deliver(changed) == first  # noqa: S101 - a test
+            await until(lambda: self._has("Another one"))
 
     async def _has_answer(self) -> bool:
         return await self._has("an answer")

@@ -45,7 +45,7 @@ def remove_script(home: Home) -> None:
 
 
 TROUBLES: dict[str, tuple[Callable[[Home], None], str]] = {
-    "an open circuit": (lambda home: change(home, "circuit_state", "'open'"), "circuit open since"),
+    "an open circuit": (lambda home: change(home, "circuit_state", "'open'"), "stopped after"),
     "a missing script": (remove_script, "refused: "),
     "an unknown peer": (
         lambda home: change(home, "peer_workspaces", """'["/x/coffee/"]'"""),

@@ -9,7 +9,7 @@ from nexus.automations.services import Recaller
 from nexus.errors import AutomationError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.memory import NewFact, append_facts
-from nexus.memory.recall import Recall
+from nexus.memory.recall.recall import Recall
 from nexus.request import Access, Event, Request
 
 OWNER = Request(event=Event(content=""), access=Access(level="owner", memory="all"))

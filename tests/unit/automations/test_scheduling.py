@@ -30,11 +30,6 @@ def run(ctx):
 '''
 
 
-@pytest.fixture(autouse=True)
-def zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-
-
 async def call(app: App, key: str = "k", *, guest: str = "") -> Call:
     """A call on behalf of the owner in the terminal, or of a guest who writes mail."""
     channel, thread = ("mail", "t1") if guest else ("cli", "main")

@@ -13,7 +13,8 @@ import pytest
 
 from apps import app_on, send, settings
 from contents import execute
-from nexus import ids, ledgers
+from new_homes import new_home
+from nexus import ids
 from nexus.app import App
 from nexus.broker import invariants
 from nexus.broker.invariants import check
@@ -37,9 +38,7 @@ def _answer(request: ModelRequest) -> Turn:
 @pytest.fixture(scope="module")
 def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Home:
     """A home whose agent answered messages, heard of a worker and wrote its memory; nobody serves it now."""
-    home = Home(tmp_path_factory.mktemp("lived-in") / "home")
-    home.create()
-    ledgers.create(home)
+    home = new_home(tmp_path_factory.mktemp("lived-in") / "home")
     asyncio.run(_live(home))
     return home
 

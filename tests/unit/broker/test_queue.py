@@ -12,6 +12,7 @@ from nexus import ids
 from nexus.broker.queue import SessionQueue, Turn, lane_of
 from nexus.engine import Engine, Settings
 from nexus.engine.errors import UnknownWorkError, WorkCancelledError, WorkFailedError, WorkTimeoutError
+from nexus.engine.settings import DEFAULT_LANES
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import executions
@@ -332,10 +333,38 @@ async def test_another_process_may_ask_while_this_one_serves(opened: Ledgers, tm
         ("meeseeks:memory-writer:cli:tyler", "background"),
         ("worker:req_1", "workers"),
         ("subworker:req_2", "subworkers"),
+        ("desk:thread-1", "channels"),
+        ("desktop:thread-1", "chat"),
     ],
 )
 def test_the_lane_follows_from_the_label(label: str, lane: str) -> None:
-    assert lane_of(label) == lane
+    assert lane_of(label, {"desk", "worker"}) == lane
+
+
+async def test_runs_of_channels_that_wait_keep_nobody_out_of_the_chat(stage: Stage) -> None:
+    gate = stage.gate("hold")
+    count = 1 + sum(lane.limit for lane in DEFAULT_LANES if lane.name in {"chat", "channels"})
+    held = [await stage.say("hold", f"desk:{number}", lane="channels") for number in range(count)]
+    async with asyncio.timeout(60):
+        assert await (await stage.say("hello", "main")).result() == {"said": ["hello"]}
+    gate.set()
+    for each in held:
+        await each.result()
+    assert set(stage.most_at_once.values()) == {1}
+
+
+async def test_a_session_stays_in_its_lane_while_it_has_runs_there(stage: Stage) -> None:
+    gate = stage.gate("hold")
+    first = await stage.say("hold", "desk:1")
+    await until_begun(stage)
+    second = await stage.say("next", "desk:1", lane="channels")
+    assert (await second.state()).lane == "chat"
+    gate.set()
+    await first.result()
+    await second.result()
+    third = await stage.say("later", "desk:1", lane="channels")
+    await third.result()
+    assert ((await third.state()).lane, stage.most_at_once) == ("channels", {"desk:1": 1})
 
 
 async def test_cancelled_at_whatever_moment_of_its_beginning_its_end_is_known(stage: Stage) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,19 +29,37 @@ def _discord(server: DiscordServer, token: str = TOKEN) -> Discord:
     return Discord(token=token, url=server.url, settle_s=0.05)
 
 
-async def test_a_direct_message_is_handed_over_and_the_bot_types_for_who_is_known(
-    server: DiscordServer,
-) -> None:
-    inbox = RecordingInbox(HANA)
-    async with running(_discord(server), inbox):
+async def test_a_direct_message_is_handed_over_and_the_bot_types(server: DiscordServer) -> None:
+    inbox, bot = RecordingInbox(HANA), _discord(server)
+    async with running(bot, inbox):
         id_ = await asyncio.to_thread(server.write, f"Hello <@{BOT}>", mentions=[_ME])
-        await until(lambda: server.typing)
-        await asyncio.to_thread(server.write, "Who are you?", user="8")
-        await until(lambda: inbox.noted == 2)
+        await until(lambda: inbox.noted == 1)
+        for ended in (False, True):
+            await bot.show_work(DIRECT, inbox.messages[0].id, ended=ended)
     assert inbox.messages[0] == Message(
         id=f"{DIRECT}/{id_}", thread=DIRECT, sender=HANA, sender_name="Hana Ito", text="Hello @nexus"
     )
     assert server.typing == [DIRECT]
+
+
+async def test_an_edited_message_names_the_one_that_it_was(server: DiscordServer) -> None:
+    inbox, bot = RecordingInbox(), _discord(server)
+    async with running(bot, inbox):
+        id_ = await asyncio.to_thread(server.write, "Meet at 5")
+        await until(lambda: inbox.noted == 1)
+        await asyncio.to_thread(partial(server.edit, id_, "Meet at 5", edited_timestamp=None))
+        await asyncio.to_thread(server.edit, id_, "Meet at 6")
+        await until(lambda: inbox.noted == 2)
+        first, edited = inbox.messages
+        assert (edited.text, edited.edits, edited.thread) == ("Meet at 6", first.id, DIRECT)
+        assert edited.id.startswith(f"{first.id}/")
+        answer = Delivery(key="evt_1", thread=DIRECT, text="At 6", reply_to=edited.edits)
+        sent = await bot.deliver(answer)
+        assert server.sent[0]["message_reference"]["message_id"] == int(id_)
+        assert await bot.deliver(replace(answer, key="evt_2", text="At 7", edits=sent)) == sent
+        assert server.texts() == ["At 7"]
+        await bot.deliver(replace(answer, key="evt_3", text="At 8", edits=f"{DIRECT}/1"))
+        assert server.texts() == ["At 7", "At 8"]
 
 
 async def test_what_was_said_while_nobody_listened_is_fetched(server: DiscordServer) -> None:

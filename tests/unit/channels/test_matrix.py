@@ -190,6 +190,37 @@ async def test_an_answer_leaves_once_however_often_it_is_sent(
     assert all(each.thread == room and each.sender == hana.id for each in inbox.messages)
 
 
+async def test_edits_come_in_and_go_out(server: Synapse, agent: Person, hana: Person) -> None:
+    inbox, adapter = RecordingInbox(hana.id), _matrix(server, agent)
+    room = await asyncio.to_thread(hana.open_room, agent.id)
+    async with running(adapter, inbox):
+        first = await asyncio.to_thread(hana.say, room, "Meet at 5")
+        new = {"msgtype": "m.text", "body": "Meet at 6"}
+        related = {"rel_type": "m.replace", "event_id": first}
+        edit = partial(hana.say, room, "* Meet at 6", **{"m.new_content": new, "m.relates_to": related})
+        await asyncio.to_thread(edit)
+        await until(lambda: len(inbox.messages) == 2)
+        assert [(each.text, each.edits) for each in inbox.messages] == [
+            ("Meet at 5", None),
+            ("Meet at 6", first),
+        ]
+        sent = await adapter.deliver(Delivery(key="evt_1", thread=room, text="At **5**"))
+        change = Delivery(key="evt_2", thread=room, text="At **6**", edits=sent)
+        assert await adapter.deliver(change) == sent
+        await adapter.show_work(room, first, ended=False)
+        await until(lambda: asyncio.to_thread(hana.sees_typing, room, agent.id))
+        await adapter.show_work(room, first, ended=True)
+
+        async def is_over() -> bool:
+            return not await asyncio.to_thread(hana.sees_typing, room, agent.id)
+
+        await until(is_over)
+    *_, changed = [each["content"] for each in await asyncio.to_thread(hana.heard, room)]
+    assert changed["m.relates_to"] == {"rel_type": "m.replace", "event_id": sent}
+    assert changed["m.new_content"]["body"] == "At **6**"
+    assert "<strong>6</strong>" in changed["m.new_content"]["formatted_body"]
+
+
 async def test_encrypted_rooms_and_broken_events_are_set_aside_and_people_told(
     server: Synapse, agent: Person, hana: Person
 ) -> None:

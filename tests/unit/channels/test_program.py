@@ -1,6 +1,7 @@
 """Any program can be an adapter."""
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 
@@ -26,6 +27,10 @@ for line in sys.stdin:
         tell(type="message", id="3", thread="t", sender="hana", text="after 1")
     elif given["type"] == "deliver" and given["text"] == "bad":
         tell(type="failed", key=given["key"], reason="I won't", retry=False)
+    elif given["type"] == "working":
+        tell(type="message", id="4", thread=given["thread"], sender="hana", text=json.dumps(given), edits="1")
+    elif given["type"] == "deliver" and given.get("edits"):
+        tell(type="delivered", key=given["key"], id=given["edits"])
     elif given["type"] == "deliver" and given["text"] == "end":
         sys.exit(3)
     elif given["type"] == "deliver":
@@ -48,6 +53,18 @@ async def test_a_program_hands_over_and_sends(tmp_path: Path) -> None:
         assert [(each.id, each.text) for each in inbox.messages] == [("1", "Hello"), ("3", "after 1")]
         assert inbox.put_aside == ["A message needs `text`, a text"]
         assert program.capabilities == {"typing"}
+        await program.show_work("t", "1", ended=False)
+        while len(inbox.messages) < 3:
+            await asyncio.sleep(0.01)
+        assert json.loads(inbox.messages[2].text) == {
+            "type": "working",
+            "thread": "t",
+            "id": "1",
+            "ended": False,
+        }
+        assert inbox.messages[2].edits == "1"
+        changed = Delivery(key="d", thread="t", text="Hello", edits="sent Hi")
+        assert await program.deliver(changed) == "sent Hi"
         with pytest.raises(DeliveryError, match="ended"):
             await program.deliver(Delivery(key="c", thread="t", text="end"))
         with pytest.raises(ChildProcessError, match="code 3"):

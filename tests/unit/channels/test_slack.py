@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -69,6 +70,33 @@ async def test_what_was_said_while_no_socket_was_open_is_fetched_in_order(server
     expected = ["one", "two", *(f"missed {number}" for number in range(5)), "in the thread", "last"]
     assert inbox.texts() == expected
     assert inbox.messages[7].thread == f"{GROUP} {root}"
+
+
+async def test_an_edited_message_names_the_one_that_it_was(server: SlackServer) -> None:
+    inbox = RecordingInbox()
+    async with running(_slack(server), inbox):
+        root = await asyncio.to_thread(server.write, "Trip", channel=GROUP)
+        ts = await asyncio.to_thread(server.write, "Meet at 5", channel=GROUP, thread_ts=root)
+        await asyncio.to_thread(partial(server.edit, ts, "Meet at 5", channel=GROUP, edited=None))
+        await asyncio.to_thread(partial(server.edit, ts, "Meet at 6", channel=GROUP))
+        await until(lambda: len(server.acknowledged) == 4)
+    assert inbox.texts() == ["Trip", "Meet at 5", "Meet at 6"], "a preview that Slack adds is no edit"
+    _, first, edited = inbox.messages
+    assert (edited.edits, edited.thread, edited.sender) == (first.id, first.thread, HANA)
+    assert edited.id.startswith(f"{first.id}/")
+
+
+async def test_an_answer_is_changed_or_sent_anew_and_work_is_shown(server: SlackServer) -> None:
+    slack = _slack(server)
+    first = await slack.deliver(Delivery(key="evt_1", thread=DIRECT, text="At 5"))
+    assert await slack.deliver(Delivery(key="evt_2", thread=DIRECT, text="At 6", edits=first)) == first
+    assert server.texts() == ["At 6"]
+    await slack.deliver(Delivery(key="evt_3", thread=DIRECT, text="At 7", edits=f"{DIRECT}/1.000001"))
+    assert server.texts() == ["At 6", "At 7"]
+    await slack.show_work(DIRECT, f"{DIRECT}/12.000001", ended=False)
+    assert server.reactions == [(DIRECT, "12.000001", "eyes")]
+    await slack.show_work(DIRECT, f"{DIRECT}/12.000001", ended=True)
+    assert server.reactions == []
 
 
 async def test_what_was_said_before_the_agent_came_is_not_answered(server: SlackServer) -> None:

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from nexus import ledgers as all_ledgers
-from nexus.channels import Channels, Delivery, DeliveryError, Inbox, Message
+from new_homes import new_home
+from nexus.channels import Channels, Delivery, DeliveryError, Inbox, Message, supervisor
 from nexus.channels.adapter import Capability
 from nexus.config import ChannelConfig, LedgersConfig
 from nexus.errors import AccessError, LedgerFullError
-from nexus.home import Home
 from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import channels as ledger
@@ -54,9 +53,7 @@ class _Adapter:
 
 @pytest.fixture
 async def ledgers(tmp_path: Path) -> AsyncIterator[Ledgers]:
-    home = Home(tmp_path / "home")
-    home.create()
-    all_ledgers.create(home)
+    home = new_home(tmp_path / "home")
     async with Ledgers(home, LedgersConfig()) as opened:
         yield opened
 
@@ -239,6 +236,86 @@ async def test_a_poisonous_message_is_set_aside_and_can_be_retried(ledgers: Ledg
     assert [each.external_id for each in await ledgers.runtime.read(ledger.those_set_aside)] == ["empty"]
 
 
+class _Hasty(_Adapter):
+    """Hands messages over to be taken in later."""
+
+    is_done = False
+
+    async def run(self, inbox: Inbox) -> None:
+        await inbox.connected()
+        for message in self.messages:
+            await inbox.accept(message)
+        self.is_done = True
+        await asyncio.Event().wait()
+
+
+def _said(number: int, thread: str = "t") -> Message:
+    return Message(id=str(number), thread=thread, sender="hana", text=f"Hello {number}")
+
+
+async def test_accepted_messages_are_taken_in_once_in_the_order_of_their_threads(
+    ledgers: Ledgers,
+) -> None:
+    heard: list[tuple[str, int]] = []
+
+    async def receive(name: str, message: Message) -> None:
+        await asyncio.sleep(0 if int(message.id) % 3 else 0.001)
+        heard.append((message.thread, int(message.id)))
+
+    said = [_said(number, thread=f"t{number % 4}") for number in range(60)]
+    async with _running(ledgers, _Hasty(*said), receive):
+        await _until(lambda: len(heard) >= 60)
+        async with asyncio.timeout(60):
+            while await ledgers.runtime.read(ledger.received, channel=_NAME, limit=1):
+                await asyncio.sleep(0.01)
+    assert sorted(heard) == sorted((f"t{number % 4}", number) for number in range(60))
+    for thread in {thread for thread, _ in heard}:
+        own = [number for each, number in heard if each == thread]
+        assert own == sorted(own)
+
+
+async def test_accepted_messages_wait_in_the_ledger_and_survive_a_restart(ledgers: Ledgers) -> None:
+    begun: list[str] = []
+
+    async def never(name: str, message: Message) -> None:
+        begun.append(message.id)
+        await asyncio.Event().wait()
+
+    said = [_said(number) for number in range(100)]
+    adapter = _Hasty(*said)
+    async with _running(ledgers, adapter, never):
+        await _until(lambda: adapter.is_done)
+        # They were all accepted, and one of their thread is being taken in.
+        await _until(lambda: begun)
+    assert begun == ["0"]
+    assert await ledgers.runtime.read(ledger.those_set_aside) == []
+    heard: list[str] = []
+
+    async def receive(name: str, message: Message) -> None:
+        heard.append(message.id)
+
+    async with _running(ledgers, _Adapter(), receive):
+        await _until(lambda: len(heard) == 100)
+    assert heard == [str(number) for number in range(100)]
+
+
+async def test_an_accepted_message_that_cannot_be_taken_in_is_set_aside(ledgers: Ledgers) -> None:
+    async def receive(name: str, message: Message) -> None:
+        raise ValueError("it cannot be read")
+
+    empty = Message(id="empty", thread="t", sender="hana", text=" ")
+    async with _running(ledgers, _Hasty(_HELLO, empty), receive):
+        async with asyncio.timeout(60):
+            while len(await ledgers.runtime.read(ledger.those_set_aside)) < 2:
+                await asyncio.sleep(0.01)
+    kept = await ledgers.runtime.read(ledger.those_set_aside)
+    assert {each.external_id: each.reason for each in kept} == {
+        "1": "it cannot be read",
+        "empty": "The message is empty",
+    }
+    assert await ledgers.runtime.read(ledger.received, channel=_NAME, limit=1) == []
+
+
 async def test_a_message_waits_while_the_disk_is_full_and_is_no_poison(ledgers: Ledgers) -> None:
     tried: list[str] = []
 
@@ -350,3 +427,57 @@ async def _ask(ledgers: Ledgers, text: str, thread: str = "t") -> str:
         return id_
 
     return await ledgers.events.write(record)
+
+
+class _Typing(_Adapter):
+    """Shows that a message is worked on."""
+
+    capabilities: frozenset[Capability] = frozenset({"typing"})
+
+    def __init__(self, *messages: Message, broken: bool = False) -> None:
+        super().__init__(*messages)
+        self.shown: list[tuple[str, str, bool]] = []
+        self.is_refused = broken
+
+    async def show_work(self, thread: str, message_id: str, *, ended: bool) -> None:
+        self.shown.append((thread, message_id, ended))
+        if self.is_refused:
+            raise ConnectionError("not now")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_work_on_a_message_is_shown_until_it_ends(
+    ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch, *, broken: bool
+) -> None:
+    monkeypatch.setattr(supervisor, "_SHOWN_S", 0.01)
+    adapter, is_working = _Typing(_HELLO, broken=broken), True
+
+    async def working() -> bool:
+        return is_working
+
+    async def receive(name: str, message: Message) -> Any:
+        return working
+
+    async with _running(ledgers, adapter, receive):
+        await _until(lambda: len(adapter.shown) >= 3)
+        is_working = False
+        await _until(lambda: adapter.shown[-1] == ("t", "1", True))
+        assert set(adapter.shown[:-1]) == {("t", "1", False)}
+
+
+async def test_what_takes_too_long_is_no_longer_shown(
+    ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_SHOWN_S", 0.01)
+    monkeypatch.setattr(supervisor, "_SHOWN_TIMES", 3)
+    adapter = _Typing(_HELLO)
+
+    async def working() -> bool:
+        return True
+
+    async def receive(name: str, message: Message) -> Any:
+        return working
+
+    async with _running(ledgers, adapter, receive):
+        await _until(lambda: adapter.shown and adapter.shown[-1] == ("t", "1", True))
+    assert len(adapter.shown) == 5

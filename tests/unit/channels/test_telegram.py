@@ -58,7 +58,7 @@ async def test_bots_channels_and_notices_get_no_answer(server: TelegramServer) -
     server.write("I am a bot", sender=8, is_bot=True)
     server.write("From a channel", chat=-5, sender_chat={"id": -5, "type": "channel"})
     server.write(new_chat_title="Other", chat=-5)
-    server.add_update({"edited_message": {"message_id": 1}})
+    server.add_update({"poll": {"id": "1"}})
     server.add_update({"message": {"message_id": 1, "from": {"id": 7}, "text": "no chat"}})
     server.write("Hello")
     async with running(_bot(server), inbox):
@@ -110,6 +110,44 @@ async def test_a_long_answer_leaves_in_pieces_that_a_retry_does_not_repeat(serve
     assert all("reply_parameters" not in each for each in server.sent[1:])
     assert {str(each["message_thread_id"]) for each in server.sent} == {"9"}
     assert server.sent[-1]["document"] == ("map.png", png())
+
+
+async def test_an_edited_message_names_the_one_that_it_was(server: TelegramServer) -> None:
+    inbox = RecordingInbox()
+    id_ = server.write("Meet at 5")
+    server.edit(id_, "Meet at 6", at=1_800_000_000)
+    async with running(_bot(server), inbox):
+        await until(lambda: len(inbox.messages) == 2)
+    first, edited = inbox.messages
+    assert first.edits is None
+    assert (edited.text, edited.edits) == ("Meet at 6", first.id)
+    assert edited.id == f"7/{id_}/1800000000"
+    await _bot(server).deliver(Delivery(key="evt_1", thread="7", text="At 6", reply_to=edited.edits))
+    assert server.sent[0]["reply_parameters"]["message_id"] == id_
+
+
+async def test_an_answer_is_changed_or_sent_anew(server: TelegramServer) -> None:
+    bot, delivery = _bot(server), Delivery(key="evt_1", thread="7", text="At 5")
+    first = await bot.deliver(delivery)
+    assert await bot.deliver(Delivery(key="evt_2", thread="7", text="At 6", edits=first)) == first
+    assert server.texts() == ["At 6"]
+    same = {"error_code": 400, "description": "Bad Request: message is not modified: …"}
+    server.refusals = [("editMessageText", same)]
+    await bot.deliver(Delivery(key="evt_2", thread="7", text="At 6", edits=first))
+    assert server.texts() == ["At 6"]
+    gone = await bot.deliver(Delivery(key="evt_3", thread="7", text="At 7", edits="7/999"))
+    assert gone not in {first, "7/999"}
+    assert server.texts() == ["At 6", "At 7"]
+    server.refusals = [("editMessageText", {"error_code": 500, "description": "Internal"})]
+    with pytest.raises(DeliveryError) as caught:
+        await bot.deliver(Delivery(key="evt_4", thread="7", text="At 8", edits=first))
+    assert not caught.value.final
+
+
+async def test_typing_is_shown_in_the_topic(server: TelegramServer) -> None:
+    for ended in (False, True):
+        await _bot(server).show_work("-5/9", "-5/3", ended=ended)
+    assert server.shown == [{"chat_id": "-5", "message_thread_id": 9, "action": "typing"}]
 
 
 async def test_too_many_requests_are_waited_out(server: TelegramServer) -> None:

@@ -124,7 +124,6 @@ async def test_a_reminder_typed_at_a_terminal_is_shown_saved_and_arrives_once(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_LOOK_S", 0.01)
-    monkeypatch.setenv("TZ", "UTC")
     clock, shown = Clock(datetime(2031, 5, 5, 10, 0, tzinfo=UTC)), io.StringIO()
     async with ModelServer() as server, opened(home, server, clock) as app:
         server.always("Two letters.")

@@ -49,6 +49,13 @@ def test_a_command_that_reads_the_engines_database_does_not_import_dbos(home: Ho
     assert not imported & ({"dbos"} | _AGENT)
 
 
+@pytest.mark.parametrize("module", ["answer", "recall"])
+def test_asking_a_served_home_imports_neither_numbers_nor_drawing(module: str) -> None:
+    imported = _imported(f"import sys, nexus.cli.{module}; print('imported:', *sys.modules)")
+
+    assert not imported & {"numpy", "rapidfuzz", "apsw", "rich", "markdown_it"}
+
+
 @pytest.mark.parametrize("module", ["answer", "conversation"])
 def test_talking_with_a_served_home_imports_neither_engine_nor_agents(module: str) -> None:
     imported = _imported(f"import sys, nexus.cli.{module}; print('imported:', *sys.modules)")

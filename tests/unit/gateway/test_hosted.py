@@ -1,5 +1,7 @@
 """The gateway of a host: who gets into which home, and that nothing of a home gets out of another."""
 
+import json
+import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,11 +11,19 @@ import httpx
 import pytest
 
 from hosts import host_on, make_homes, write_settings
+from nexus.automations import hook_points, trial
+from nexus.automations.context import Occasion
+from nexus.automations.registry import Entry
+from nexus.automations.scripts import script
+from nexus.broker.tools import sandbox
 from nexus.gateway.hosted import TOKENS, Address, HostGateway
 from nexus.gateway.listener import bound
+from nexus.home import Home
+from nexus.hosting import audit
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
-from nexus.hosting.registry import Registry, TokenScope
+from nexus.hosting.local import LocalRegistry
+from nexus.hosting.registry import TokenScope
 from nexus.testing import ModelServer, Turn
 
 CANARY = {"ada": "magenta-armadillo", "bob": "turquoise-pelican"}
@@ -72,7 +82,7 @@ async def hosting(folder: Path, server: ModelServer, limits: Limits | None = Non
     root = folder / "host"
     ids = make_homes(root, write_settings(folder, server), *CANARY)
     if limits is not None:
-        with Registry(root) as registry:
+        with LocalRegistry(root) as registry:
             for id_ in ids.values():
                 registry.set_limits(id_, limits)
     with bound("127.0.0.1", 0) as listening:
@@ -222,3 +232,79 @@ def test_a_name_before_the_host_s_names_a_home() -> None:
     )
     assert [public.home_in(host) for host in names] == [""] * len(names)
     assert Address.of("", 7807).of_home("ada") == "http://ada.localhost:7807"
+
+
+async def test_what_is_managed_is_in_the_audit_log_and_what_is_said_is_not(
+    scene: Scene, tmp_path: Path
+) -> None:
+    admin_token, old = scene.token("", "admin"), scene.token("ada")
+    async with scene.client("", admin_token) as admin:
+        assert (await admin.post("/api/homes", json={"name": "eve"})).status_code == 201
+        assert (await admin.post("/api/homes", json={"name": "eve"})).status_code == 404
+        assert (await admin.patch("/api/homes/eve/limits", json={"rate_per_s": 7})).status_code == 200
+        assert (await admin.delete("/api/homes/eve")).status_code == 204
+    async with scene.client("ada", old) as owner:
+        link = (await owner.post("/api/login-links")).json()["url"]
+        new = (await owner.post(TOKENS)).json()["token"]
+        assert (await owner.get("/api/home")).status_code == 401
+        assert (await owner.get(link.partition(str(scene.gateway.port))[2])).status_code == 200
+        assert (await owner.get(link.partition(str(scene.gateway.port))[2])).status_code == 401
+    text = audit.path(tmp_path / "host").read_text()
+    found = [json.loads(line) for line in text.splitlines()]
+    by_admin, by_owner = audit.by_token(admin_token), audit.by_token(old)
+    assert [(each["act"], each["who"], each.get("home"), each["result"]) for each in found[1:]] == [
+        ("home.add", by_admin, "eve", "ok"),
+        ("token.create", by_admin, "eve", "ok"),
+        ("home.add", by_admin, "eve", "failed"),
+        ("home.limit", by_admin, "eve", "ok"),
+        ("home.remove", by_admin, "eve", "ok"),
+        ("token.rotate", by_owner, "ada", "ok"),
+        ("token.use", by_owner, "ada", "refused"),
+        ("login", "login link", "ada", "ok"),
+        ("login", "login link", "ada", "refused"),
+    ]
+    assert found[0]["act"] == "host.start"
+    assert not any(secret in text for secret in (admin_token, old, new, *CANARY.values()))
+
+
+SPY = """
+import pathlib
+
+def run(ctx):
+    files = [path for path in pathlib.Path({root!r}).rglob("*.db*") if path.is_file()]
+    seen = sum({word!r}.encode() in path.read_bytes() for path in files)
+    return {{"log": {{"found": f"{{seen}} of {{len(files)}}"}}}}
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A temporary directory beside the homes: the usual one, which holds them here, is empty in a sandbox."""
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+
+
+@pytest.mark.usefixtures("temporary")
+async def test_a_trial_of_a_script_finds_nothing_of_another_home(scene: Scene, tmp_path: Path) -> None:
+    missing = await sandbox.availability()
+    if missing is not None:
+        pytest.skip(missing.reason)
+    source = SPY.format(root=str(tmp_path / "host"), word=CANARY["bob"])
+    given = {"source": source, "hook_point": "runAutomations", "blocking": "yes", "retries": "0"}
+    async with scene.client("ada", scene.token("ada")) as client:
+        tried = await client.post("/automations/trial", data=given)
+    assert "0 of 0" in tried.text
+
+
+@pytest.mark.usefixtures("temporary")
+async def test_that_script_would_find_it_outside_of_a_host(scene: Scene, tmp_path: Path, home: Home) -> None:
+    """The test above is one because this is so."""
+    file = tmp_path / "spy.py"
+    file.write_text(SPY.format(root=str(tmp_path / "host"), word=CANARY["bob"]))
+    entry = Entry(trial.unregistered("spy", hook_points.get("runAutomations")), None)
+    occasion = Occasion(request=trial.sample("Hello"))
+    found = await trial.replay(home, entry, script.read(file), occasion, trial.Replayed(), 60_000)
+    assert found.status == "done", found
+    assert not found.value["log"]["found"].startswith("0 of")

@@ -1,66 +1,20 @@
 """Traces are sent to a collector once, when all of their work has ended."""
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, cast
 
 import pytest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from gateways import app_for_gateway
 from nexus.gateway.spans import Exporter, collector
 from nexus.home import Home
 from nexus.testing import ModelServer
-
-
-class Collector(HTTPServer):
-    """Keeps what it is sent."""
-
-    def __init__(self) -> None:
-        self.received: list[Any] = []
-        self.status = 200
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/v1/traces"
-
-    @property
-    def spans(self) -> list[Any]:
-        return [
-            span
-            for request in self.received
-            for resource in request.resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        sink = cast("Collector", self.server)
-        body = self.rfile.read(int(self.headers["content-length"]))
-        if sink.status == 200:
-            request = ExportTraceServiceRequest()
-            request.ParseFromString(body)
-            sink.received.append(request)
-        self.send_response(sink.status)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the library names it
-        pass
+from unit.gateway.collectors import Collector, collecting
 
 
 @pytest.fixture
 def sink() -> Iterator[Collector]:
-    with Collector() as sink:
-        thread = threading.Thread(target=sink.serve_forever, daemon=True)
-        thread.start()
+    with collecting() as sink:
         yield sink
-        sink.shutdown()
-        thread.join()
 
 
 async def test_a_trace_is_sent_once_as_a_tree_and_without_what_was_said(home: Home, sink: Collector) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from embedders import Hashes
+from new_homes import new_home
 from nexus import history
 from nexus.history import importer
 from nexus.history.items import Item
@@ -17,7 +18,8 @@ from nexus.memory.embedding import Vectors
 from nexus.memory.embedding.job import embed_new
 from nexus.memory.grouping import group_events
 from nexus.memory.operations import Memory
-from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.item import Query
+from nexus.memory.recall.recall import Recall
 from unit.history.exports import bring, chatgpt, long_conversation, mail, rows, said
 from unit.memory.recall.homes import LONG_MS
 
@@ -75,14 +77,10 @@ def _everything(ledger: str) -> str:
 async def test_an_interrupted_import_ends_as_one_that_never_was(
     opened: Ledgers, export: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, places: tuple[int, ...]
 ) -> None:
-    from nexus import ledgers as all_ledgers
     from nexus.config import LedgersConfig
-    from nexus.home import Home
 
     monkeypatch.setattr(importer, "_BATCH", 4)
-    whole = Home(tmp_path / "whole")
-    whole.create()
-    all_ledgers.create(whole)
+    whole = new_home(tmp_path / "whole")
     async with Ledgers(whole, LedgersConfig()) as other:
         await bring(other, export)
         expected = {

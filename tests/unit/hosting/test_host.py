@@ -3,8 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from hosts import host_on, make_homes, write_settings
@@ -17,13 +19,13 @@ from nexus.engine.errors import EngineStateError
 from nexus.engine.removal import remove_scope
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import HomeBusyError
-from nexus.home import Home
-from nexus.hosting import homes
+from nexus.home import LEDGERS, Home
+from nexus.hosting import homes, pool
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
+from nexus.hosting.local import LocalRegistry
 from nexus.hosting.pool import REST, Bounds
-from nexus.hosting.registry import Registry
-from nexus.ledgers import Ledgers, events, sql
+from nexus.ledgers import Ledgers, events, migrate, sql
 from nexus.serving import Serving
 from nexus.testing import ModelServer, Turn
 
@@ -83,6 +85,27 @@ async def test_a_home_is_closed_for_another_and_opened_again_without_loss(tmp_pa
                     sql.rows, "SELECT content FROM events ORDER BY seq"
                 )
                 assert [row[0] for row in said] == ["Message 0", "Yes.", "Message 1", "Yes."]
+
+
+async def test_a_home_is_never_closed_under_who_just_got_it(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_LOOK_S", 0.0)  # It is looked for idle homes at each step of the loop.
+    with ModelServer() as server:
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        async with host_on(root, Bounds(idle_s=0.0)) as host:
+            for steps in range(12):
+                async with host.pool.use(ids["ada"]) as opened:
+                    await opened.app.ledgers.events.read(events.last_seq)
+                while not (opened.is_idle or opened.closing):
+                    await asyncio.sleep(0)
+                for _ in range(steps % 3):
+                    await asyncio.sleep(0)
+                async with host.pool.use(ids["ada"]) as opened:
+                    for _ in range(3):
+                        assert opened.closing is None
+                        await opened.app.ledgers.events.read(events.last_seq)
+                await until(lambda: ids["ada"] not in host.pool)
 
 
 async def test_more_homes_than_threads_open_at_the_same_time(tmp_path: Path, root: Path) -> None:
@@ -179,7 +202,7 @@ async def test_a_home_over_its_disk_limit_waits(tmp_path: Path, root: Path) -> N
     with ModelServer() as server:
         server.always(Turn("Yes."))
         ids = make_homes(root, write_settings(tmp_path, server), "ada")
-        with Registry(root) as registry:
+        with LocalRegistry(root) as registry:
             registry.set_limits(ids["ada"], Limits(disk_mib=1))
         async with host_on(root) as host, host.pool.use(ids["ada"]) as opened:
             assert opened.is_full
@@ -204,7 +227,7 @@ async def test_what_a_killed_host_had_accepted_and_not_handed_over_is_answered(
                 await opened.app.send("Hello")
         # What a kill leaves between the ledger's write and the engine's.
         remove_scope(Settings(database=root / "engine.db", scope=ids["ada"]))
-        with Registry(root) as registry:
+        with LocalRegistry(root) as registry:
             registry.opened(ids["ada"])
         # Nobody asks for the home: the host opens it by itself.
         async with (
@@ -224,7 +247,7 @@ async def test_only_what_was_open_is_opened_at_the_next_start(tmp_path: Path, ro
         ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob", "eve")
         async with host_on(root) as host, host.pool.use(ids["ada"]):
             assert host.registry.left_open() == [ids["ada"]]
-        with Registry(root) as registry:
+        with LocalRegistry(root) as registry:
             assert registry.left_open() == []
             registry.opened(ids["bob"])
         async with host_on(root) as host:
@@ -239,7 +262,7 @@ async def test_a_removed_home_leaves_nothing(tmp_path: Path, root: Path) -> None
         async with host_on(root) as host:
             for id_ in ids.values():
                 await ask(host, id_, "Hello")
-        with Registry(root) as registry:
+        with LocalRegistry(root) as registry:
             token = registry.new_token(ids["ada"], "full")
             homes.remove(registry, registry.named("ada"))
             assert registry.grant(token) is None
@@ -253,3 +276,30 @@ async def test_a_removed_home_leaves_nothing(tmp_path: Path, root: Path) -> None
             rows = database.fetch(database.sql(f"SELECT {column} FROM {{t}}{table}"))
             assert all(row[0].startswith(ids["bob"]) for row in rows)
         database.close()
+
+
+def written(home: Home) -> dict[str, bytes]:
+    """The ledgers and what was committed to each since; an empty log is none."""
+    files = (file for file in home.data.iterdir() if not file.name.endswith("-shm"))
+    return {file.name: content for file in files if (content := file.read_bytes())}
+
+
+@pytest.mark.parametrize("ledger", LEDGERS)
+async def test_a_home_that_a_newer_program_wrote_is_refused_and_left_as_it_is(
+    tmp_path: Path, root: Path, ledger: str
+) -> None:
+    with ModelServer() as server:
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        home = Home(root / "homes" / "ada")
+        with closing(apsw.Connection(str(home.ledger(ledger)))) as connection:
+            newer = migrate.latest(ledger) + 1
+            connection.execute("INSERT INTO schema_migrations (version, name) VALUES (?, 'later')", (newer,))
+            connection.pragma("user_version", newer)
+        before = written(home)
+        async with host_on(root) as host:
+            with pytest.raises(HomeAwayError):
+                async with host.pool.use(ids["ada"]):
+                    pass
+            problem = host.registry.named("ada").problem
+        assert problem == f"The {ledger} ledger has schema {newer}; this version supports up to {newer - 1}"
+        assert written(home) == before

@@ -16,21 +16,19 @@ from moto.server import ThreadedMotoServer
 from apps import app_on
 from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet, rows
-from nexus import ledgers
+from new_homes import new_home
 from nexus.home import LEDGERS, Home
 from nexus.hosting import packed
+from nexus.hosting.pool import Bounds
 from nexus.hosting.replication import ReplicaError, Replicas
-from nexus.ledgers import attach, reconcile
+from nexus.ledgers import reconcile, sql
 from nexus.testing import ModelServer
 
 ID = "hom_1"
 
 
 def made(root: Path) -> Home:
-    home = Home(root)
-    home.create()
-    ledgers.create(home)
-    attach.ensure(home)
+    home = new_home(root)
     (home.state / "PROMPT.md").write_text("Be brief.")
     return home
 
@@ -101,7 +99,9 @@ async def test_what_was_forgotten_leaves_the_copy(replicas: Replicas, tmp_path: 
         with_it = pieces()
         # So that no new file gets the number of an old one.
         kept = [file.open("rb") for file in copy.rglob("*.ltx")]
-        await replicas.forget(ID)
+        async with replicas.forgetting(ID):
+            busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+            assert not busy, "nobody else reads the log"
     assert pieces()
     assert not pieces() & with_it
     for file in kept:
@@ -138,6 +138,19 @@ def test_packed_files_follow_those_of_the_home(tmp_path: Path) -> None:
     assert (copied.read_text(), copied.stat().st_mode & 0o777) == ("print('good morning')", 0o700)
     assert not (there.state / "PROMPT.md").exists()
     assert not (there.state / "link").is_symlink()
+
+
+async def test_packing_waits_for_another_writer(tmp_path: Path) -> None:
+    home, database = made(tmp_path / "home"), tmp_path / "files.db"
+    packed.pack(home, database)
+    (home.state / "PROMPT.md").write_text("Be long.")
+    with closing(apsw.Connection(str(database))) as other:
+        other.execute("BEGIN IMMEDIATE; UPDATE files SET mode = mode + 0")
+        packing = asyncio.create_task(asyncio.to_thread(packed.pack, home, database))
+        await asyncio.wait({packing}, timeout=0.5)
+        assert not packing.done()
+        other.execute("COMMIT")
+    assert await packing == 1
 
 
 async def test_forgetting_in_a_hosted_home_reaches_its_copy(server: ModelServer, tmp_path: Path) -> None:
@@ -180,7 +193,8 @@ async def test_a_copy_can_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.Mon
             await replicas.follow(ID, home)
             (home.state / "PROMPT.md").write_text("Be kind.")
             before = pieces(endpoint)
-            await replicas.forget(ID)
+            async with replicas.forgetting(ID):
+                pass
             await replicas.leave(ID)
             assert before
             assert not before & pieces(endpoint), "the history is gone"
@@ -189,3 +203,30 @@ async def test_a_copy_can_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.Mon
         assert (there.state / "PROMPT.md").read_text() == "Be kind."
     finally:
         storage.stop()
+
+
+async def test_a_cold_home_is_evicted_to_its_copy_and_comes_back(server: ModelServer, tmp_path: Path) -> None:
+    root = tmp_path / "host"
+    ids = make_homes(root, write_settings(tmp_path, server), "anna", "keys")
+    anna, keys = (Home(root / "homes" / name) for name in ids)
+    keys.secrets.mkdir()
+    (keys.secrets / "provider").write_text("sk-1")
+    bounds = Bounds(idle_s=0.0, evict_after_hours=1e-9)
+
+    def left() -> list[Path]:
+        return list((root / "run" / "replicas").glob(f"*{ids['anna']}*"))
+
+    async with host_on(root, bounds, copies=f"file://{tmp_path}/copies") as host:
+        for number in range(2):
+            for id_ in ids.values():
+                async with host.pool.use(id_) as opened:
+                    await opened.app.remember(f"Cat {number} is grey.")
+            async with asyncio.timeout(300):
+                while len(host.pool) or anna.root.exists() or left():
+                    await asyncio.sleep(0.05)
+                    await host.pool.evict_cold()
+        async with host.pool.use(ids["anna"]) as opened:
+            facts = await opened.app.ledgers.memory.read(sql.rows, "SELECT fact FROM facts ORDER BY seq")
+            assert [row[0] for row in facts] == ["Cat 0 is grey.", "Cat 1 is grey."]
+        # Keys aren't copied.
+        assert (keys.secrets / "provider").exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus import ledgers
+from new_homes import new_home
 from nexus.config import LedgersConfig
 from nexus.errors import HomeBusyError, HomeMissingError, LedgerClosedError
 from nexus.home import LEDGERS, Home, HomeLock
@@ -48,10 +48,7 @@ async def test_closing_a_home_leaves_no_thread_no_lock_and_an_empty_log(home: Ho
 
 
 async def test_many_homes_share_a_few_threads(tmp_path: Path) -> None:
-    homes = [Home(tmp_path / str(number)) for number in range(12)]
-    for home in homes:
-        home.create()
-        ledgers.create(home)
+    homes = [new_home(tmp_path / str(number)) for number in range(12)]
     before = threading.active_count()
     with ThreadPoolExecutor(3) as executor:
         opened = [Ledgers(home, LedgersConfig(), executor) for home in homes]

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from nexus import ledgers
+from new_homes import new_home
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import read_only
 
@@ -64,9 +64,7 @@ _ATTACKS = [
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path / "home")
-    home.create()
-    ledgers.create(home)
+    home = new_home(tmp_path / "home")
     connection = apsw.Connection(str(home.ledger("memory")))
     connection.execute(_PLANT)
     connection.close()

@@ -13,7 +13,8 @@ from nexus.ledgers.memory import reviews, successors
 from nexus.memory import views
 from nexus.memory.operations import Memory
 from nexus.memory.profile import OwnerProfile
-from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.item import Query
+from nexus.memory.recall.recall import Recall
 from nexus.memory.writing import Provenance
 
 OWNER = Provenance(actor="person:mona", kind="owner")

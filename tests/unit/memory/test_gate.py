@@ -11,7 +11,7 @@ from nexus.errors import UsageError
 from nexus.ledgers import Ledgers
 from nexus.memory.gate import STANDINGS, Gate
 from nexus.memory.operations import OPERATIONS, Memory
-from nexus.memory.recall import Recall
+from nexus.memory.recall.recall import Recall
 from nexus.memory.writing import ActorKind, Provenance
 from nexus.skills.commands import Commands
 

@@ -53,9 +53,8 @@ async def test_an_address_that_becomes_the_owners_is_the_owner_and_one_that_no_l
 
 
 async def test_a_reminder_has_the_owners_rights_for_as_long_as_the_settings_name_the_address(
-    home: Home, monkeypatch: pytest.MonkeyPatch
+    home: Home,
 ) -> None:
-    monkeypatch.setenv("TZ", "UTC")
     clock = Clock(datetime(2031, 5, 5, 10, 0, tzinfo=UTC))
     place = Place(channel="desk", thread="t", session="desk:t", sender="owner", is_owner=True, address="hana")
     with ModelServer() as server:

@@ -23,11 +23,6 @@ TEN = datetime(2031, 5, 5, 10, 0, tzinfo=UTC)
 """A Monday, at ten in UTC."""
 
 
-@pytest.fixture(autouse=True)
-def zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-
-
 async def remind(app: App, words: str, **where: str) -> Reminder:
     made = await app.remind(await app.reminders.draft(words), **where)
     await app.timetable.keep()

@@ -8,8 +8,8 @@ import pytest
 
 from acceptance.test_specified_sql import QUERIES as SPECIFIED
 from acceptance.test_specified_sql import SEED, sqlite3
+from new_homes import new_home
 from nexus.home import LEDGERS, Home
-from nexus.ledgers import attach
 from nexus.skills import memory
 from nexus.skills.memory.schema import page
 
@@ -54,12 +54,8 @@ def _title(query: str) -> str:
 
 @pytest.fixture(scope="module")
 def seeded(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    from nexus import ledgers
 
-    home = Home(tmp_path_factory.mktemp("queries") / "home")
-    home.create()
-    ledgers.create(home)
-    attach.ensure(home)
+    home = new_home(tmp_path_factory.mktemp("queries") / "home")
     sqlite3(home, SEED + _MORE, writes=True)
     return home
 

@@ -3,7 +3,8 @@
 import pytest
 
 from nexus.ledgers import Ledgers
-from nexus.memory.recall import EVERYTHING, Recall, Visibility
+from nexus.memory.recall.recall import Recall
+from nexus.request import EVERYTHING, Visibility
 from nexus.skills.commands import Search
 
 

@@ -21,7 +21,7 @@ _SYSTEM: Final = Path("/usr")
 _TEMPORARY_BYTES: Final = 256 * 1024 * 1024
 
 
-def of_script(script: Script, writable: Iterable[Path]) -> dict[str, Any]:
+def of_script(script: Script, writable: Iterable[Path], cgroup: Path | None = None) -> dict[str, Any]:
     """What is asked of the process that starts a script."""
     readable = {*_installed(), (script.folder or script.path.parent).resolve()}
     places = [path.resolve() for path in writable]
@@ -30,6 +30,7 @@ def of_script(script: Script, writable: Iterable[Path]) -> dict[str, Any]:
         "writable": list(map(str, places)),
         "whole": False,
         "directory": str(places[0]) if places else "/tmp",  # noqa: S108 - the sandbox's own
+        "cgroup": cgroup and str(cgroup),
     }
 
 
@@ -42,6 +43,7 @@ def of_trial(folder: Path) -> dict[str, Any]:
         "writable": [str(place)],
         "whole": True,
         "directory": str(place),
+        "cgroup": None,
     }
 
 
@@ -58,7 +60,9 @@ def enter(asked: Mapping[str, Any], program: list[str]) -> None:
         environment={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path()), "HOME": asked["directory"]},
         directory=Path(asked["directory"]),
         whole=bool(asked["whole"]),
+        cgroup=Path(asked["cgroup"]) if asked["cgroup"] else None,
     )
+    bubblewrap.join(spec)
     with bubblewrap.prepared(spec) as (held, opened):
         for descriptor in opened:
             os.set_inheritable(descriptor, True)

@@ -27,6 +27,7 @@ from pydantic_ai.settings import ModelSettings, merge_model_settings
 from pydantic_ai.usage import RequestUsage
 
 from nexus import clock, ids
+from nexus.broker import pace
 from nexus.broker.agent import fitting, prices
 from nexus.broker.agent.models import Candidate
 from nexus.broker.agent.records import Attempt, Estimate
@@ -126,6 +127,7 @@ class Answering:
         self._began = time.monotonic()
         self._started_at = clock.timestamp(clock.now())
         messages = self.asked.messages
+        await pace.let_pass()
         answer = await self._streamed(messages)
         while answer.state == "suspended":  # the provider pauses amid a long search with a tool of its own
             self._paused += answer.usage
@@ -145,6 +147,7 @@ class Answering:
             async with limit, model.request_stream(prepared, settings, parameters) as response:
                 self._response = response
                 async for event in response:
+                    await pace.let_pass()
                     limit.reschedule(loop.time() + self._stall_ms / 1000)
                     self._publish(event)
                     if self._repeating is not None:

@@ -30,6 +30,7 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
+from nexus.broker import pace
 from nexus.broker.agent import overflow, requests
 from nexus.broker.agent.advice import advice, own_error
 from nexus.broker.agent.answering import Answering, Listener
@@ -152,7 +153,7 @@ class Asking:
         self.deadline += pause_s
         self.extend(pause_s)
         self.stream.publish(Delta(kind="waiting", text=self._failures[-1]))
-        await self.sleep(pause_s)
+        await self._sleep(pause_s)
         self.stream.publish(Delta(kind="restart"))
         return True
 
@@ -225,7 +226,7 @@ class Asking:
                     if is_outage(error, candidate):
                         self._outages.append(_asked_s(error) or 0.0)
                     return None
-                await self.sleep(pause_s)
+                await self._sleep(pause_s)
                 attempt += 1
             else:
                 spent = answering.attempt(None)
@@ -241,11 +242,15 @@ class Asking:
     async def _run(self, candidate: Candidate, known: Capabilities, answering: Answering) -> ModelResponse:
         """The answer, once the server has a place for it. A slow server costs the run no time of its own."""
         patient = candidate.config.is_local and self.limits.patient
-        with self.clock_stopped() if patient else nullcontext():
+        with pace.waiting(), self.clock_stopped() if patient else nullcontext():
             async with self.slots.taken(
                 candidate.provider, candidate.config.concurrency or known.slots, self.limits.priority
             ):
                 return await answering.run()
+
+    async def _sleep(self, seconds: float) -> None:
+        with pace.waiting():
+            await self.sleep(seconds)
 
     async def _learn(
         self, candidate: Candidate, known: Capabilities, error: Exception, answering: Answering
@@ -278,7 +283,7 @@ class Asking:
         self.stream.publish(Delta(kind="waiting", text=f"{candidate.name} is loading"))
         self.deadline += _LOADING_PAUSE_S
         self.extend(_LOADING_PAUSE_S)
-        await self.sleep(_LOADING_PAUSE_S)
+        await self._sleep(_LOADING_PAUSE_S)
         self.stream.publish(Delta(kind="restart"))
         return _LOADING_PAUSE_S
 

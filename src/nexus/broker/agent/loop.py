@@ -22,7 +22,6 @@ from pydantic_graph import End
 
 from nexus.attachments import Attachment
 from nexus.broker.agent import images
-from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.images import Images, Load, no_bytes
 from nexus.broker.agent.models import Models
@@ -104,7 +103,7 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         images=Images(job.load),
         form=None if job.output_schema is None else Form(schema=job.output_schema),
     )
-    model = RecordedModel(job.step, asking, job.journal, job.stream)
+    model = RecordedModel(job.step, asking, job.journal, job.stream, job.history)
     tools = RecordedTools(
         job.tools,
         step=job.step,
@@ -125,11 +124,10 @@ async def _run(job: Job, limit: asyncio.Timeout) -> Outcome:
         # Optional: a model that has none is asked without it.
         capabilities=[NativeTool(WebSearchTool(optional=True))] if job.native else [],
     )
-    history = [stored_messages.loaded(text) for text in job.history]
     # Tool calls are recorded in the order of the answer, so their results are taken in that order too.
     with Agent.parallel_tool_call_execution_mode("parallel_ordered_events"):
         prompt = images.prompt(job.prompt, job.images)
-        async with agent.iter(prompt, message_history=history, run_id=job.execution_id) as run_:
+        async with agent.iter(prompt, run_id=job.execution_id) as run_:
             return await _drive(job, model, run_)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -184,6 +185,7 @@ class Models:
         self._openings[provider] = opening
         # The providers' libraries take seconds to import, so only those are that the settings use.
         module = f"nexus.broker.agent.clients.{config.kind}"
+        is_new = module not in sys.modules
         try:
             connect: Connect = (await library.imported(module)).connect
         except ImportError as error:
@@ -192,8 +194,10 @@ class Models:
                 hint=f"Run `pip install 'nexus-runtime[{config.kind}]'`.",
             ) from error
         # What is imported by now stays. A full garbage collection that looks through all of it would stop the
-        # event loop for longer than anybody who watches an answer being written should notice.
-        gc.freeze()
+        # event loop for longer than anybody who watches an answer being written should notice. Once: what is
+        # frozen is never collected, and with each home of a host that would be what closed homes left behind.
+        if is_new:
+            gc.freeze()
         from pydantic_ai.exceptions import UserError
 
         try:

@@ -1,9 +1,11 @@
 """The model that a run's agent asks: every answer is a step of the run, and is kept in its journal."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, repair_messages
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.settings import ModelSettings
@@ -19,13 +21,17 @@ from nexus.runs import Delta
 class RecordedModel(FallbackModel):
     """Answers from the journal where a step was recorded, otherwise from the models in order."""
 
-    def __init__(self, step: Step, asking: Asking, journal: Journal, stream: Stream) -> None:
+    def __init__(
+        self, step: Step, asking: Asking, journal: Journal, stream: Stream, history: Sequence[str]
+    ) -> None:
         first, *others = [candidate.model for candidate in asking.candidates]
         super().__init__(first, *others)
         self._run_step = step
         self._asking = asking
         self._journal = journal
         self._stream = stream
+        # Kept from the agent, which would go through all of it several times for each request.
+        self._history = history
         self._question: ModelRequest | None = None
         self._answer: ModelResponse | None = None
         self._offset = 0
@@ -67,7 +73,8 @@ class RecordedModel(FallbackModel):
             return
         question = stored_messages.stored(self._question)
         try:
-            answer = await self._asking.answer(messages, parameters, own=self._offset + 1)
+            conversation = repair_messages([*self._said_before, *messages])
+            answer = await self._asking.answer(conversation, parameters, own=self._offset + 1)
         except BaseException:
             # Nobody answered, but it was asked. If the process dies meanwhile, the run is repeated and asks.
             with suppress(NexusError):
@@ -75,6 +82,10 @@ class RecordedModel(FallbackModel):
             raise
         await self._journal.append(self._offset, question, stored_messages.stored(answer))
         self._answer = answer
+
+    @cached_property
+    def _said_before(self) -> list[ModelMessage]:
+        return [stored_messages.loaded(text) for text in self._history]
 
     async def _kept(self) -> ModelResponse | None:
         kept = await self._journal.message(self._offset + 1)

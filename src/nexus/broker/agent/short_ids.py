@@ -11,8 +11,6 @@ from typing import Any, Final, cast
 
 from pydantic_ai.messages import (
     ModelMessage,
-    ModelRequest,
-    ModelRequestPart,
     ModelResponse,
     TextPart,
     ToolCallPart,
@@ -50,10 +48,11 @@ class ShortIds:
         return _SHORT.sub(lambda match: self._long.get(match[0], match[0]), text)
 
     def _message(self, message: ModelMessage) -> ModelMessage:
-        if isinstance(message, ModelResponse):
-            return replace(message, parts=[_changed(part, self._text) for part in message.parts])
-        parts: list[ModelRequestPart] = [_changed(part, self._text) for part in message.parts]
-        changed: ModelRequest = replace(message, parts=parts)
+        parts: list[Any] = [_changed(part, self._text) for part in message.parts]
+        # Most messages name no id, and a copy costs more than all the looking.
+        if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+            return message
+        changed: ModelMessage = replace(message, parts=parts)
         return changed
 
     def _text(self, text: str) -> str:
@@ -96,14 +95,16 @@ def _changed(part: Any, change: Callable[[str], str]) -> Any:
     """A part of a message with its text changed."""
     if isinstance(part, ToolCallPart):
         call = cast("ToolCallPart[Any]", part)
-        changed = change(call.args_as_json_str())
-        return call if changed == call.args_as_json_str() else replace(call, args=changed)
+        given = call.args_as_json_str()
+        changed = change(given)
+        return call if changed == given else replace(call, args=changed)
     if isinstance(part, TextPart | UserPromptPart | ToolReturnPart):
         content: Any = cast("Any", part).content
         if isinstance(content, list):
             items = cast("list[Any]", content)
             texts = [change(item) if isinstance(item, str) else item for item in items]
-            return replace(cast("Any", part), content=texts)
+            whole = cast("Any", part)
+            return whole if texts == items else replace(whole, content=texts)
         if isinstance(content, str) and (changed := change(content)) != content:
             return replace(cast("TextPart", part), content=changed)
     return cast("Any", part)

@@ -1,5 +1,6 @@
 """How a sandbox is put together: the arguments of bubblewrap, and its complaints in our words."""
 
+import errno
 import os
 import platform
 import shutil
@@ -42,6 +43,9 @@ _FILES = {
     "/etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
+_PROCESSES = "cgroup.procs"
+# A 0 moves whoever writes it. `$0` is the file, and `$@` the command.
+_JOIN = 'echo 0 > "$0" && exec "$@"'
 _NEVER = frozenset(map(Path, ("/", "/etc", "/home", "/run", "/tmp", "/var", *_SYSTEM)))  # noqa: S108 - places that are refused
 _NEVER_BELOW = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
@@ -70,6 +74,8 @@ class Spec:
     directory: Path
     whole: bool = False
     """Whether everything outside can be read."""
+    cgroup: Path | None = None
+    """The cgroup that all its processes are in; None: the one of whoever starts it."""
 
 
 def program() -> str:
@@ -83,6 +89,20 @@ def program() -> str:
     if found is None:
         raise SandboxError("Tools need a sandbox, and bubblewrap is not installed", hint=_INSTALL)
     return found
+
+
+def joining(spec: Spec) -> tuple[str, ...]:
+    """Before a command: it enters the cgroup of the sandbox by itself, so nothing of it is ever outside."""
+    return () if spec.cgroup is None else ("/bin/sh", "-c", _JOIN, str(spec.cgroup / _PROCESSES))
+
+
+def join(spec: Spec) -> None:
+    """Enter the cgroup of a sandbox that this process is about to become."""
+    if spec.cgroup is not None:
+        try:
+            (spec.cgroup / _PROCESSES).write_text("0", encoding="ascii")
+        except OSError as error:
+            raise explain(f"{spec.cgroup / _PROCESSES}: {error.strerror}") from error
 
 
 @contextmanager
@@ -138,6 +158,15 @@ def explain(complaint: str) -> SandboxError:
         )
     if "nknown option" in told:
         return SandboxError(f"The installed bubblewrap is too old: {told}", hint=_INSTALL)
+    if _PROCESSES in told:
+        return SandboxError(
+            f"The sandbox can't enter the cgroup of its home: {told}", hint="Restart the host."
+        )
+    if os.strerror(errno.EAGAIN) in told:
+        return SandboxError(
+            "No more processes can be started",
+            hint="Wait until others have ended, or have the limit raised: `nexus host limit --processes`.",
+        )
     if "chdir" in told:
         return SandboxError(
             f"The working directory is not in the sandbox: {told}", hint="Grant it, or choose a granted one."

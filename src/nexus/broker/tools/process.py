@@ -61,10 +61,19 @@ class Child:
 
     @classmethod
     async def start(
-        cls, argv: Sequence[str], spec: bubblewrap.Spec, limits: Limits, *, stdin: bytes | None
+        cls,
+        argv: Sequence[str],
+        spec: bubblewrap.Spec,
+        limits: Limits,
+        *,
+        stdin: bytes | None,
+        inherits: bool = False,
     ) -> Self:
-        """Start a program under its limits. Cancelled in the midst of it, it leaves nothing running."""
-        starting = asyncio.ensure_future(cls._start(argv, spec, limits, stdin))
+        """Start a program under its limits. Cancelled in the midst of it, it leaves nothing running.
+
+        One that `inherits` has our own standard streams, and nothing of what it says is kept.
+        """
+        starting = asyncio.ensure_future(cls._start(argv, spec, limits, stdin, inherits=inherits))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -74,7 +83,13 @@ class Child:
 
     @classmethod
     async def _start(
-        cls, argv: Sequence[str], spec: bubblewrap.Spec, limits: Limits, stdin: bytes | None
+        cls,
+        argv: Sequence[str],
+        spec: bubblewrap.Spec,
+        limits: Limits,
+        stdin: bytes | None,
+        *,
+        inherits: bool,
     ) -> Self:
         program = bubblewrap.program()
         told, status = os.pipe()
@@ -82,8 +97,11 @@ class Child:
         with _closed(go):
             try:
                 with _closed(status, block), bubblewrap.prepared(spec, (status, block)) as (held, opened):
-                    feeds = stdin is not None
-                    process = await _spawn(program, held, [*opened, status, block], argv, feeds=feeds)
+                    streams = (
+                        (None, None, None) if inherits else (DEVNULL if stdin is None else PIPE, PIPE, PIPE)
+                    )
+                    command = [*bubblewrap.joining(spec), program, "--args", str(held), "--", *argv]
+                    process = await _spawn(command, [*opened, status, block], streams)
             except BaseException:
                 os.close(told)
                 raise
@@ -93,7 +111,8 @@ class Child:
             except BaseException:
                 await child.close()  # before `go` is closed, which would let it run without limits
                 raise
-        child._listen(stdin)
+        if not inherits:
+            child._listen(stdin)
         return child
 
     async def _take_hold(self, go: int) -> None:
@@ -185,14 +204,16 @@ class Child:
         stream.close()
 
 
-async def _spawn(program: str, held: int, passed: list[int], argv: Sequence[str], *, feeds: bool) -> Process:
+async def _spawn(
+    command: Sequence[str], passed: list[int], streams: tuple[int | None, int | None, int | None]
+) -> Process:
     # An empty environment: /proc/1/environ inside shows bubblewrap's own, whatever the program is given.
     try:
         return await asyncio.create_subprocess_exec(
-            *(program, "--args", str(held), "--", *argv),
-            stdin=PIPE if feeds else DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
+            *command,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
             pass_fds=passed,
             env={},
             cwd="/",

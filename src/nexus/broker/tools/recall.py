@@ -9,8 +9,9 @@ from nexus import clock
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError, UsageError
-from nexus.memory.recall import Link, Match, Matches, Query, Recall, Visibility, kinds
-from nexus.request import Request
+from nexus.memory.recall.item import PATIENT_MS, Link, Match, Matches, Query, kinds
+from nexus.memory.recall.recall import Recall
+from nexus.request import Request, Visibility
 
 _BUDGETS = ("low", "mid", "high")
 # A small model asks for a single result; what answers is often the second.
@@ -94,6 +95,7 @@ def _query(given: Arguments) -> Query:
         max_results=max(_FEWEST_RESULTS, min(arguments.get("max_results", 10), _MOST_RESULTS)),
         max_tokens=_MOST_TOKENS,
         budget=budget,
+        deadline_ms=PATIENT_MS,
     )
 
 

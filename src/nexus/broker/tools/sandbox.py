@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nexus.broker.tools import bubblewrap
+from nexus.broker.tools import bubblewrap, launch
 from nexus.broker.tools.bubblewrap import Grant
 from nexus.broker.tools.process import Child
 from nexus.broker.tools.watchdog import Limits, Reason
@@ -56,6 +56,7 @@ class Sandbox:
     network: bool = False
     limits: Limits = field(default_factory=Limits)
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    cgroup: Path | None = None
 
     async def run(
         self,
@@ -68,14 +69,7 @@ class Sandbox:
         """Run a program to its end, or to a limit. Cancelling this kills everything it started."""
         begin = time.monotonic()
         limits = limits or self.limits
-        spec = bubblewrap.Spec(
-            grants=self.grants,
-            hidden=self.hidden,
-            network=self.network,
-            temporary_bytes=limits.temporary_bytes,
-            environment={**_ENVIRONMENT, **self.environment},
-            directory=directory or Path("/"),
-        )
+        spec = self._spec(limits, directory or Path("/"))
         child = await Child.start(argv, spec, limits, stdin=stdin)
         try:
             async with asyncio.timeout(limits.timeout_ms / 1000):
@@ -85,6 +79,21 @@ class Sandbox:
         finally:
             await child.close()
         return self._outcome(child, limits, begin)
+
+    def command(self, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """A command that runs a program in here, and its environment: for servers that others start."""
+        return launch.command(argv, self._spec(self.limits, Path("/")), self.limits)
+
+    def _spec(self, limits: Limits, directory: Path) -> bubblewrap.Spec:
+        return bubblewrap.Spec(
+            grants=self.grants,
+            hidden=self.hidden,
+            network=self.network,
+            temporary_bytes=limits.temporary_bytes,
+            environment={**_ENVIRONMENT, **self.environment},
+            directory=directory,
+            cgroup=self.cgroup,
+        )
 
     @staticmethod
     def _outcome(child: Child, limits: Limits, begin: float) -> Outcome:

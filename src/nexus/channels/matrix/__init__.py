@@ -23,6 +23,7 @@ from nexus.channels.splitting import pieces
 
 _POLL_MS: Final = 30_000
 _TIMEOUT_S: Final = 30.0
+_TYPING_MS: Final = 15_000
 _DEVICE: Final = "NEXUS"
 _TIMELINE: Final = 100
 _MOST_MISSED: Final = 10_000
@@ -38,7 +39,7 @@ _ENCRYPTED: Final = "I can't read encrypted rooms. Write to me in a room without
 class Matrix:
     """An account on a homeserver. With `user`, the secret is its password; without, an access token."""
 
-    capabilities: frozenset[Capability] = frozenset({"attachments", "markdown", "threads"})
+    capabilities: frozenset[Capability] = frozenset({"attachments", "edits", "markdown", "threads", "typing"})
 
     def __init__(
         self, *, url: str, secret: str, user: str = "", poll_ms: int = _POLL_MS, timeline: int = _TIMELINE
@@ -70,8 +71,11 @@ class Matrix:
         room_id, _, root = delivery.thread.partition(" ")
         first: str | None = None
         for number, content in enumerate(_texts(delivery)):
-            related = _related(delivery.reply_to if number == 0 else None, root)
-            sent = await self._send(client, room_id, content | related, f"{delivery.key}.{number}")
+            if number == 0 and delivery.edits is not None:
+                whole = _edit(content, delivery.edits)
+            else:
+                whole = content | _related(delivery.reply_to if number == 0 else None, root)
+            sent = await self._send(client, room_id, whole, f"{delivery.key}.{number}")
             first = first or sent
         for number, file in enumerate(delivery.files):
             content = await self._uploaded(client, file)
@@ -79,7 +83,13 @@ class Matrix:
                 client, room_id, content | _related(None, root), f"{delivery.key}.f{number}"
             )
             first = first or sent
-        return first
+        return delivery.edits or first
+
+    async def show_work(self, thread: str, message_id: str, *, ended: bool) -> None:
+        """Show that the agent is typing in a room, for a while or no longer."""
+        if self._client is not None:
+            room_id = thread.partition(" ")[0]
+            await self._client.room_typing(room_id, typing_state=not ended, timeout=_TYPING_MS)
 
     async def own_id(self) -> str:
         """The account's own id. Logs in, and sends nothing."""
@@ -302,6 +312,13 @@ def _texts(delivery: Delivery) -> Iterator[dict[str, Any]]:
         html = {"format": "org.matrix.custom.html", "formatted_body": rendering.html(text)}
         fits = len(json.dumps(content | html).encode()) <= _MAX_EVENT_BYTES
         yield content | html if fits else content
+
+
+def _edit(content: dict[str, Any], event_id: str) -> dict[str, Any]:
+    """A message that takes the place of another, also for clients that don't know that."""
+    older = content | {"body": f"* {content['body']}"}
+    related = {"rel_type": "m.replace", "event_id": event_id}
+    return older | {"m.new_content": content, "m.relates_to": related}
 
 
 def _related(reply_to: str | None, root: str) -> dict[str, Any]:

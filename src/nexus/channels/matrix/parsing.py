@@ -35,8 +35,12 @@ def message(event: dict[str, Any], room: Room, own_id: str, files: tuple[File, .
     """A message; None for what is none, or was written by the agent itself."""
     content = content_of(event)
     sender = _text(event, "sender")
-    if sender == own_id or not content or _relation(content) == "m.replace":
-        return None  # Its own words, something deleted, or an edit of what was answered already.
+    edits: str | None = None
+    if _relation(content) == "m.replace":
+        edits = _text(_object(content.get("m.relates_to")), "event_id")
+        content = _object(content.get("m.new_content"))
+    if sender == own_id or not content:
+        return None  # Its own words, or something deleted.
     text = said(content)
     if not text.strip() and not files:
         return None
@@ -46,6 +50,7 @@ def message(event: dict[str, Any], room: Room, own_id: str, files: tuple[File, .
         sender=sender,
         sender_name=room.sender_name,
         text=text,
+        edits=edits,
         title=room.title,
         is_group=room.is_group,
         is_addressed=not room.is_group or _is_addressed(content, room, own_id),

@@ -35,6 +35,8 @@ _MOST_MISSED: Final = 10_000
 """How many messages of one conversation are fetched after a long absence."""
 _MOST_THREADS: Final = 200
 """How many threads are looked into for what was said meanwhile: those that were written in last."""
+_EYES: Final = "eyes"
+_UNCHANGEABLE: Final = frozenset({"cant_update_message", "edit_window_closed", "message_not_found"})
 _KINDS: Final = "im,mpim,private_channel,public_channel"
 _RETRIES: Final = 2
 _FINAL: Final = frozenset(
@@ -55,7 +57,9 @@ _FINAL: Final = frozenset(
 class Slack:
     """An app of Slack, with the token of its bot and its app-level token."""
 
-    capabilities: frozenset[Capability] = frozenset({"attachments", "markdown", "threads"})
+    capabilities: frozenset[Capability] = frozenset(
+        {"attachments", "edits", "markdown", "reactions", "threads"}
+    )
 
     def __init__(self, *, token: str, app_token: str, url: str = "") -> None:
         self._token = token
@@ -83,6 +87,8 @@ class Slack:
         where: dict[str, Any] = {"channel": channel} | ({"thread_ts": root} if root else {})
         client = self._client()
         texts = pieces(parsing.unmentioning(delivery.text), _MAX_UNITS)
+        if delivery.edits is not None and await self._edited(client, delivery.edits, texts[0]):
+            return delivery.edits
         sent = self._sent.setdefault(delivery.key, [])
         for text in texts[len(sent) :]:
             made = await _delivered(client.chat_postMessage(**where, markdown_text=text, unfurl_links=False))
@@ -92,6 +98,12 @@ class Slack:
             sent.append("")
         del self._sent[delivery.key]
         return next(filter(None, sent), None)
+
+    async def show_work(self, thread: str, message_id: str, *, ended: bool) -> None:
+        """Mark a message with eyes while it is worked on."""
+        client, (channel, _, ts) = self._client(), message_id.partition("/")
+        react = client.reactions_remove if ended else client.reactions_add
+        await _delivered(react(channel=channel, timestamp=ts, name=_EYES))
 
     async def check(self) -> Bot:
         """The agent itself, if both tokens are right."""
@@ -113,6 +125,17 @@ class Slack:
     async def files(self, event: dict[str, Any]) -> tuple[File, ...]:
         """Fetch what is attached to a message."""
         return tuple([await self._file(told) for told in parsing.attached(event)])
+
+    async def _edited(self, client: Any, id_: str, text: str) -> bool:
+        """Change an earlier answer. False: Slack doesn't let it be changed any more."""
+        channel, _, ts = id_.partition("/")
+        try:
+            await _delivered(client.chat_update(channel=channel, ts=ts, markdown_text=text))
+        except DeliveryError as error:
+            if error.message.removeprefix("Slack: ") not in _UNCHANGEABLE:
+                raise
+            return False
+        return True
 
     async def _file(self, told: dict[str, Any]) -> File:
         name, media_type = told.get("name") or "file", told.get("mimetype") or "application/octet-stream"
@@ -219,6 +242,7 @@ class _Connection:
                 return
 
     async def _take_in(self, event: dict[str, Any]) -> None:
+        event = parsing.as_edited(event)
         if not parsing.is_said(event, self._bot):
             return
         try:

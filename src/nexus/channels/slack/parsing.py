@@ -8,7 +8,8 @@ from typing import Any, Final, cast
 from nexus.channels.adapter import File, Message, MessageError
 
 _SAID: Final = frozenset({None, "file_share", "me_message", "thread_broadcast", "bot_message"})
-"""Subtypes of what somebody said. Others tell that a message was edited, somebody joined, and so on."""
+"""Subtypes of what somebody said. Others tell that somebody joined, that a message was deleted, and so on."""
+_CHANGED: Final = "message_changed"
 _ESCAPED: Final = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
 _TS: Final = re.compile(r"\d{1,12}\.\d{1,6}")
 
@@ -28,6 +29,19 @@ def is_said(event: dict[str, Any], bot: Bot) -> bool:
     if (subtype is not None and not isinstance(subtype, str)) or subtype not in _SAID:
         return False
     return event.get("user") != bot.user_id and (not bot.bot_id or event.get("bot_id") != bot.bot_id)
+
+
+def as_edited(event: dict[str, Any]) -> dict[str, Any]:
+    """Of an event that says that a message was edited, the message as it is now; of others, themselves.
+
+    Slack tells it the same way when it added a preview. Then nobody edited the message.
+    """
+    found: Any = event.get("message")
+    changed = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    if event.get("subtype") != _CHANGED or not _edited_at(changed):
+        return event
+    place = {name: event[name] for name in ("channel", "channel_type") if name in event}
+    return {**changed, **place, "is_edit": True}
 
 
 def joins(event: dict[str, Any], bot: Bot) -> bool:
@@ -77,8 +91,11 @@ def message(
     if not text.strip() and not files:
         return None
     group = is_group(event)
+    id_ = f"{conversation(event)}/{ts(event)}"
+    is_edit = event.get("is_edit") is True
     return Message(
-        id=f"{conversation(event)}/{ts(event)}",
+        id=f"{id_}/{_edited_at(event)}" if is_edit else id_,
+        edits=id_ if is_edit else None,
         thread=thread(event),
         sender=sender(event),
         sender_name=name,
@@ -127,6 +144,13 @@ def _is_addressed(event: dict[str, Any], said: str, bot: Bot) -> bool:
     """Whether a message in a group names the agent, or continues a thread that the agent began."""
     named = f"<@{bot.user_id}>" in said or f"<@{bot.user_id}|" in said
     return named or event.get("parent_user_id") == bot.user_id
+
+
+def _edited_at(event: dict[str, Any]) -> str:
+    """When a message was edited; empty where it wasn't."""
+    edited: Any = event.get("edited")
+    found = cast("dict[str, Any]", edited).get("ts") if isinstance(edited, dict) else None
+    return found if isinstance(found, str) and _TS.fullmatch(found) else ""
 
 
 def _text(event: dict[str, Any], name: str) -> str:

@@ -6,11 +6,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from nexus.gateway.dependencies import Home
-from nexus.memory import recall as memory
-from nexus.memory.recall import Budget, Matches, kinds
+from nexus.memory.recall import item
+from nexus.memory.recall.item import Budget, Matches, kinds
 
 router = APIRouter(tags=["recall"])
-_DEADLINE_MS = 5_000
 
 
 @router.get("/recall")
@@ -39,7 +38,7 @@ async def recall(
     Each result is `strong` if it probably answers the question, otherwise `weak`. No language model is
     called.
     """
-    query = memory.Query(
+    query = item.Query(
         text=text,
         kinds=kinds(scope),
         entity_id=entity,
@@ -49,7 +48,7 @@ async def recall(
         max_results=limit,
         max_tokens=max_tokens,
         budget=budget,
-        deadline_ms=_DEADLINE_MS,
+        deadline_ms=item.PATIENT_MS,
     )
     return await (await home.open_recall()).find(query)
 

@@ -10,7 +10,7 @@ from nexus.gateway.api.paging import Cursor, Limit
 from nexus.gateway.dependencies import Home
 from nexus.gateway.views import sessions as views
 from nexus.gateway.views.page import Page
-from nexus.gateway.views.sessions import Message, SessionLine
+from nexus.gateway.views.sessions import Kind, Message, SessionLine
 from nexus.ledgers import events
 from nexus.ledgers.runtime import usage
 from nexus.runs import Totals
@@ -55,10 +55,10 @@ async def list_sessions(
     role: Annotated[str | None, Query(max_length=100, description="Filter by role.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
-    runs: Annotated[bool, Query(description="Whether to include those of `nexus run`.")] = True,
+    kind: Annotated[Kind | None, Query(description="Filter by whose session it is.")] = None,
 ) -> Page[SessionLine]:
     """List sessions by last use."""
-    return await views.listed(home.ledgers, role=role, cursor=cursor, limit=limit, runs=runs)
+    return await views.listed(home.ledgers, role=role, cursor=cursor, limit=limit, kind=kind)
 
 
 @router.get("/{label:path}/transcript")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -16,6 +17,16 @@ from nexus import clock
 _GOOD: Final = frozenset({"ok", "done", "active", "closed", "accepted", "connected"})
 _BAD: Final = frozenset({"error", "failed", "timeout", "denied", "open", "refused", "rejected"})
 _BUSY: Final = frozenset({"running", "queued", "pending", "half_open", "half-open", "starting", "waiting"})
+_RECORDS: Final = {
+    "events.events": "messages",
+    "memory.facts": "facts",
+    "memory.episodes": "episodes",
+    "memory.observations": "observations",
+    "memory.mental_models": "mental models",
+    "identity.entities": "people and things",
+    "agents.agent_sessions": "sessions",
+    "runtime.requests": "requests",
+}
 _TICKED: Final = re.compile(r"`([^`]+)`")
 _MOMENT: Final = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?Z")
 _CITED: Final = re.compile(r"\s*\[((?:fact|obs|mod|epi|evt|ent)_\w+)\]")
@@ -39,6 +50,18 @@ def tone(status: str) -> str:
 def ended(status: str) -> str:
     """A status in the word that people use for it."""
     return {"cancelled": "stopped"}.get(status, status)
+
+
+def spoken(name: str | None) -> str:
+    """A name of a kind as words: `WORKED_ON` is `worked on`."""
+    return (name or "").replace("_", " ").lower()
+
+
+def records(counts: Mapping[str, int]) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """How many rows of each table, by `ledger.table`: those that people have a word for, and the rest."""
+    named = [(what, counts[place]) for place, what in _RECORDS.items() if counts.get(place)]
+    others = [(place, count) for place, count in counts.items() if place not in _RECORDS]
+    return named, sorted(others, key=lambda entry: (-entry[1], entry[0]))
 
 
 def given(arguments: str) -> str:

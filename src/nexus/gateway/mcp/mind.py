@@ -26,7 +26,7 @@ from nexus.ledgers import events
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.runtime import requests
 from nexus.memory import views
-from nexus.memory.recall import Match, Query
+from nexus.memory.recall.item import Match, Query
 from nexus.memory.references import meant
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Event, Request

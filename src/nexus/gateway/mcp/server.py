@@ -22,7 +22,7 @@ from nexus.gateway.mcp import pages
 from nexus.gateway.mcp.answers import Episodes, Recalled, Reflection, Remembered, Timeline
 from nexus.gateway.mcp.mind import Mind, Statement
 from nexus.home import Home
-from nexus.memory.recall import Query, kinds
+from nexus.memory.recall.item import PATIENT_MS, Query, kinds
 from nexus.serving import serving
 from nexus.skills.memory import schema
 
@@ -37,8 +37,6 @@ _WRITES = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
 _MOST_NAME = 60
-# An agent elsewhere waits for a model anyway, and the home may be busy or have just been opened.
-_DEADLINE_MS = 5_000
 Kinds = Literal["mental_models", "observations", "facts", "episodes", "entities", "events"]
 Text = Annotated[str, Field(min_length=1, max_length=4_000)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -92,7 +90,7 @@ def _add_reading(server: MCPServer[Any], mind: Mind) -> None:
                 max_results=max_results,
                 max_tokens=max_tokens,
                 budget="high",
-                deadline_ms=_DEADLINE_MS,
+                deadline_ms=PATIENT_MS,
             )
             return await mind.recall(wanted)
 

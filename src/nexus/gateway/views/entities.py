@@ -224,10 +224,13 @@ async def candidates(
     *,
     status: str | None = "pending",
     entity_ids: Sequence[str] | None = None,
+    period: Period = ALWAYS,
     limit: int = 50,
 ) -> tuple[Candidate, ...]:
     """Pairs that may be one, the likeliest first."""
-    found = await memory.candidates(ledgers, status=status, entities=entity_ids, limit=limit)
+    found = await memory.candidates(
+        ledgers, status=status, entities=entity_ids, since=period.since, until=period.until, limit=limit
+    )
     return tuple(_candidate(pair) for pair in found)
 
 

@@ -36,6 +36,9 @@ class Period:
     until: str = LAST
     """The first moment that is not part of it any more."""
 
+    def __contains__(self, at: str) -> bool:
+        return self.since <= at < self.until
+
     def begin(self, cursor: str | None) -> tuple[str, str]:
         """Where a list by time begins: behind its cursor, or behind the last moment of the period."""
         at, id_ = begin(cursor, 2)

@@ -26,12 +26,13 @@ _ADDRESSES: Final = {
     "exe": "/requests/",
     "evt": "/events/",
     "ent": "/memory/entities/",
+    "fact": "/memory/facts/",
     "epi": "/memory/episodes/",
     "obs": "/memory/observations/",
     "mod": "/memory/models/",
     "msg": "/messages/",
 }
-_ID: Final = re.compile(r"([a-z]{3})_[0-9A-Za-z]+")
+_ID: Final = re.compile(r"([a-z]+)_[0-9A-Z]+")
 PAGES: Final = (
     ("Home", "/", "overview today waiting health"),
     ("Chat", "/chat", "conversation talk message"),
@@ -40,6 +41,7 @@ PAGES: Final = (
     ("Profile", "/memory/profile", "memory about me"),
     ("Entities", "/memory/entities", "memory people things contacts"),
     ("Facts", "/memory/facts", "memory learned"),
+    ("Review", "/memory/review", "memory learned accept reject inbox"),
     ("Episodes", "/memory/episodes", "memory conversations"),
     ("Observations", "/memory/observations", "memory conclusions"),
     ("Mental models", "/memory/models", "memory conclusions"),
@@ -54,6 +56,7 @@ PAGES: Final = (
     ("Settings", "/settings", "config models budgets providers"),
     ("Channels", "/channels", "telegram email slack matrix discord"),
     ("People", "/people", "access guests pairing codes"),
+    ("Notifications", "/notifications", "push browser alerts"),
     ("Commands", "/help", "help documentation cli reference"),
 )
 
@@ -161,9 +164,7 @@ async def _facts(app: App, text: str, period: Period, limit: int) -> Group:
         results=tuple(
             Result(
                 title=each.fact,
-                href=address("memory/entities", each.source_entity_id)
-                if each.source_entity_id
-                else "/memory/facts",
+                href=address("memory/facts", each.id),
                 note=f"replaced by: {each.replaced_by.fact}" if each.replaced_by else each.source_name or "",
                 at=each.at,
             )
@@ -181,7 +182,7 @@ async def _messages(app: App, text: str, period: Period, limit: int) -> tuple[Gr
     hits = [
         hit
         for hit in await ledgers.events.read(events.search, text=text, limit=most)
-        if period.since <= hit.occurred_at < period.until
+        if hit.occurred_at in period
     ][:limit]
     known = await names.senders(ledgers, [(hit.channel, hit.sender) for hit in hits])
     query, ids = sql.queries("runtime")["requests_of_events"], json.dumps([hit.id for hit in hits])
@@ -224,7 +225,7 @@ def _excerpt(hit: Hit, text: str) -> str:
 
 
 async def _sessions(app: App, text: str, period: Period, limit: int) -> Group:
-    found = await sessions.listed(app.ledgers, matching=text, period=period, limit=limit, runs=False)
+    found = await sessions.listed(app.ledgers, matching=text, period=period, limit=limit, kind="people")
     results = tuple(
         Result(
             title=each.title,

@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 import apsw
 
@@ -23,8 +23,12 @@ MOST_CHARACTERS = 6_000
 _MOST_OF_A_CALL = 1_500
 _LINE_CHARACTERS = 200
 _WHOLE = 1 << 30
-_MADE_UP = re.compile(r"(?:run|chat):ses_")
+_MADE_UP = re.compile(r"(?:run:|chat:)ses_|(?:sub)?worker:")
+_OF_AUTOMATION = re.compile(r"meeseeks:([^:]+)")
 _MOST_HITS = 200
+
+Kind = Literal["people", "runs", "workers", "automations"]
+"""Whose session it is: a conversation of people, a single `nexus run`, a worker's, or an automation's own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,7 +47,7 @@ class SessionLine:
     last_said: str | None
     """The beginning of what a person or an agent last said."""
     title: str
-    """The name you gave it, whom it is with, its first message, or its label."""
+    """The name you gave it, whom or which automation it is with, its first message, or its label."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,30 +108,37 @@ async def listed(
     period: Period = ALWAYS,
     cursor: str | None = None,
     limit: int = 50,
-    runs: bool = True,
+    kind: Kind | None = None,
     archived: bool | None = None,
 ) -> Page[SessionLine]:
-    """List sessions by last use; without `runs`, those of single `nexus run` tasks are left out.
+    """List sessions by last use.
 
     With a text, those whose name holds it, or in which something was said that matches it best.
     """
     at, id_ = period.begin(cursor)
     values: dict[str, Any] = {
-        "role": role, "at": at, "id": id_, "since": period.since, "limit": limit + 1, "runs": runs,
+        "role": role, "at": at, "id": id_, "since": period.since, "limit": limit + 1,
         "archived": archived, "like": like(matching) if matching else None, "threads": "[]", "events": "[]",
     }  # fmt: skip
     if matching:
         hits = await ledgers.events.read(search, text=matching, limit=_MOST_HITS)
         values["events"] = json.dumps([hit.id for hit in hits])
         values["threads"] = json.dumps(sorted({hit.thread_id for hit in hits if hit.thread_id}))
-    query = sql.queries("agents")["listed_sessions"]
-    found = await ledgers.agents.read(sql.rows, query, values)
+    found = await ledgers.agents.read(_listed, kinds=(kind,) if kind else get_args(Kind), values=values)
     # A message that carries what somebody said is stored as sent to the model.
     wanted = [id_ for row in found for id_ in (row[-1], row[-3])]
     said = await names.messages(ledgers, wanted, _LINE_CHARACTERS)
     people = await names.conversations(ledgers, [row[7] for row in found])
     lines = [_line(row, said, people) for row in found]
     return page(lines, limit, lambda line: (line.updated_at, line.id))
+
+
+def _listed(
+    connection: apsw.Connection, kinds: tuple[Kind, ...], values: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    query = sql.queries("agents")["listed_sessions"]
+    found = [row for kind in kinds for row in sql.rows(connection, query, {**values, "kind": kind})]
+    return sorted(found, key=lambda row: (row[6], row[0]), reverse=True)[: values["limit"]]
 
 
 async def titles(ledgers: Ledgers, labels: Iterable[str | None]) -> dict[str, str]:
@@ -143,6 +154,11 @@ async def titles(ledgers: Ledgers, labels: Iterable[str | None]) -> dict[str, st
         label: _title(label, title, people.get(label), said.get(event_id or "", first))
         for label, title, _, first, event_id in found
     }
+
+
+async def title(ledgers: Ledgers, label: str) -> str:
+    """What the session of a label is called."""
+    return (await titles(ledgers, [label])).get(label, label)
 
 
 async def threads(ledgers: Ledgers, session: Session) -> tuple[str, ...]:
@@ -166,13 +182,9 @@ def _title(label: str, given: str | None, people: str | None, first: str | None)
         return given
     if _MADE_UP.match(label):
         return " ".join((first or "").split()) or label
+    if automation := _OF_AUTOMATION.match(label):
+        return automation[1]
     return people or label
-
-
-async def roles(ledgers: Ledgers) -> tuple[str, ...]:
-    """The roles that sessions have, for a filter."""
-    found = await ledgers.agents.read(sql.rows, sql.queries("agents")["session_roles"])
-    return tuple(row[0] for row in found)
 
 
 async def get(ledgers: Ledgers, label: str) -> Session:
@@ -200,7 +212,7 @@ async def transcript(
     found = await ledgers.agents.read(
         _transcript, session_id=session_id, before=before, limit=limit, most=most, replaced=replaced
     )
-    said = await names.messages(ledgers, [each.event_id for each in found.items], MOST_CHARACTERS)
+    said = await names.messages(ledgers, [each.event_id for each in found.items], most)
     items = tuple(replace(each, said=said.get(each.event_id or "")) for each in found.items)
     return Page(items=items, next=found.next)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -64,6 +63,8 @@ class File:
     """What can be changed of config.toml, and its state when that was read."""
 
     groups: tuple[Group, ...]
+    next: Config
+    """What the next start would run with."""
     seen: str
 
     @property
@@ -72,10 +73,9 @@ class File:
         return any(field.running is not None for group in self.groups for field in group.fields)
 
 
-def read(home: Home, running: Config, environ: Mapping[str, str] = os.environ) -> File:
-    """The settings as the file has them. It waits for the disk."""
-    text = _text(home)
-    stored, next_ = config.load(home.config_file, {}), config.load(home.config_file, environ)
+def read(text: str, path: Path, running: Config, environ: Mapping[str, str] = os.environ) -> File:
+    """The settings as the text of the file at that path has them."""
+    stored, next_ = config.parse(text, path, {}), config.parse(text, path, environ)
     groups = [
         Group(
             section=section,
@@ -88,15 +88,15 @@ def read(home: Home, running: Config, environ: Mapping[str, str] = os.environ) -
         )
         for section, title, part, keys in _parts(stored)
     ]
-    return File(groups=tuple(groups), seen=_digest(text))
+    return File(groups=tuple(groups), next=next_, seen=_digest(text))
 
 
 def save(home: Home, section: str, given: Mapping[str, str], seen: str) -> list[str]:
     """Write what differs to the file, checked as a start would check it; returns the changed keys."""
-    text = _text(home)
+    text = config.text(home.config_file)
     if _digest(text) != seen:
         raise UsageError("config.toml was changed meanwhile", hint="Reload the page, then change it again.")
-    stored = config.load(home.config_file, {})
+    stored = config.parse(text, home.config_file, {})
     known = {name: (part, keys) for name, _, part, keys in _parts(stored)}
     if section not in known:
         raise UsageError(f"[{section:.40}] can't be changed here", hint="Edit config.toml.")
@@ -184,13 +184,7 @@ def _shown(value: Any) -> str:
 
 def _check(written: str, section: str, changes: list[Change]) -> None:
     """Refuse what could not be started with, by the same rules."""
-    with tempfile.TemporaryDirectory(prefix="nexus-settings-") as folder:
-        file = Path(folder) / "config.toml"
-        file.write_text(written, encoding="utf-8")
-        try:
-            made = config.load(file, {})
-        except ConfigError as error:
-            raise ConfigError(error.message.replace(str(file), "config.toml"), hint=error.hint) from error
+    made = config.parse(written, Path("config.toml"), {})
     for change in changes:
         if check := _CHECKS.get((section.partition(".")[0], change.key)):
             check(made, section, change.value)
@@ -223,10 +217,6 @@ _CHECKS: Final[dict[tuple[str, str], Callable[[Config, str, Value], None]]] = {
     ("channels", "zone"): _check_zone,
     ("channels", "quiet_hours"): _check_quiet,
 }
-
-
-def _text(home: Home) -> str:
-    return home.config_file.read_text(encoding="utf-8") if home.config_file.is_file() else ""
 
 
 def _digest(text: str) -> str:

@@ -35,6 +35,8 @@ class History:
 
     summary: tuple[StoredMessage, ...] = ()
     turns: tuple[Turn, ...] = ()
+    taken_back: frozenset[str] = frozenset()
+    """The events of messages that were edited and sent again: what was said instead is in the turns."""
 
     @property
     def messages(self) -> list[StoredMessage]:
@@ -84,7 +86,8 @@ def _load(
 ) -> History:
     queries = sql.queries("agents")
     bounds: dict[str, Any] = {"session_id": session_id, "before": until}
-    replaced = connection.execute(queries["replaced_turns"], {**bounds, "own": own}).fetchall()
+    rows = connection.execute(queries["replaced_turns"], {**bounds, "own": own})
+    replaced = cast("list[tuple[int, int, str]]", rows.fetchall())
     bounds["replaced"] = json.dumps(replaced)
     summary, after = (), -1
     makers = None if made_by is None else json.dumps(list(made_by))
@@ -104,6 +107,7 @@ def _load(
             for _, group in groupby(found, key=attrgetter("message.turn_id"))
             if (turn := _turn(list(group))).messages
         ),
+        taken_back=frozenset(event_id for *_, events in replaced for event_id in json.loads(events)),
     )
 
 

@@ -6,12 +6,8 @@ SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position,
        archived_at
 FROM agent_sessions WHERE label = ?
 
--- name: recent_sessions
-SELECT id, label, role, model, thread_id, parent_session_id, forked_at_position, created_at, updated_at, title,
-       archived_at
-FROM agent_sessions WHERE role = coalesce(:role, role) ORDER BY updated_at DESC, id DESC LIMIT :limit
-
 -- name: listed_sessions
+-- Whose they are is written as in the index agent_sessions_kind.
 SELECT session.id, session.label, session.role, session.model, parent.label, session.created_at,
        session.updated_at, session.thread_id, session.title, session.archived_at,
        (SELECT coalesce(max(position) + 1, 0) FROM agent_turns WHERE session_id = session.id),
@@ -26,8 +22,13 @@ SELECT session.id, session.label, session.role, session.model, parent.label, ses
        (SELECT event_id FROM agent_messages
         WHERE session_id = session.id AND role = 'user' ORDER BY position LIMIT 1)
 FROM agent_sessions AS session LEFT JOIN agent_sessions AS parent ON parent.id = session.parent_session_id
-WHERE (session.updated_at, session.id) < (:at, :id) AND session.updated_at >= :since
-  AND (:role IS NULL OR session.role = :role) AND (:runs OR session.label NOT LIKE 'run:%')
+WHERE CASE
+    WHEN substr(session.label, 1, 4) = 'run:' THEN 'runs'
+    WHEN substr(session.label, 1, 7) = 'worker:' OR substr(session.label, 1, 10) = 'subworker:' THEN 'workers'
+    WHEN substr(session.label, 1, 9) = 'meeseeks:' OR session.role <> 'manager' THEN 'automations'
+    ELSE 'people' END = :kind
+  AND (session.updated_at, session.id) < (:at, :id) AND session.updated_at >= :since
+  AND (:role IS NULL OR session.role = :role)
   AND (:archived IS NULL OR (session.archived_at IS NOT NULL) = :archived)
   AND (:like IS NULL OR session.title LIKE :like ESCAPE '\' OR session.label LIKE :like ESCAPE '\'
     OR session.thread_id IN (SELECT value FROM json_each(:threads))
@@ -51,9 +52,6 @@ UPDATE agent_sessions SET archived_at = iif(:archived, strftime('%Y-%m-%dT%H:%M:
 
 -- name: events_of_session
 SELECT DISTINCT event_id FROM agent_messages WHERE session_id = ? AND event_id IS NOT NULL
-
--- name: session_roles
-SELECT DISTINCT role FROM agent_sessions ORDER BY role
 
 -- name: add_session
 INSERT INTO agent_sessions (id, label, role, model, thread_id, parent_session_id, forked_at_position)
@@ -185,7 +183,8 @@ SELECT id, turn_id FROM agent_messages WHERE session_id = ? AND position = ?
 SELECT parts_json FROM agent_messages WHERE session_id = ? AND position = ? AND turn_id = ?
 
 -- name: replaced_turns
--- Ranges of positions: from the first on, and before the second. A turn counts once its messages do.
+-- Ranges of positions: from the first on, and before the second; then the events that were replaced. A turn
+-- replaces turns of its own session, and counts once its messages do.
 WITH RECURSIVE line (session_id, until) AS (
   SELECT :session_id, :before
   UNION ALL
@@ -193,7 +192,11 @@ WITH RECURSIVE line (session_id, until) AS (
   FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
   WHERE fork.forked_at_position IS NOT NULL
 )
-SELECT turn.replaces_from, turn.position
+SELECT turn.replaces_from, turn.position,
+       (SELECT json_group_array(message.event_id)
+        FROM agent_turns AS old CROSS JOIN agent_messages AS message ON message.turn_id = old.id
+        WHERE old.session_id = turn.session_id AND old.position >= turn.replaces_from
+          AND old.position < turn.position AND message.event_id IS NOT NULL)
 FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
 WHERE turn.replaces_from IS NOT NULL AND (
   turn.id = :own OR EXISTS (SELECT 1 FROM agent_messages WHERE turn_id = turn.id AND position < line.until))

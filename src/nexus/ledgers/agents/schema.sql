@@ -26,7 +26,14 @@ CREATE TABLE agent_sessions (
 ) STRICT;
 CREATE INDEX agent_sessions_parent ON agent_sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
 CREATE INDEX agent_sessions_thread ON agent_sessions (thread_id) WHERE thread_id IS NOT NULL;
-CREATE INDEX agent_sessions_updated ON agent_sessions (updated_at, id);
+CREATE INDEX agent_sessions_kind ON agent_sessions (
+  CASE
+    WHEN substr(label, 1, 4) = 'run:' THEN 'runs'
+    WHEN substr(label, 1, 7) = 'worker:' OR substr(label, 1, 10) = 'subworker:' THEN 'workers'
+    WHEN substr(label, 1, 9) = 'meeseeks:' OR role <> 'manager' THEN 'automations'
+    ELSE 'people' END,
+  updated_at, id
+);
 
 CREATE TABLE agent_turns (
   -- One exchange: a message and the run that answered it. A compaction summary is a turn too.

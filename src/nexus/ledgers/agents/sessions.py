@@ -33,12 +33,6 @@ def get(connection: apsw.Connection, label: str) -> Session | None:
     return None if row is None else _session(row)
 
 
-def recent(connection: apsw.Connection, *, role: str | None = None, limit: int = 20) -> list[Session]:
-    """List sessions by last use."""
-    rows = connection.execute(sql.queries("agents")["recent_sessions"], {"role": role, "limit": limit})
-    return [_session(row) for row in rows]
-
-
 def rename(connection: apsw.Connection, session_id: str, title: str | None) -> None:
     """Give a session a title; None goes back to its label."""
     connection.execute(sql.queries("agents")["rename_session"], {"id": session_id, "title": title})

@@ -167,6 +167,12 @@ def delivered(connection: apsw.Connection, *, channel: str, external_id: str) ->
     return None if found is None else get(connection, cast("str", found))
 
 
+def last_heard(connection: apsw.Connection, *, channel: str, thread: str) -> Event | None:
+    """What somebody said last in a thread, by the channel's own id of it."""
+    found = connection.execute(sql.queries("events")["last_heard"], (channel, storable(thread))).get
+    return None if found is None else get(connection, cast("str", found))
+
+
 def thread_name(connection: apsw.Connection, thread_id: str) -> tuple[str | None, str | None]:
     """The channel's own id of a thread, and its title."""
     found = connection.execute(sql.queries("events")["thread_name"], (thread_id,)).fetchone()
@@ -176,6 +182,12 @@ def thread_name(connection: apsw.Connection, thread_id: str) -> tuple[str | None
 def last_seq(connection: apsw.Connection) -> int:
     """The number of the event that was recorded last; 0 where there is none."""
     return cast("int", connection.execute(sql.queries("events")["last_seq"]).get)
+
+
+def received_after(connection: apsw.Connection, seq: int) -> list[str]:
+    """The messages that came in after an event, but for imported ones."""
+    found = connection.execute(sql.queries("events")["received_after"], (seq,)).fetchall()
+    return [cast("str", row[0]) for row in found]
 
 
 def outgoing(

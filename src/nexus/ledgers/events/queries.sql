@@ -27,6 +27,10 @@ FROM events WHERE id = ?
 -- name: thread_name
 SELECT external_id, title FROM threads WHERE id = ?
 
+-- name: last_heard
+SELECT events.id FROM events JOIN threads ON threads.id = thread_id
+WHERE threads.channel = ? AND threads.external_id = ? AND direction = 'inbound' ORDER BY seq DESC LIMIT 1
+
 -- name: last_seq
 SELECT coalesce(max(seq), 0) FROM events
 
@@ -273,3 +277,9 @@ ORDER BY events.seq LIMIT :limit
 -- name: senders_by_entity
 SELECT event_id, entity_id FROM event_participants
 WHERE event_id IN (SELECT value FROM json_each(?)) AND role = 'sender' AND entity_id IS NOT NULL
+
+-- name: received_after
+SELECT id FROM events AS v
+WHERE v.seq > ? AND v.direction = 'inbound' AND v.kind = 'message'
+  AND NOT EXISTS (SELECT 1 FROM import_ranges AS i WHERE v.seq BETWEEN i.first_seq AND i.last_seq)
+ORDER BY v.seq

@@ -1,8 +1,10 @@
 """Carrying a plan out in one ledger. Every step may be repeated: what is gone already stays gone."""
 
+import asyncio
 import os
 import re
 import shutil
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +25,7 @@ from nexus.ledgers.tables import full_text
 
 # Between batches other writers have their turn.
 _BATCH_KEYS: Final = 10_000
+_WAL_S, _WAL_PAUSE_S = 10.0, 0.1
 _ITEMS: Final = "SELECT item_id AS key FROM plan.forget_items WHERE forget_id = :forget AND kind"
 
 
@@ -182,8 +185,12 @@ async def scrub(database: Database) -> str:
         return f"the free pages of {file} (another process keeps writing to it)"
     except LedgerFullError:
         return f"the free pages of {file} (the disk is full)"
-    if not await database.maintain(_empty_wal):
-        return f"{file}-wal (another process keeps reading an old state)"
+    give_up_at = time.monotonic() + _WAL_S
+    # A checkpoint of another process isn't waited for by SQLite: this one is refused at once.
+    while not await database.maintain(_empty_wal):
+        if time.monotonic() > give_up_at:
+            return f"{file}-wal (another process keeps reading an old state)"
+        await asyncio.sleep(_WAL_PAUSE_S)
     return ""
 
 

@@ -285,6 +285,7 @@ WHERE (:status IS NULL OR c.status = :status)
     OR c.entity_b_id IN (SELECT value FROM json_each(:entities)))
   AND (c.status <> 'pending' OR (SELECT root_id FROM entity_roots WHERE id = c.entity_a_id)
     <> (SELECT root_id FROM entity_roots WHERE id = c.entity_b_id))
+  AND c.created_at >= :since AND (:until IS NULL OR c.created_at < :until)
 ORDER BY c.score DESC, c.created_at DESC, c.id LIMIT :limit
 
 -- name: statistics

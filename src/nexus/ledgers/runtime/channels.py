@@ -1,4 +1,4 @@
-"""Channels in the runtime ledger: how each is doing, what it has to send, what it could not take in.
+"""Channels in the runtime ledger: how each is doing, what it has to send, what it has not taken in.
 
 A delivery holds no text: it names the recorded message that is to be sent. Messages of one thread leave in
 the order in which they were recorded; those of other threads don't wait for them.
@@ -174,6 +174,11 @@ def sent(connection: apsw.Connection, event_id: str, external_id: str | None) ->
     connection.execute(_query("delivery_sent"), {"event_id": event_id, "external_id": external_id})
 
 
+def sent_as(connection: apsw.Connection, event_id: str) -> str | None:
+    """What the channel calls a message that has left, if it has a name for it."""
+    return cast("str | None", connection.execute(_query("delivery_sent_as"), (event_id,)).get)
+
+
 def failed(connection: apsw.Connection, event_id: str, error: str, next_at: datetime | None) -> None:
     """An attempt failed. Without a next time nothing more is tried until somebody says so."""
     at = None if next_at is None else clock.timestamp(next_at)
@@ -182,10 +187,16 @@ def failed(connection: apsw.Connection, event_id: str, error: str, next_at: date
 
 
 def deliveries(
-    connection: apsw.Connection, channel: str | None, status: str, limit: int = 100
+    connection: apsw.Connection,
+    channel: str | None,
+    status: str,
+    limit: int = 100,
+    *,
+    since: str = "",
+    until: str | None = None,
 ) -> list[Delivery]:
-    """Messages with that status, the newest first."""
-    values = {"channel": channel, "status": status, "limit": limit}
+    """Messages with that status, the newest first; those queued within a time, if one is given."""
+    values = {"channel": channel, "status": status, "since": since, "until": until, "limit": limit}
     return [_delivery(row) for row in connection.execute(_query("deliveries_listed"), values)]
 
 
@@ -210,17 +221,43 @@ def set_aside(
     connection.execute(_query("set_aside"), values)
 
 
-def is_set_aside(connection: apsw.Connection, channel: str, external_id: str) -> bool:
-    """Whether a message was set aside and nobody retried it yet."""
+def keep_received(
+    connection: apsw.Connection, *, channel: str, external_id: str, sender: str, body: Any
+) -> None:
+    """Keep a message until it is taken in. One that comes again meanwhile is kept once."""
+    values = {
+        "id": ids.new("asi"),
+        "channel": channel,
+        "external_id": storable(external_id),
+        "sender": storable(sender),
+        "body": json.dumps(body),
+    }
+    connection.execute(_query("keep_received"), values)
+
+
+def received(connection: apsw.Connection, channel: str, limit: int) -> list[dict[str, Any]]:
+    """Messages that wait to be taken in, the oldest first."""
+    rows = connection.execute(_query("received"), {"channel": channel, "limit": limit})
+    return [json.loads(cast("tuple[str]", row)[0]) for row in rows]
+
+
+def end_received(connection: apsw.Connection, channel: str, external_id: str) -> None:
+    """A message was taken in, and waits no more; one that was set aside meanwhile stays."""
     values = {"channel": channel, "external_id": storable(external_id)}
-    return connection.execute(_query("is_set_aside"), values).get is not None
+    connection.execute(_query("end_received"), values)
 
 
 def those_set_aside(
-    connection: apsw.Connection, channel: str | None = None, limit: int = 100
+    connection: apsw.Connection,
+    channel: str | None = None,
+    limit: int = 100,
+    *,
+    since: str = "",
+    until: str | None = None,
 ) -> list[SetAside]:
-    """What could not be taken in, the oldest first."""
-    rows = connection.execute(_query("set_aside_listed"), {"channel": channel, "limit": limit})
+    """What could not be taken in, the oldest first; what came within a time, if one is given."""
+    values = {"channel": channel, "since": since, "until": until, "limit": limit}
+    rows = connection.execute(_query("set_aside_listed"), values)
     found: list[SetAside] = []
     for row in cast("list[tuple[Any, ...]]", rows.fetchall()):
         id_, name, external_id, sender, body, reason, created_at = row

@@ -4,7 +4,11 @@ UNION ALL SELECT 'requests', count(*) FROM requests UNION ALL SELECT 'executions
 
 -- name: enqueue_execution
 INSERT INTO executions (id, request_id, root_request_id, session_label, lane, work, mode, input_json, timeout_ms)
-SELECT :id, id, root_request_id, :session_label, :lane, :work, :mode, :input, :timeout_ms
+SELECT :id, id, root_request_id, :session_label,
+       -- Where its session already is, for it may be in one lane only.
+       coalesce((SELECT lane FROM executions
+                 WHERE session_label = :session_label AND status IN ('queued', 'running') LIMIT 1), :lane),
+       :work, :mode, :input, :timeout_ms
 FROM requests WHERE id = :request_id
 ON CONFLICT (id) DO NOTHING
 
@@ -869,7 +873,9 @@ ORDER BY d.rowid LIMIT :limit
 
 -- name: deliveries_listed
 SELECT event_id, channel, thread_id, status, attempts, next_at, external_id, error, created_at
-FROM deliveries WHERE (:channel IS NULL OR channel = :channel) AND status = :status ORDER BY rowid DESC LIMIT :limit
+FROM deliveries WHERE (:channel IS NULL OR channel = :channel) AND status = :status
+  AND created_at >= :since AND (:until IS NULL OR created_at < :until)
+ORDER BY rowid DESC LIMIT :limit
 
 -- name: next_delivery_at
 SELECT min(next_at) FROM deliveries WHERE channel = :channel AND status = 'waiting' AND NOT (:quiet AND unasked)
@@ -879,6 +885,9 @@ UPDATE deliveries
 SET status = 'sent', attempts = attempts + 1, external_id = :external_id, error = NULL,
     updated_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE event_id = :event_id
+
+-- name: delivery_sent_as
+SELECT external_id FROM deliveries WHERE event_id = ? AND status = 'sent'
 
 -- name: delivery_failed
 UPDATE deliveries
@@ -897,12 +906,23 @@ INSERT INTO set_aside (id, channel, external_id, sender, body_json, reason)
 VALUES (:id, :channel, :external_id, :sender, :body, :reason)
 ON CONFLICT (channel, external_id) DO UPDATE SET reason = excluded.reason
 
--- name: is_set_aside
-SELECT 1 FROM set_aside WHERE channel = :channel AND external_id = :external_id
+-- name: keep_received
+INSERT INTO set_aside (id, channel, external_id, sender, body_json, reason)
+VALUES (:id, :channel, :external_id, :sender, :body, 'received')
+ON CONFLICT (channel, external_id) DO UPDATE SET body_json = excluded.body_json, reason = 'received'
+WHERE reason <> 'received'
+
+-- name: received
+SELECT body_json FROM set_aside WHERE channel = :channel AND reason = 'received' ORDER BY rowid LIMIT :limit
+
+-- name: end_received
+DELETE FROM set_aside WHERE channel = :channel AND external_id = :external_id AND reason = 'received'
 
 -- name: set_aside_listed
 SELECT id, channel, external_id, sender, body_json, reason, created_at
-FROM set_aside WHERE :channel IS NULL OR channel = :channel ORDER BY rowid LIMIT :limit
+FROM set_aside WHERE (:channel IS NULL OR channel = :channel) AND reason <> 'received'
+  AND created_at >= :since AND (:until IS NULL OR created_at < :until)
+ORDER BY rowid LIMIT :limit
 
 -- name: take_set_aside
 DELETE FROM set_aside WHERE id = :id
@@ -911,7 +931,7 @@ DELETE FROM set_aside WHERE id = :id
 SELECT
   (SELECT count(*) FROM deliveries WHERE channel = :name AND status = 'waiting'),
   (SELECT count(*) FROM deliveries WHERE channel = :name AND status = 'failed'),
-  (SELECT count(*) FROM set_aside WHERE channel = :name)
+  (SELECT count(*) FROM set_aside WHERE channel = :name AND reason <> 'received')
 
 -- name: ask_approval
 INSERT INTO approvals (id, request_id, root_request_id, execution_id, call_key, session_label, tool, arguments_json)

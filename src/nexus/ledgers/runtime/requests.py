@@ -93,6 +93,12 @@ def of_event(connection: apsw.Connection, event_id: str) -> list[str]:
     return [cast("str", row[0]) for row in rows]
 
 
+def last_of_event(connection: apsw.Connection, event_id: str) -> "StoredRequest | None":
+    """The request that an event caused last."""
+    found = of_event(connection, event_id)
+    return get(connection, found[-1]) if found else None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answered:
     """A request that a run answered."""

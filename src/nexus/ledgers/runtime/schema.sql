@@ -375,7 +375,7 @@ CREATE INDEX deliveries_waiting ON deliveries (channel, thread_id, created_at) W
 CREATE INDEX deliveries_failed ON deliveries (channel) WHERE status = 'failed';
 
 CREATE TABLE set_aside (
-  -- Inbound messages that couldn't be processed, with the reason. They can be retried.
+  -- Inbound messages that wait to be processed (reason `received`) or couldn't be, and can be retried.
   id           TEXT PRIMARY KEY,       -- asi_…
   channel      TEXT NOT NULL,
   external_id  TEXT NOT NULL,          -- the channel's id for the message

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from nexus.errors import UsageError
-from nexus.memory.recall.naming import Named
 
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
@@ -24,6 +23,8 @@ SCOPES: Final[dict[str, Kind]] = {
     "entities": "entity",
 }
 """The kinds as people and agents name them."""
+PATIENT_MS: Final = 5_000
+"""For a question that somebody asked: better late, on a slow or busy machine, than without what is known."""
 
 
 def kinds(scope: str | None) -> frozenset[Kind]:
@@ -50,7 +51,7 @@ class Query:
     max_results: int = 10
     max_tokens: int = 4000
     budget: Budget = "mid"
-    deadline_ms: int | None = None  # in the place of the budget's own
+    deadline_ms: int | None = None  # in the place of the budget's own; PATIENT_MS where somebody asked
     # Whether a message may be an answer that facts were taken from: they say it too.
     retained: bool = True
 
@@ -140,6 +141,30 @@ class Match:
     @property
     def is_strong(self) -> bool:
         return self.strength == "strong"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An entity that a question names."""
+
+    name: str
+    words: frozenset[str] = frozenset()  # the stemmed words of the question that name it
+    via: str = "name"  # how: name, slip, owner (I, my), role: husband, or filter
+    said: str = ""  # as the question says it: my husband
+
+    @property
+    def by_name(self) -> bool:
+        """Whether the question calls it by a name, be it misspelled, or was narrowed to it."""
+        return self.via in ("name", "slip", "filter")
+
+    @property
+    def by_role(self) -> bool:
+        return self.via.startswith("role")
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether it is the owner, meant by "I" or "my"."""
+        return self.via == "owner"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

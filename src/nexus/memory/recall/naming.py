@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import cast
 
 import apsw
@@ -10,6 +9,7 @@ from rapidfuzz.distance import OSA
 
 from nexus.memory.candidates import blocking_keys
 from nexus.memory.languages import DEFAULT
+from nexus.memory.recall.item import Named
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.reading import SQL
 from nexus.memory.recall.words import tokens
@@ -22,30 +22,6 @@ _AROUND = ".,;:!?\"'()[]¿¡«»„“”"
 _SHORTEST_SLIP = 4
 _SURE_LETTERS = 2
 _COMPARED = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """An entity that a question names."""
-
-    name: str
-    words: frozenset[str] = frozenset()  # the stemmed words of the question that name it
-    via: str = "name"  # how: name, slip, owner (I, my), role: husband, or filter
-    said: str = ""  # as the question says it: my husband
-
-    @property
-    def by_name(self) -> bool:
-        """Whether the question calls it by a name, be it misspelled, or was narrowed to it."""
-        return self.via in ("name", "slip", "filter")
-
-    @property
-    def by_role(self) -> bool:
-        return self.via.startswith("role")
-
-    @property
-    def is_owner(self) -> bool:
-        """Whether it is the owner, meant by "I" or "my"."""
-        return self.via == "owner"
 
 
 def entities_named(connection: apsw.Connection, question: Question) -> dict[str, Named]:

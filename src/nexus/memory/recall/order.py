@@ -7,8 +7,7 @@ import numpy as np
 
 from nexus import clock
 from nexus.memory.recall import causality, features, need, pool, ranker, selection, succession, surroundings
-from nexus.memory.recall.item import Kind, Match, Matches, Query, Reasons, Sighting, preset
-from nexus.memory.recall.naming import Named
+from nexus.memory.recall.item import Kind, Match, Matches, Named, Query, Reasons, Sighting, preset
 from nexus.memory.recall.pool import Floats, Pool, Whole
 from nexus.memory.recall.question import Question
 from nexus.memory.recall.reading import Deadline, timed

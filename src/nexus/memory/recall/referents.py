@@ -11,7 +11,8 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Work
 from nexus.ledgers.text import match_any
 from nexus.memory.languages import DEFAULT
-from nexus.memory.recall.naming import Named, aliases_of, spans, with_families
+from nexus.memory.recall.item import Named
+from nexus.memory.recall.naming import aliases_of, spans, with_families
 from nexus.memory.recall.phrases import Phrase, Sentence
 from nexus.memory.recall.reading import SQL, Deadline
 from nexus.memory.recall.roles import Role, every_possessive, for_people, is_role, words_for

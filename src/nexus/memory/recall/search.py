@@ -19,8 +19,7 @@ from nexus.ledgers import Ledgers
 from nexus.ledgers.database import Database, Work
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.recall import arms, naming
-from nexus.memory.recall.item import Preset, Query, Sighting
-from nexus.memory.recall.naming import Named
+from nexus.memory.recall.item import Named, Preset, Query, Sighting
 from nexus.memory.recall.question import Question, gist
 from nexus.memory.recall.reading import SQL, Deadline, timed
 from nexus.memory.recall.referents import Referents

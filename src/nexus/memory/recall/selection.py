@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from nexus.memory.recall.item import Item
 from nexus.memory.recall.words import counted
@@ -38,17 +39,13 @@ def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> li
     One that is too large for what is left of the tokens is passed over, not the end.
     """
     chosen: list[Chosen] = []
-    said: list[frozenset[str]] = []
-    # Nothing chosen says the same as something else chosen, so the same words can be those of one alone.
-    place_of: dict[frozenset[str], int] = {}
+    said = _Said()
     left = max_tokens
     for entry in ranked:
         if len(chosen) >= max_results:
             break
         words = frozenset(counted(entry.item.text).counts)
-        twin = place_of.get(words)
-        if twin is None:
-            twin = next((i for i, other in enumerate(said) if _same(words, other)), None)
+        twin = said.same_as(words)
         if twin is not None:
             old = chosen[twin]
             chosen[twin] = Chosen(ranked=old.ranked, tokens=old.tokens, also=(*old.also, entry.item.id))
@@ -56,16 +53,40 @@ def choose(ranked: Sequence[Ranked], *, max_results: int, max_tokens: int) -> li
         size = token_count(entry.item.text)
         if size <= left:
             chosen.append(Chosen(ranked=entry, tokens=size, also=()))
-            if words:  # texts without a word have nothing in common
-                place_of[words] = len(said)
-            said.append(words)
+            said.add(words)
             left -= size
     return chosen
+
+
+class _Said:
+    """The words of each text that was chosen, found again by a few of them.
+
+    Of two sorted sets that share so much, each has one of its first words among the first of the other:
+    as many as it may lack, and one. So only texts with such a word in common are compared.
+    """
+
+    def __init__(self) -> None:
+        self._texts: list[frozenset[str]] = []
+        self._by_word: dict[str, list[int]] = {}
+
+    def same_as(self, words: frozenset[str]) -> int | None:
+        """The place of the first text that says the same."""
+        found = {place for word in _first(words) for place in self._by_word.get(word, ())}
+        return min((place for place in found if _same(words, self._texts[place])), default=None)
+
+    def add(self, words: frozenset[str]) -> None:
+        for word in _first(words):
+            self._by_word.setdefault(word, []).append(len(self._texts))
+        self._texts.append(words)
 
 
 def token_count(text: str) -> int:
     """About how many tokens a model reads for it."""
     return 1 + len(text) // _CHARACTERS_A_TOKEN
+
+
+def _first(words: frozenset[str]) -> list[str]:
+    return sorted(words)[: len(words) - ceil(_SAME * len(words)) + 1]
 
 
 def _same(one: frozenset[str], other: frozenset[str]) -> bool:

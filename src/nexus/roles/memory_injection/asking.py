@@ -10,7 +10,7 @@ from typing import Final
 from nexus.automations.context import Context, Run
 from nexus.context.wrapping import wrapped
 from nexus.errors import NexusError
-from nexus.memory.recall import Deadline
+from nexus.memory.recall.reading import Deadline
 from nexus.roles.instructions import role_text
 
 # The first look was taken before it is asked; it may look twice more.

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.memory import reviews
 from nexus.ledgers.runtime import requests
-from nexus.memory.recall import Item, Kind, Match, Matches, Query, Reasons, Recall, Visibility
+from nexus.memory.recall.item import Item, Kind, Match, Matches, Query, Reasons
+from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.selection import token_count
-from nexus.request import Request
+from nexus.request import Request, Visibility
 from nexus.roles.memory_injection.triage import PIN
 from nexus.roles.services import Services
 

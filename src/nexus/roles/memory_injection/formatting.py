@@ -7,7 +7,7 @@ from typing import Final
 
 from nexus.context import history
 from nexus.ledgers import Ledgers
-from nexus.memory.recall import Item
+from nexus.memory.recall.item import Item
 from nexus.request import Request
 
 _ID: Final = re.compile(r"\b[a-z]{3,}_[0-9A-HJKMNP-TV-Z]{26}\b")
@@ -31,11 +31,15 @@ NOTHING_KNOWN: Final = Known()
 
 
 async def in_session(ledgers: Ledgers, request: Request, session_label: str) -> Known:
-    """What the history of a session holds for a request, as its agent is going to see it."""
+    """What the history of a session holds for a request, as its agent is going to see it.
+
+    A message that was edited and sent again counts as known: its author took it back.
+    """
     past = await history.load(ledgers, request, session_label)
     texts = [message.content for message in past.messages]
     return Known(
-        event_ids=frozenset(message.event_id for message in past.messages if message.event_id),
+        event_ids=frozenset(message.event_id for message in past.messages if message.event_id)
+        | past.taken_back,
         item_ids=frozenset(found for text in texts for found in _ID.findall(text)),
     )
 

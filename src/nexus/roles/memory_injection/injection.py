@@ -11,7 +11,8 @@ from nexus.automations.context import Context
 from nexus.ledgers.runtime import injections
 from nexus.memory.conclusions import batches
 from nexus.memory.languages import cues
-from nexus.memory.recall import Deadline, Item, Kind, Matches, kinds
+from nexus.memory.recall.item import Item, Kind, Matches, kinds
+from nexus.memory.recall.reading import Deadline
 from nexus.roles.memory_injection import asking, candidates, formatting, triage
 from nexus.roles.memory_injection.asking import Choice, Reply
 from nexus.roles.memory_injection.candidates import Asked

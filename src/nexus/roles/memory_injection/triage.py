@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from nexus.memory.languages import cues, detect
-from nexus.memory.recall import Item, Kind, Match, Matches, ranker
+from nexus.memory.recall import ranker
+from nexus.memory.recall.item import Item, Kind, Match, Matches
 from nexus.memory.recall.selection import token_count
 from nexus.memory.recall.words import counted
 from nexus.roles.memory_injection.formatting import NOTHING_KNOWN, Known

@@ -61,9 +61,11 @@ class Sweep:
     async def ask_about(self, runs: Iterable[tuple[str, str, str]]) -> None:
         """Let the writer go over turns that it was never asked about, by session, run and request."""
         entry = await self._runner.active(PROCESSOR, _HOOK_POINT)
-        for label, execution_id, request_id in runs if entry else ():
+        if entry is None:
+            return
+        for label, execution_id, request_id in runs:
             occasion = await self._occasion(label, execution_id, request_id)
-            if entry and occasion:
+            if occasion:
                 await self._runner.again(entry, _HOOK_POINT, occasion)
 
     async def _by_clock(self, context: Context, payload: Any) -> dict[str, int]:

@@ -11,10 +11,10 @@ from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError
 from nexus.memory.conclusions import batches, observations, support
 from nexus.memory.conclusions.batches import ShownKind as Level
-from nexus.memory.recall import Query
+from nexus.memory.recall.item import PATIENT_MS, Query
 
 if TYPE_CHECKING:
-    from nexus.memory.recall import Item
+    from nexus.memory.recall.item import Item
     from nexus.roles.services import Services
 
 # `[fact_01…]` or `[fact_01…, obs_01…]`; and an id that stands in the text without brackets.
@@ -31,7 +31,6 @@ _LEVELS: Final[dict[str, Level]] = {
 NAMES: Final = tuple(_LEVELS)
 _RESULTS: Final = 12
 _TOKENS: Final = 4_000
-_DEADLINE_MS: Final = 5_000
 _RETRIEVED: Final = re.compile(r"^- \[([^\]\s]+)\](.*)$", re.MULTILINE)
 
 Run = Callable[[Arguments, Context], Awaitable[str]]
@@ -138,7 +137,7 @@ def _query(arguments: Arguments, kind: Level) -> Query:
         max_results=_RESULTS,
         max_tokens=_TOKENS,
         budget="high",
-        deadline_ms=_DEADLINE_MS,
+        deadline_ms=PATIENT_MS,
     )
 
 

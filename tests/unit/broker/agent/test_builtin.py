@@ -55,7 +55,9 @@ def test_init_proposes_the_default_model() -> None:
 @needs_weights
 async def test_answer_comes_from_a_process_that_ends_with_the_run(tmp_path: Path) -> None:
     with ModelServer() as server:
-        run = BuiltinRun(server, tmp_path, names=(f"builtin/{smollm()}",), tools=())
+        run = BuiltinRun(
+            server, tmp_path, names=(f"builtin/{smollm()}",), tools=(), limits=Limits(output_tokens=24)
+        )
         outcome = await run("Say hello.")
     assert outcome.text.strip()
     (attempt,) = run.journal.attempts

@@ -1,10 +1,9 @@
 from pathlib import Path
 
-from nexus import ledgers
+from new_homes import new_home
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.models import Models
 from nexus.config import Config, LedgersConfig, ProviderConfig
-from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime.models import Capabilities
 
@@ -20,9 +19,7 @@ async def test_catalog_knows_public_models_by_their_own_address_alone() -> None:
 
 
 async def test_what_was_learned_outlives_the_process_and_wins_over_the_catalog(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    home.create()
-    ledgers.create(home)
+    home = new_home(tmp_path / "home")
     name, after = "openai/gpt-4o", Capabilities()
     for turn, learned in enumerate([Capabilities(context_tokens=4096), Capabilities(slots=1)]):
         async with (
@@ -40,9 +37,7 @@ async def test_what_was_learned_outlives_the_process_and_wins_over_the_catalog(t
 
 
 async def test_what_was_learned_at_another_address_is_not_used(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    home.create()
-    ledgers.create(home)
+    home = new_home(tmp_path / "home")
 
     async def known(url: str, learned: Capabilities | None = None) -> Capabilities:
         config = Config(providers={"server": ProviderConfig(base_url=url)})

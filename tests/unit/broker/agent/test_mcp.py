@@ -166,18 +166,19 @@ async def test_a_server_that_cannot_be_had_has_no_tools_and_says_why_in_the_log(
 
 
 async def test_a_server_over_http(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        PROGRAM,
-        "http",
-        str(port),
-        env={"SHELF": str(tmp_path / "shelf")},
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    # The server inherits the socket, so that nobody can take its port in between.
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            PROGRAM,
+            "http",
+            str(listening.fileno()),
+            env={"SHELF": str(tmp_path / "shelf")},
+            pass_fds=[listening.fileno()],
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        port = listening.getsockname()[1]
     try:
-        await _listening(port)
         config = McpConfig(
             url=f"http://127.0.0.1:{port}/mcp", headers={"authorization": "Bearer env:MCP_TOKEN"}
         )
@@ -187,18 +188,6 @@ async def test_a_server_over_http(tmp_path: Path) -> None:
     finally:
         process.kill()
         await process.wait()
-
-
-async def _listening(port: int) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                await writer.wait_closed()
-                return
-            except ConnectionRefusedError:
-                await asyncio.sleep(0.1)
 
 
 @shared

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from agent_runs import Run
-from nexus import ledgers
+from new_homes import new_home
 from nexus.broker.agent import trial
 from nexus.broker.agent.knowledge import Knowledge
 from nexus.broker.agent.models import Models
 from nexus.config import Config, LedgersConfig, ProviderConfig
 from nexus.errors import ModelError
-from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.testing import PROFILES, HttpError, ModelRequest, ModelServer, Pace, Profile, Turn
@@ -116,9 +115,7 @@ async def test_a_model_that_refuses_is_asked_once() -> None:
 
 
 async def test_a_trial_takes_the_place_of_what_was_known(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
-    home.create()
-    ledgers.create(home)
+    home = new_home(tmp_path / "home")
     with ModelServer(profile=PROFILES["text_calls"]) as server:
         server.always(able)
         config = _config(server)

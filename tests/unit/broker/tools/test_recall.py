@@ -10,7 +10,8 @@ from nexus.broker.tools.recall import recall_tool
 from nexus.broker.tools.tool import Context, Tool
 from nexus.errors import ToolError
 from nexus.ledgers import Ledgers, memory
-from nexus.memory.recall import Recall, Visibility
+from nexus.memory.recall.recall import Recall
+from nexus.request import Visibility
 from unit.memory.recall.homes import ANN, NOW, know_people, learn, run, say
 
 

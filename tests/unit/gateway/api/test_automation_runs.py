@@ -115,8 +115,8 @@ async def test_the_page_resets_a_circuit_and_a_run_again_ignores_it(
         reset = (await client.get("/automations/fails")).text
     assert [run.status for run in (*failed, again)] == ["failed"] * 4
     assert ">Reset</button>" in open_
-    assert "circuit open since" in open_
+    assert "stopped after" in open_
     assert "ValueError: no milk" in open_
     for page in (healthy, reset):
         assert ">Reset</button>" not in page
-        assert "circuit open since" not in page
+        assert "stopped after" not in page

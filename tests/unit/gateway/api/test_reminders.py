@@ -11,11 +11,6 @@ from nexus.home import Home
 from nexus.testing import ModelServer
 
 
-@pytest.fixture(autouse=True)
-def zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-
-
 @pytest.fixture
 async def app(home: Home) -> AsyncIterator[App]:
     with ModelServer() as server:

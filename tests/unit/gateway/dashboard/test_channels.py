@@ -23,11 +23,6 @@ async def app(home: Home) -> AsyncIterator[App]:
         yield app
 
 
-@pytest.fixture(autouse=True)
-def zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-
-
 async def _paused(app: App) -> bool:
     return (await app.ledgers.runtime.read(ledger.state, name="desk")).paused
 
@@ -59,6 +54,21 @@ async def test_a_message_that_was_set_aside_can_be_removed(client: httpx.AsyncCl
     assert await app.ledgers.runtime.read(ledger.those_set_aside) == []
     for to in ("dismiss", "retry"):
         assert (await client.post(f"/set-aside/{kept.id}/{to}")).status_code == 404
+
+
+async def test_what_failed_is_limited_to_days(client: httpx.AsyncClient, app: App) -> None:
+    def fail(connection: apsw.Connection) -> None:
+        ledger.set_aside(connection, channel="desk", external_id="1", sender="s", body={}, reason="not read")
+        ledger.queue(connection, "desk", [("evt_1", "thr_1", False)], seq=1)
+        ledger.failed(connection, "evt_1", "not sent", None)
+
+    await app.ledgers.runtime.write(fail)
+    for address, text in (("/channels", "not read"), ("/channels/desk", "not sent")):
+        for days in ({}, {"when": "1"}):
+            assert text in (await client.get(address, params=days)).text
+        shown = (await client.get(address, params={"when": "custom", "until": "2020-01-01"})).text
+        assert text not in shown
+        assert "in this period" in shown
 
 
 async def test_quiet_hours_and_answers_in_groups_are_set_and_reset(

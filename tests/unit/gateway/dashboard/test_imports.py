@@ -46,6 +46,10 @@ async def test_an_upload_is_previewed_imported_and_undone(client: httpx.AsyncCli
     listed = (await client.get("/import")).text
     (import_id,) = re.findall(r'action="/import/undo/(imp_\w+)"', listed)
     assert "Sent" in listed
+    assert import_id in (await client.get("/import", params={"when": "1"})).text
+    old = (await client.get("/import", params={"when": "custom", "until": "2020-01-01"})).text
+    assert import_id not in old
+    assert "No imports found" in old
     await client.post(f"/import/undo/{import_id}")
     assert await said(app.ledgers) == []
     assert "No imports yet" in (await client.get("/import")).text

@@ -5,11 +5,14 @@ import re
 import apsw
 import httpx
 import pytest
+from starlette.routing import Route
 
 from nexus import clock
 from nexus.app import App
+from nexus.gateway.dashboard.routes import routes
 from nexus.gateway.views import facts, requests, sessions
 from nexus.gateway.views.page import Period
+from nexus.gateway.views.search import PAGES
 from nexus.ledgers import events
 from nexus.ledgers.agents import messages, turns
 from nexus.ledgers.agents import sessions as stored
@@ -88,6 +91,9 @@ async def test_one_search_finds_people_facts_messages_settings_and_commands(
     found = (await client.get("/search", params={"q": "harbor garden"})).text
     assert f'href="/events/{event_id}"' in found
     assert 'href="/memory/entities/harbor"' in found
+    (fact_id,) = re.findall(r'href="/memory/facts/(fact_\w+)"', found)
+    assert f'href="/memory/facts/{fact_id}"' in (await client.get("/search", params={"q": fact_id})).text
+    assert "The harbor garden opens" in (await client.get(f"/memory/facts/{fact_id}")).text
     part = await client.get("/search", params={"q": "budget"}, headers={"HX-Request": "true"})
     assert "<html" not in part.text
     assert "/settings#budgets" in part.text
@@ -96,6 +102,39 @@ async def test_one_search_finds_people_facts_messages_settings_and_commands(
     assert 'id="nexus-forget-entity"' in (await client.get("/help")).text
     assert "/requests/req_01" in (await client.get("/search", params={"q": "req_01"})).text
     assert "Nothing found" in (await client.get("/search", params={"q": "zzqx"})).text
+
+
+async def test_every_page_is_found_by_its_name() -> None:
+    found = {
+        route.path
+        for route in routes()
+        if isinstance(route, Route) and "GET" in (route.methods or ()) and "{" not in route.path
+    }
+    assert found - {href for _, href, _ in PAGES} == {
+        "/favicon.ico",
+        "/sw.js",
+        "/search",
+        "/backfill/progress",
+        "/memory/forget",
+        "/automations/new/script",
+    }
+
+
+async def test_automations_sessions_are_listed_when_asked_for(
+    client: httpx.AsyncClient, scene: Scene
+) -> None:
+    await scene.converse("Learn this", label="meeseeks:memory-writer:main:exe_1")
+    await scene.converse("Good morning", label="main")
+    listed = (await client.get("/sessions")).text
+    assert "Good morning" in listed
+    assert "memory-writer" not in listed
+    assert "memory-writer" not in (await client.get("/chat/main")).text
+    own = (await client.get("/sessions", params={"kind": "automations"})).text
+    assert "memory-writer" in own
+    assert "Good morning" not in own
+    every = (await client.get("/sessions", params={"kind": "all"})).text
+    assert "memory-writer" in every
+    assert "Good morning" in every
 
 
 @pytest.mark.usefixtures("telegram")
@@ -159,6 +198,26 @@ async def test_lists_are_limited_to_days(client: httpx.AsyncClient, scene: Scene
     assert "req_cli_0002" in (await client.get("/requests", params=dates)).text
     assert "No requests found" in (await client.get("/requests", params={"when": "7"})).text
     assert "No requests found" not in (await client.get("/requests", params={**dates, "until": "x"})).text
+
+
+async def test_reminders_and_pairs_are_limited_to_days(
+    client: httpx.AsyncClient, app: App, scene: Scene
+) -> None:
+    draft = await app.reminders.draft("every Monday at 9 water the plants")
+    await app.remind(draft, session_label="main", channel="web")
+    for id_, alias in (("ada", "Ada Lovelace"), ("countess", "Countess Lovelace")):
+        await scene.remember("entity", id=id_, name=alias, type="Person")
+        await scene.remember("alias", entity=id_, alias="ada@example.com:email")
+    old = {"when": "custom", "until": "2020-01-01"}
+    for address, text, none in (
+        ("/reminders", "water the plants", "No reminders found"),
+        ("/memory/merges", "Countess Lovelace", "No pairs found"),
+    ):
+        for days in ({}, {"when": "1"}):
+            assert text in (await client.get(address, params=days)).text
+        shown = (await client.get(address, params=old)).text
+        assert text not in shown
+        assert none in shown
 
 
 async def test_pages_of_a_list_go_on_within_the_days(scene: Scene) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import apsw
 import httpx
-import pytest
 
 from nexus.app import App
 from nexus.automations import proposals, registration
@@ -23,11 +22,6 @@ PROPOSED = '''"""tea-time: Says that there is <tea>."""
 def run(ctx):
     return {"response": "tea"}
 '''
-
-
-@pytest.fixture(autouse=True)
-def zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
 
 
 def fields(page: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from nexus.errors import UsageError
 from nexus.gateway.mcp.mind import Mind, Statement
 from nexus.home import Home
 from nexus.memory.embedding.background import Background
-from nexus.memory.recall import Query
+from nexus.memory.recall.item import Query
 
 
 async def test_recall_answers_in_its_time_while_much_waits_to_be_embedded(home: Home, tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """Sessions and their transcripts."""
 
+from itertools import chain
+from typing import get_args
+
 import apsw
 
 from nexus.gateway.views import sessions
@@ -16,7 +19,54 @@ async def test_sessions_are_listed_with_what_was_last_said(scene: Scene) -> None
         ("main", 2, "Answer to: How are you?"),
         ("second", 1, "Answer to: Other"),
     }
-    assert await sessions.roles(scene.ledgers) == ("manager",)
+
+
+async def test_sessions_are_listed_by_whose_they_are(scene: Scene) -> None:
+    labels = {
+        "people": ["main", "runner", "telegram:4471"],
+        "runs": ["run:ses_1"],
+        "workers": ["worker:01", "subworker:01"],
+        "automations": ["meeseeks:memory-writer:main:exe_1"],
+    }
+    for label in chain.from_iterable(labels.values()):
+        await scene.converse(f"Said in {label}", label=label)
+    for kind in get_args(sessions.Kind):
+        found = (await sessions.listed(scene.ledgers, kind=kind)).items
+        assert [line.label for line in found] == labels[kind][::-1]
+    (line,) = (await sessions.listed(scene.ledgers, kind="automations")).items
+    assert line.title == "memory-writer"
+    assert await sessions.title(scene.ledgers, "worker:01") == "Said in worker:01"
+
+
+async def test_pages_of_all_sessions_go_on_by_last_use(scene: Scene) -> None:
+    said = ["main", "worker:01", "run:ses_1", "meeseeks:notes:1", "other"]
+    for label in said:
+        await scene.converse("Hello", label=label)
+    seen, cursor = list[str](), None
+    for _ in range(3):
+        found = await sessions.listed(scene.ledgers, cursor=cursor, limit=2)
+        seen += [line.label for line in found.items]
+        cursor = found.next
+    assert seen == said[::-1]
+    assert cursor is None
+
+
+async def test_what_somebody_said_is_as_long_as_what_the_model_was_shown(scene: Scene) -> None:
+    (event_id,) = await scene.say("x" * 8_000)
+
+    def work(connection: apsw.Connection) -> None:
+        turn = turns.begin(
+            connection, session_label="main", execution_id="exe_1", request_id="req_1", role="manager"
+        )
+        said = [NewMessage(role="user", content="x" * 8_100, parts_json=None, event_id=event_id)]
+        messages.append(connection, turn, 0, said)
+
+    await scene.ledgers.agents.write(work)
+    session = await sessions.get(scene.ledgers, "main")
+    for most, characters in ((6_000, 6_000), (20_000, 8_000)):
+        (message,) = (await sessions.transcript(scene.ledgers, session.id, most=most)).items
+        assert len(message.said or "") == characters
+        assert message.is_cut == (characters < 8_000), "what is cut has a link to the rest"
 
 
 async def test_a_line_tells_what_somebody_said_and_not_how_the_model_was_shown_it(scene: Scene) -> None:

@@ -14,7 +14,8 @@ _ROLES: dict[str, Role] = {"u": "user", "a": "assistant", "t": "tool"}
 def said(line: str) -> NewMessage:
     """A message such as `u:hello`: who says it (user, assistant, tool), and what."""
     who, _, text = line.partition(":")
-    return NewMessage(role=_ROLES[who], content=text, parts_json=f'["{line}"]')
+    event_id = f"evt_{text}" if who == "u" else None
+    return NewMessage(role=_ROLES[who], content=text, parts_json=f'["{line}"]', event_id=event_id)
 
 
 class Conversation:

@@ -170,7 +170,8 @@ def test_a_replaced_turn_and_those_after_it_are_no_history_any_more(talk: Conver
     turns.end(talk.connection, now.id, "done")
     talk.turn("u:four", "a:4")
     assert talk.history() == ["u:one", "a:1", "u:zwei", "a:new", "u:four", "a:4"]
-    # Nothing was removed.
+    # Nothing was removed, and it is known what was taken back.
+    assert history.load(talk.connection, "main").taken_back == {"evt_two", "evt_three"}
     assert talk.connection.execute("SELECT count(*) FROM agent_messages").get == 10
 
 

@@ -137,17 +137,6 @@ def test_a_session_is_made_once_and_keeps_what_it_was_made_with(talk: Conversati
     assert (made.role, made.thread_id, made.forked_at_position) == ("manager", "thr_1", None)
 
 
-def test_sessions_are_listed_by_their_last_use(talk: Conversation) -> None:
-    for label in ("one", "two"):
-        talk.begin(label)
-    talk.connection.execute("UPDATE agent_sessions SET updated_at = '2020' WHERE label = 'two'")
-    talk.begin("two")
-    talk.connection.execute("UPDATE agent_sessions SET updated_at = '2020' WHERE label = 'one'")
-
-    assert [session.label for session in sessions.recent(talk.connection)] == ["two", "one"]
-    assert sessions.recent(talk.connection, role="worker") == []
-
-
 def test_a_message_keeps_its_exact_parts_and_readable_text(talk: Conversation) -> None:
     turn = talk.begin()
     exact = '{"parts":[{"content":"caf\u00e9 \\ud83d \\u0000"}]}'

@@ -11,7 +11,7 @@ from typing import Any, Final
 import apsw
 import pytest
 
-from nexus import ledgers as all_ledgers
+from new_homes import new_home
 from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.ledgers import Ledgers, forgetting, sql
@@ -88,9 +88,7 @@ def _holding(home: Home) -> list[str]:
 async def test_no_text_column_keeps_a_forgotten_name(
     tmp_path: Path, ledger: str, table: str, column: str
 ) -> None:
-    home = Home(tmp_path / "home")
-    home.create()
-    all_ledgers.create(home)
+    home = new_home(tmp_path / "home")
     _plant(home, ledger, table, column)
     assert _holding(home)
     async with Ledgers(home, LedgersConfig()) as opened:

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
-from nexus.memory.recall import Item, Link, Match, Query, Recall, Visibility, causality
+from nexus.memory.recall import causality
+from nexus.memory.recall.item import Item, Link, Match, Query
+from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.selection import Ranked
+from nexus.request import Visibility
 from unit.memory.recall.homes import LONG_MS, NOW, say
 
 _CAUSE = "The parking fee rose to 1,400 kronor a month."

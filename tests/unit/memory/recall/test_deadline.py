@@ -11,8 +11,10 @@ import pytest
 
 from nexus.ledgers import Ledgers, sql
 from nexus.memory.embedding import Vectors
-from nexus.memory.recall import ARMS, Query, Recall, Search, Sighting
+from nexus.memory.recall.item import Query, Sighting
 from nexus.memory.recall.reading import Deadline, LateError
+from nexus.memory.recall.recall import Recall
+from nexus.memory.recall.search import ARMS, Search
 from unit.memory.recall.homes import NOW, WordHashes, say
 
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"

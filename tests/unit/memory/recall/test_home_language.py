@@ -1,8 +1,9 @@
 """The language that a home's texts are mostly in."""
 
 from nexus.ledgers import Ledgers, memory
-from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.item import Query
 from nexus.memory.recall.question import home_language
+from nexus.memory.recall.recall import Recall
 from unit.memory.recall.homes import LONG_MS, NOW, learn, say
 
 GERMAN = ("Johanna hält fünf Bienenvölker.", "Die Werkstatt ist in Haslach.", "Levin mag keinen Fisch.")

@@ -4,11 +4,14 @@ import apsw
 import pytest
 
 from nexus.ledgers import Ledgers, memory
-from nexus.memory.recall import EVERYTHING, Query, Recall, arms
+from nexus.memory.recall import arms
 from nexus.memory.recall.arms import Log
+from nexus.memory.recall.item import Query
 from nexus.memory.recall.question import understand
+from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.scope import Scope
 from nexus.memory.recall.words import spellings
+from nexus.request import EVERYTHING
 from unit.memory.recall.homes import LONG_MS, NOW, learn, say
 
 

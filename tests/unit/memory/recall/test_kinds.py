@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Vectors, embed_new
-from nexus.memory.recall import Kind, Match, Query, Recall
+from nexus.memory.recall.item import Kind, Match, Query
+from nexus.memory.recall.recall import Recall
 from unit.memory.recall.homes import ANN, BOB, LONG_MS, NOW, TEA, WordHashes, know_people, learn, run, say
 
 

@@ -4,7 +4,9 @@ from nexus.ledgers import Ledgers
 from nexus.memory import views
 from nexus.memory.embedding.sources import KINDS, sources
 from nexus.memory.operations import Memory
-from nexus.memory.recall import Query, Recall, Visibility
+from nexus.memory.recall.item import Query
+from nexus.memory.recall.recall import Recall
+from nexus.request import Visibility
 from unit.memory.recall.homes import LONG_MS, NOW
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from nexus.ledgers import Ledgers, events, memory
 from nexus.memory.embedding import Vectors, embed_new
-from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.item import Query
+from nexus.memory.recall.recall import Recall
 from unit.memory.recall.homes import LONG_MS, NOW, WordHashes
 
 TALK = {

@@ -4,8 +4,9 @@ import pytest
 
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
-from nexus.memory.recall import Query, Recall, Visibility
-from nexus.memory.recall.naming import Named
+from nexus.memory.recall.item import Named, Query
+from nexus.memory.recall.recall import Recall
+from nexus.request import Visibility
 from unit.memory.recall.homes import LONG_MS, NOW, own
 
 _FAMILY = {

@@ -19,8 +19,10 @@ from nexus.home import Home
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import MODELS, Build, Model, find
 from nexus.memory.embedding.catalogue import VOCABULARY, File
-from nexus.memory.recall import Query, Recall, ranker
+from nexus.memory.recall import ranker
+from nexus.memory.recall.item import Query
 from nexus.memory.recall.reading import Deadline
+from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import CrossEncoder, best_of, installed_reranker
 from unit.memory.recall.homes import LONG_MS, NOW, learn
 

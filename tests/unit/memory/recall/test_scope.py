@@ -7,7 +7,10 @@ import pytest
 
 from nexus.ledgers import Ledgers, memory
 from nexus.memory.embedding import Vectors, embed_new
-from nexus.memory.recall import ARMS, Query, Recall, Search, Sighting, Visibility
+from nexus.memory.recall.item import Query, Sighting
+from nexus.memory.recall.recall import Recall
+from nexus.memory.recall.search import ARMS, Search
+from nexus.request import Visibility
 from unit.memory.recall.homes import ANN, LONG_MS, NOW, WordHashes, know_people, learn, run, say
 
 

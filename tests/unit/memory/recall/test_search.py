@@ -7,7 +7,8 @@ import numpy as np
 from embedders import Hashes
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Vectors, embed_new
-from nexus.memory.recall import Query, Recall
+from nexus.memory.recall.item import Query
+from nexus.memory.recall.recall import Recall
 from unit.memory.recall.homes import LONG_MS, NOW, say
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nexus.memory.recall import Item
+from nexus.memory.recall.item import Item
 from nexus.roles.memory_injection import formatting
 from nexus.roles.memory_injection.asking import Choice, parse
 from nexus.roles.memory_injection.feedback import signs

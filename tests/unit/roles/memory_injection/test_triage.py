@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nexus.memory.recall import Item, Kind, Match, Matches, Reasons
+from nexus.memory.recall.item import Item, Kind, Match, Matches, Reasons
 from nexus.roles.memory_injection.triage import LIMITS, PIN, Limits, judge
 
 NEEDED = 0.5

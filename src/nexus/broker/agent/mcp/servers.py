@@ -15,6 +15,7 @@ from nexus.broker.agent.mcp import offer
 from nexus.broker.agent.mcp.offer import Offer
 from nexus.broker.tools import Context, Tool
 from nexus.broker.tools.clipping import clipped
+from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.tool import Arguments
 from nexus.config import McpConfig
 from nexus.errors import ConfigError, NexusError, ToolError
@@ -39,10 +40,15 @@ class Servers:
     """The servers that the settings name."""
 
     def __init__(
-        self, configs: Mapping[str, McpConfig], state: Path, environ: Mapping[str, str] = os.environ
+        self,
+        configs: Mapping[str, McpConfig],
+        state: Path,
+        environ: Mapping[str, str] = os.environ,
+        sandbox: Sandbox | None = None,
     ) -> None:
+        confined = sandbox or Sandbox()
         self._servers = {
-            name: _Server(name, config, state / "mcp" / f"{name}.json", environ)
+            name: _Server(name, config, state / "mcp" / f"{name}.json", environ, confined)
             for name, config in sorted(configs.items())
         }
 
@@ -69,7 +75,10 @@ class Servers:
 
 
 class _Server:
-    def __init__(self, name: str, config: McpConfig, cache: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, config: McpConfig, cache: Path, environ: Mapping[str, str], sandbox: Sandbox
+    ) -> None:
+        self._sandbox = sandbox
         self._name = name
         self._config = config
         self._cache = cache
@@ -139,7 +148,12 @@ class _Server:
         # The client takes a while to import, so it is when a server is needed, and beside the loop.
         module: Any = await asyncio.to_thread(importlib.import_module, "nexus.broker.agent.mcp.connection")
         make: Callable[..., Connection] = module.Connection
-        return make(self._name, replace(self._config, url=address.url), env, headers)
+        config = replace(self._config, url=address.url)
+        if config.command and config.sandbox:
+            confined = replace(self._sandbox, environment=env)
+            [command, *args], env = confined.command([config.command, *config.args])
+            config = replace(config, command=command, args=tuple(args))
+        return make(self._name, config, env, headers)
 
     async def _value(self, text: str) -> str:
         source = secrets.source_in(text)

@@ -30,7 +30,9 @@ def web_fetch(downloader: Downloader | None = None, given: Given | None = None) 
                 hint="Ask for the URL. `fetch` in [web] of config.toml can allow any.",
             )
         got = await downloads.get(arguments["url"])
-        found = await text_of(got.body, got.media_type, got.charset, url=got.url)
+        found = await text_of(
+            got.body, got.media_type, got.charset, url=got.url, cgroup=context.sandbox.cgroup
+        )
         return _shown(got.url, found.title, found.text.strip(), arguments.get("offset", 0))
 
     return Tool(

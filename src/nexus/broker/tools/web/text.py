@@ -4,10 +4,10 @@ import json
 import os
 import sys
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from nexus.broker.tools.sandbox import Grant, Limits, Sandbox
 from nexus.broker.tools.web import extract
@@ -36,15 +36,17 @@ class Text:
     text: str
 
 
-async def text_of(body: bytes, media_type: str, charset: str = "", url: str = "") -> Text:
+async def text_of(
+    body: bytes, media_type: str, charset: str = "", url: str = "", cgroup: Path | None = None
+) -> Text:
     """The text of a document; a ToolError where its type has none, or it can't be read.
 
-    With the URL where it was found, its links are absolute.
+    With the URL where it was found, its links are absolute. `cgroup` is what it is parsed in.
     """
     if media_type == _PDF or (media_type in _UNNAMED and body.startswith(b"%PDF-")):
-        return await _extracted("pdf", body, "", "")
+        return await _extracted(["pdf", "", ""], body, cgroup)
     if media_type in _HTML:
-        return await _extracted("html", body, charset, url)
+        return await _extracted(["html", charset, url], body, cgroup)
     if media_type.startswith("text/") or media_type in _TEXT or media_type.endswith(("+json", "+xml")):
         return Text(title="", text=_decoded(body, charset))
     raise ToolError(
@@ -60,9 +62,10 @@ def _decoded(body: bytes, charset: str) -> str:
         return body.decode(errors="replace")
 
 
-async def _extracted(kind: Literal["html", "pdf"], body: bytes, charset: str, url: str) -> Text:
+async def _extracted(arguments: list[str], body: bytes, cgroup: Path | None) -> Text:
     program, sandbox = _extractor()
-    outcome = await sandbox.run([*program, kind, charset, url, *_site()], stdin=body, limits=_LIMITS)
+    command = [*program, *arguments, *_site()]
+    outcome = await replace(sandbox, cgroup=cgroup).run(command, stdin=body, limits=_LIMITS)
     if outcome.killed_by or outcome.exit_code:
         reason = f"it took too much ({outcome.killed_by})" if outcome.killed_by else "its parser failed"
         raise ToolError(f"The document can't be read: {reason}")

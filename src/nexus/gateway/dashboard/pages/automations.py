@@ -15,10 +15,11 @@ from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.pages.editor import uneditable
 from nexus.gateway.dashboard.periods import period
-from nexus.gateway.dashboard.render import is_part, page, segment
+from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import automations
 from nexus.gateway.views.automations import AutomationLine, Place
+from nexus.gateway.views.page import address
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
 
@@ -144,7 +145,7 @@ async def disable(request: Request, app: App) -> Response:
 async def approve(request: Request, app: App) -> Response:
     """Let what the agent proposed run, in a sandbox."""
     made = await automations.approve(app.ledgers, request.path_params["name"])
-    return back(f"/automations/{segment(made.name)}")
+    return back(address("automations", made.name))
 
 
 async def discard(request: Request, app: App) -> Response:
@@ -166,21 +167,21 @@ async def retry(request: Request, app: App) -> Response:
     """Let a run that failed for good run again."""
     name, run = request.path_params["name"], request.path_params["run"]
     await automations.retry(app.ledgers, app.automations.queue, name, run)
-    return back(f"/automations/{segment(name)}")
+    return back(address("automations", name))
 
 
 async def rerun(request: Request, app: App) -> Response:
     """Run it again on what an earlier run was given."""
     name, run = request.path_params["name"], request.path_params["run"]
     await automations.rerun(app.ledgers, app.automations.runner, name, run)
-    return back(f"/automations/{segment(name)}")
+    return back(address("automations", name))
 
 
 async def dismiss(request: Request, app: App) -> Response:
     """Give up on a run that failed for good."""
     name, run = request.path_params["name"], request.path_params["run"]
     await automations.dismiss(app.ledgers, name, run)
-    return back(f"/automations/{segment(name)}")
+    return back(address("automations", name))
 
 
 async def new(request: Request, app: App) -> Response:
@@ -205,7 +206,7 @@ async def create(request: Request, app: App) -> Response:
         made = await asyncio.to_thread(creation.create, app.home, write, wish)
     except NexusError as error:
         return await _form(request, app, wish, error)
-    return back(f"/automations/{segment(made.automation.name)}")
+    return back(address("automations", made.automation.name))
 
 
 async def _form(request: Request, app: App, wish: Wish | None, error: NexusError | None) -> Response:
@@ -232,7 +233,7 @@ async def _standing(app: App, name: str) -> Automation:
 
 def _changed(app: App, name: str) -> Response:
     registry.touch(app.home)
-    return back(f"/automations/{segment(name)}")
+    return back(address("automations", name))
 
 
 async def _text(request: Request, title: str, text: str, name: str, *, is_diff: bool = False) -> Response:

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict, replace
 from typing import Any
-from urllib.parse import quote
 
 import apsw
 from starlette.requests import Request
@@ -14,7 +13,9 @@ from nexus.channels import kinds, quiet
 from nexus.config import Config
 from nexus.errors import ConfigError, MissingError, UsageError
 from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import page
+from nexus.gateway.views.page import address
 from nexus.ledgers.identity import access
 from nexus.ledgers.runtime import channels as ledger
 
@@ -22,7 +23,8 @@ from nexus.ledgers.runtime import channels as ledger
 async def listed(request: Request, app: App) -> Response:
     """Every channel of the settings, and the messages that were set aside."""
     found = await app.ledgers.runtime.read(_states, config=app.config)
-    aside = await app.ledgers.runtime.read(ledger.those_set_aside)
+    days = period(request)
+    aside = await app.ledgers.runtime.read(ledger.those_set_aside, since=days.since, until=days.until)
     asking = len(await app.ledgers.identity.read(access.asking))
     return await page(request, "channels.html", active="settings", channels=found, aside=aside, asking=asking)
 
@@ -31,7 +33,10 @@ async def one(request: Request, app: App) -> Response:
     """A channel, its settings, and what it couldn't send."""
     name = _known(request, app)
     state = await app.ledgers.runtime.read(ledger.state, name=name)
-    failed = await app.ledgers.runtime.read(ledger.deliveries, channel=name, status="failed")
+    days = period(request)
+    failed = await app.ledgers.runtime.read(
+        ledger.deliveries, channel=name, status="failed", since=days.since, until=days.until
+    )
     states = await app.ledgers.runtime.read(_states, config=app.config)
     return await page(
         request,
@@ -50,7 +55,7 @@ async def change(request: Request, app: App) -> Response:
     name, to = _known(request, app), request.path_params["to"]
     if to in {"settings", "reset"}:
         await _set(request, app, name, reset=to == "reset")
-        return back(f"/channels/{quote(name, safe='')}")
+        return back(address("channels", name))
     if to == "retry":
         await app.ledgers.runtime.write(ledger.retry, channel=name)
         app.channels.wake(name)

@@ -18,10 +18,10 @@ from nexus.errors import MissingError, UsageError
 from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
 from nexus.gateway.dashboard.pages import reminders
-from nexus.gateway.dashboard.render import is_part, page, segment
+from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import answers, names, sessions
 from nexus.gateway.views.answers import Answer, Asked
-from nexus.gateway.views.page import Page
+from nexus.gateway.views.page import Page, address
 from nexus.ledgers import events
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime import executions, requests
@@ -63,11 +63,9 @@ async def shown(request: Request, app: App) -> Response:
     values: dict[str, Any] = {"label": label, "lines": lines, "older": found.next}
     if is_part(request) and cursor:
         return await page(request, "part_chat.html", **values)
-    others = await sessions.listed(
-        app.ledgers, role="manager", limit=_SHOWN_SESSIONS, runs=False, archived=False
-    )
+    others = await sessions.listed(app.ledgers, kind="people", limit=_SHOWN_SESSIONS, archived=False)
     values |= {
-        "title": (await sessions.titles(app.ledgers, [label])).get(label, label),
+        "title": await sessions.title(app.ledgers, label),
         "pending": [await _pending(app, run_id) for run_id in under_way],
         "others": others.items,
         "last": await _last(app, label),
@@ -87,7 +85,7 @@ async def say(request: Request, app: App) -> Response:
     if replaces and (places := given.all("keep")):
         files = [*await _kept(app, replaces, places), *files]
     if not text and not files:
-        return back(f"/chat/{segment(label)}")
+        return back(address("chat", label))
     if text and reminders.asked(text):
         return await reminders.drafted(request, app, text, label)
     receipt = await app.receive(
@@ -100,7 +98,7 @@ async def say(request: Request, app: App) -> Response:
         replaces=replaces,
     )
     if not is_part(request):
-        return back(f"/chat/{segment(label)}")
+        return back(address("chat", label))
     run = receipt.run
     asked = await _question(app, receipt.request_id, run.id)
     values: dict[str, Any] = {"label": label, "last": run.id, "sent": _seq(given.text("sent"))}
@@ -120,7 +118,7 @@ async def again(request: Request, app: App) -> Response:
     run = await app.regenerate(run_id, given.text("model"))
     label = state.session_label
     if not is_part(request):
-        return back(f"/chat/{segment(label)}")
+        return back(address("chat", label))
     answer = await answers.of_run(app.ledgers, run.id, "running", None)
     values: dict[str, Any] = {"label": label, "last": run.id, "sent": _seq(given.text("sent"))}
     return await page(request, "part_said.html", asked=None, said=None, answer=answer, **values)
@@ -164,7 +162,7 @@ async def decide(request: Request, app: App) -> Response:
     with suppress(UsageError):  # somebody else was quicker
         await app.broker.approvals.decide(id_, cast("Decision", decision))
     if not is_part(request):
-        return back(f"/chat/{segment(label)}")
+        return back(address("chat", label))
     found = await _approvals(app, label)
     return await page(request, "part_approvals.html", approvals=found, oob=False)
 
@@ -198,7 +196,7 @@ async def begin(request: Request, app: App) -> Response:
     label = given.text("label") or MAIN
     if (left := given.text("left")) and left != label:
         await app.new_session(left, channel=_CHANNEL)
-    return back(f"/chat/{segment(label)}")
+    return back(address("chat", label))
 
 
 async def _sent(request: Request) -> tuple[Form, list[File]]:
@@ -242,7 +240,7 @@ async def _question(app: App, request_id: str, run_id: str) -> Asked:
     """What a request asked for."""
     found = await app.ledgers.runtime.read(requests.get, request_id=request_id)
     event_id = found and found.event_id
-    said = await names.messages(app.ledgers, [event_id], sessions.MOST_CHARACTERS)
+    said = await names.messages(app.ledgers, [event_id], answers.MOST_CHARACTERS)
     files = await answers.files(app.ledgers, event_id) if event_id else ()
     text = answers.said(said.get(event_id or "", ""), files)
     return Asked(run_id=run_id, text=text, at="", event_id=event_id, files=files)

@@ -21,9 +21,10 @@ from nexus.automations.when import TimeError
 from nexus.automations.workspace import Folder, workspace
 from nexus.errors import AutomationError, NexusError, WorkspaceError
 from nexus.gateway.dashboard.endpoint import Form, back, form, get, post
-from nexus.gateway.dashboard.render import is_part, page, segment
+from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
 from nexus.gateway.views import requests
+from nexus.gateway.views.page import address
 from nexus.home import Home
 from nexus.ledgers.runtime import automations as rows
 from nexus.ledgers.runtime.automations import Automation
@@ -70,7 +71,7 @@ async def create(request: Request, app: App) -> Response:
         await _save(app, draft, None)
     except NexusError as error:
         return await _form(request, app, draft, error)
-    return back(f"/automations/{segment(draft.name)}")
+    return back(address("automations", draft.name))
 
 
 async def edit(request: Request, app: App) -> Response:
@@ -93,7 +94,7 @@ async def save(request: Request, app: App) -> Response:
         await _save(app, draft, found)
     except NexusError as error:
         return await _form(request, app, draft, error, standing=found)
-    return back(f"/automations/{segment(found.name)}")
+    return back(address("automations", found.name))
 
 
 async def try_(request: Request, app: App) -> Response:
@@ -126,7 +127,13 @@ async def _tried(app: App, draft: Draft, standing: Automation | None, given: For
     with tempfile.TemporaryDirectory(prefix="nexus-trial-") as folder:
         code = await asyncio.to_thread(_written, Path(folder), draft.source)
         return await trial.replay(
-            app.home, Entry(replace(row, hook_point=point.name), None), code, occasion, services, _TRIAL_MS
+            app.home,
+            Entry(replace(row, hook_point=point.name), None),
+            code,
+            occasion,
+            services,
+            _TRIAL_MS,
+            confined=app.config.automations.sandbox_all,
         )
 
 

@@ -8,8 +8,9 @@ from nexus.gateway.dashboard import graph
 from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.pages.facts import ACTOR
 from nexus.gateway.dashboard.periods import period
-from nexus.gateway.dashboard.render import is_part, page, segment
+from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import conclusions, entities
+from nexus.gateway.views.page import address
 
 
 async def listed(request: Request, app: App) -> Response:
@@ -51,7 +52,8 @@ async def shown(request: Request, app: App) -> Response:
 async def merges(request: Request, app: App) -> Response:
     """Pairs that may be one."""
     status = request.query_params.get("status", "pending")
-    found = await entities.candidates(app.ledgers, status=status if status != "all" else None)
+    wanted = status if status != "all" else None
+    found = await entities.candidates(app.ledgers, status=wanted, period=period(request))
     contacts = {id_: await entities.channels(app.ledgers, id_) for pair in found for id_ in pair.entities}
     return await page(request, "merges.html", active="memory", found=found, wanted=status, contacts=contacts)
 
@@ -63,7 +65,7 @@ async def accept(request: Request, app: App) -> Response:
     done = await app.memory.run("merge", {"source": source, "target": target}, ACTOR)
     if is_part(request):
         return await page(request, "part_merged.html", merged=done["merged"], root=done["root"], kept=False)
-    return back(f"/memory/entities/{segment(done['root'])}")
+    return back(address("memory/entities", done["root"]))
 
 
 async def reject(request: Request, app: App) -> Response:
@@ -79,7 +81,7 @@ async def unmerge(request: Request, app: App) -> Response:
     """Take a merge back."""
     given = await form(request)
     done = await app.memory.run("unmerge", {"entity": given.text("entity")}, ACTOR)
-    return back(f"/memory/entities/{segment(done['entity_id'])}")
+    return back(address("memory/entities", done["entity_id"]))
 
 
 ROUTES = (

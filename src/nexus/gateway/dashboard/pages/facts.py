@@ -11,9 +11,10 @@ from nexus.app import App
 from nexus.errors import UsageError
 from nexus.gateway.dashboard.endpoint import back, form, get, number, post
 from nexus.gateway.dashboard.periods import period
-from nexus.gateway.dashboard.render import is_part, page, segment
+from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import entities, facts, injections, names
 from nexus.gateway.views.facts import Review
+from nexus.gateway.views.page import address
 from nexus.ledgers.memory.reviews import Decision
 from nexus.ledgers.runtime import requests
 from nexus.memory.writing import Provenance
@@ -44,7 +45,7 @@ async def add(request: Request, app: App) -> Response:
     given = await form(request)
     arguments = {"fact": given.text("fact"), "about": given.text("about"), "as_of": given.text("as_of")}
     done = await app.memory.add({name: value for name, value in arguments.items() if value}, ACTOR)
-    return back(f"/memory/facts/{segment(done['id'])}")
+    return back(address("memory/facts", done["id"]))
 
 
 async def shown(request: Request, app: App) -> Response:
@@ -68,14 +69,14 @@ async def correct(request: Request, app: App) -> Response:
     done = await app.memory.correct(fact_id, (await form(request)).text("fact"), ACTOR)
     if is_part(request):
         return await _row(request, app, done["id"])
-    return back(f"/memory/facts/{segment(done['id'])}")
+    return back(address("memory/facts", done["id"]))
 
 
 async def replace(request: Request, app: App) -> Response:
     """Record that a fact replaces another one."""
     fact_id, old = request.path_params["id"], (await form(request)).text("old")
     await app.memory.run("causal-link", {"cause": old, "effect": fact_id, "relation": "replaced"}, ACTOR)
-    return back(f"/memory/facts/{segment(fact_id)}")
+    return back(address("memory/facts", fact_id))
 
 
 async def decide(request: Request, app: App) -> Response:
@@ -86,7 +87,7 @@ async def decide(request: Request, app: App) -> Response:
     await app.memory.decide(fact_id, cast("Decision", decision), ACTOR)
     if is_part(request):
         return await _row(request, app, fact_id)
-    return back(f"/memory/facts/{segment(fact_id)}")
+    return back(address("memory/facts", fact_id))
 
 
 async def review(request: Request, app: App) -> Response:
@@ -140,8 +141,8 @@ async def forget(request: Request, app: App) -> Response:
 
 async def _asked(app: App, request_ids: list[str]) -> dict[str, str]:
     """What the messages said that some requests answer."""
-    read = [await app.ledgers.runtime.read(requests.get, request_id=id_) for id_ in request_ids]
-    events = {id_: found.event_id for id_, found in zip(request_ids, read, strict=True) if found}
+    found = await app.ledgers.runtime.read(requests.parties, request_ids=request_ids)
+    events = {id_: each.event_id for id_, each in found.items()}
     said = await names.messages(app.ledgers, events.values(), _ASKED_CHARACTERS)
     return {id_: said.get(event_id or "", "") for id_, event_id in events.items()}
 

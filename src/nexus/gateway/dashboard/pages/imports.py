@@ -8,6 +8,7 @@ from starlette.responses import Response
 from nexus import history
 from nexus.app import App
 from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.guard import UPLOADS
 from nexus.ledgers.events import imports
@@ -18,13 +19,13 @@ _ACTIVE = "import"
 async def listed(request: Request, app: App) -> Response:
     """A place to drop an export, what was uploaded, and what was imported."""
     uploads = await asyncio.to_thread(app.imports.uploads.listed)
-    done = await app.ledgers.events.read(imports.listed)
+    done, days = await app.ledgers.events.read(imports.listed), period(request)
     return await page(
         request,
         "imports.html",
         active=_ACTIVE,
         uploads=[(each, app.imports.job(each.id)) for each in uploads],
-        imports=done[::-1],
+        imports=[each for each in done[::-1] if each.created_at in days],
         uploading=UPLOADS,
         max_bytes=app.imports.uploads.max_bytes,
         importing=app.imports.importing,

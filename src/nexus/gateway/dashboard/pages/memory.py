@@ -11,12 +11,10 @@ from nexus.gateway.dashboard.endpoint import get
 from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import episodes
-from nexus.memory.recall import Budget, Query, kinds
+from nexus.memory.recall.item import PATIENT_MS, Budget, Query, kinds
 
 BUDGETS: Final[tuple[Budget, ...]] = ("low", "mid", "high")
 SCOPES: Final = ("events", "facts", "observations", "mental_models", "episodes", "entities")
-# A person waits longer than an agent may.
-_DEADLINE_MS = 5_000
 _RESULTS: Final = 15
 
 
@@ -32,7 +30,7 @@ async def recall(request: Request, app: App) -> Response:
             entity_id=query.get("entity") or None,
             budget=_budget(query.get("budget")),
             max_results=_RESULTS,
-            deadline_ms=_DEADLINE_MS,
+            deadline_ms=PATIENT_MS,
         )
         answer = await (await app.open_recall()).find(asked)
     template = "part_recall.html" if is_part(request) else "recall.html"

@@ -1,7 +1,6 @@
 """Notifications: which browsers get them, turned on and off."""
 
 import asyncio
-import hashlib
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ from nexus.gateway import push
 from nexus.gateway.dashboard.endpoint import back, form, get, keys_of, post
 from nexus.gateway.dashboard.render import page
 from nexus.ledgers.runtime import push as subscriptions
+from nexus.secrets import digest
 
 _WORKER: Final = Path(__file__).parent.parent / "static" / "sw.js"
 _SYSTEMS: Final = (
@@ -101,7 +101,7 @@ async def worker(request: Request, app: App) -> Response:
 def session(request: Request) -> str:
     """A digest of this browser's login, by which its subscription ends when it logs out."""
     secret = request.cookies.get(keys_of(request).cookie, "")
-    return hashlib.sha256(secret.encode(errors="surrogateescape")).hexdigest() if secret else ""
+    return digest(secret).hex() if secret else ""
 
 
 def named(agent: str) -> str:

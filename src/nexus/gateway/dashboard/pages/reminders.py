@@ -12,6 +12,7 @@ from nexus.automations.reminders import of
 from nexus.automations.when import When, check_zone
 from nexus.errors import NexusError, UsageError
 from nexus.gateway.dashboard.endpoint import back, form, get, post
+from nexus.gateway.dashboard.periods import period
 from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.errors import status_of
 
@@ -21,8 +22,9 @@ _MAIN: Final = "main"
 
 
 async def listed(request: Request, app: App) -> Response:
-    """Every reminder, and a place to make one."""
-    found = await app.reminders.listed()
+    """Reminders by when they were made, and a place to make one."""
+    days = period(request)
+    found = [each for each in await app.reminders.listed() if each.created_at in days]
     return await page(request, "reminders.html", active="automations", reminders=found)
 
 

@@ -10,8 +10,9 @@ from nexus.app import App
 from nexus.gateway.dashboard import parts, waterfall
 from nexus.gateway.dashboard.endpoint import back, get, post
 from nexus.gateway.dashboard.periods import period
-from nexus.gateway.dashboard.render import is_part, page, segment
+from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import injections, requests
+from nexus.gateway.views.page import address
 
 STATUSES: Final = ("running", "done", "failed", "denied", "cancelled")
 
@@ -65,7 +66,7 @@ async def retry(request: Request, app: App) -> Response:
     """Ask a failed request again, at the end of its session's queue."""
     id_ = request.path_params["id"]
     await app.queue.retry(await requests.failed_run(app.ledgers, id_))
-    return back(f"/requests/{segment(id_)}")
+    return back(address("requests", id_))
 
 
 ROUTES = (

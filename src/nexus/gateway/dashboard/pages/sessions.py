@@ -1,6 +1,6 @@
 """Sessions and their transcripts: find, rename, archive and delete them."""
 
-from typing import Final
+from typing import Final, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,20 +10,19 @@ from nexus.errors import UsageError
 from nexus.gateway.dashboard import parts
 from nexus.gateway.dashboard.endpoint import back, form, get, post
 from nexus.gateway.dashboard.periods import period
-from nexus.gateway.dashboard.render import is_part, page, segment
+from nexus.gateway.dashboard.render import is_part, page
 from nexus.gateway.views import sessions
+from nexus.gateway.views.page import address
 from nexus.ledgers.agents import sessions as stored
 
 _MOST_OF_A_TITLE: Final = 120
-# What people know by name; the rest is counted together.
-_NAMED: Final = {
-    "events.events": "messages",
-    "memory.facts": "facts learned from them",
-    "memory.episodes": "episodes",
-    "identity.entities": "people and things known only from them",
-    "agents.agent_sessions": "sessions, with those of workers",
-    "runtime.requests": "requests with their traces",
-}
+_KINDS: Final = (
+    ("people", "Conversations"),
+    ("runs", "Single runs"),
+    ("workers", "Workers"),
+    ("automations", "Automations"),
+    ("all", "All"),
+)
 
 
 async def listed(request: Request, app: App) -> Response:
@@ -31,17 +30,15 @@ async def listed(request: Request, app: App) -> Response:
     query = request.query_params
     found = await sessions.listed(
         app.ledgers,
-        role=query.get("role") or None,
+        kind=_kind(query.get("kind", "people")),
         matching=query.get("q", "").strip() or None,
         period=period(request),
         cursor=query.get("cursor"),
-        runs=bool(query.get("runs")),
         archived=bool(query.get("archived")),
     )
     if is_part(request) and query.get("cursor"):
         return await page(request, "part_sessions.html", found=found)
-    roles = await sessions.roles(app.ledgers)
-    return await page(request, "sessions.html", active="sessions", found=found, roles=roles)
+    return await page(request, "sessions.html", active="sessions", found=found, kinds=_KINDS)
 
 
 async def shown(request: Request, app: App) -> Response:
@@ -51,14 +48,13 @@ async def shown(request: Request, app: App) -> Response:
     found = parts.fitting(await sessions.transcript(app.ledgers, session.id, cursor=cursor))
     if is_part(request) and cursor:
         return await page(request, "part_transcript.html", found=found, session=session)
-    titles = await sessions.titles(app.ledgers, [session.label])
     return await page(
         request,
         "session.html",
         active="sessions",
         found=found,
         session=session,
-        title=titles.get(session.label, session.label),
+        title=await sessions.title(app.ledgers, session.label),
     )
 
 
@@ -86,7 +82,7 @@ async def change(request: Request, app: App) -> Response:
             await app.ledgers.agents.write(stored.archive, session_id=session.id, archived=False)
         case to:
             raise UsageError(f"Unknown action for a session: `{to:.40}`")
-    return back(f"/sessions/{segment(session.label)}")
+    return back(address("sessions", session.label))
 
 
 async def preview(request: Request, app: App) -> Response:
@@ -97,15 +93,13 @@ async def preview(request: Request, app: App) -> Response:
     for plan in plans:
         for place, count in plan.removed.items():
             counts[place] = counts.get(place, 0) + count
-    titles = await sessions.titles(app.ledgers, [session.label])
     return await page(
         request,
         "session_delete.html",
         active="sessions",
         session=session,
-        title=titles.get(session.label, session.label),
-        named=[(what, counts.pop(place)) for place, what in _NAMED.items() if counts.get(place)],
-        others=sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])),
+        title=await sessions.title(app.ledgers, session.label),
+        counts=counts,
         files=sum(plan.files for plan in plans),
         plans=plans,
     )
@@ -116,6 +110,11 @@ async def delete(request: Request, app: App) -> Response:
     session = await sessions.get(app.ledgers, request.path_params["label"])
     await app.forget_session(session.label, await sessions.threads(app.ledgers, session))
     return back("/sessions")
+
+
+def _kind(chosen: str) -> sessions.Kind | None:
+    """The kind that was chosen; None, and so all, for one that is not known."""
+    return next((kind for kind in get_args(sessions.Kind) if kind == chosen), None)
 
 
 # A label may hold anything, slashes too: nothing else is asked for below /sessions/.

@@ -66,14 +66,13 @@ async def _page(
     section: str = "",
     given: dict[str, str] | None = None,
 ) -> Response:
-    file, problem = None, None
+    path, text, file, problem = app.home.config_file, "", None, None
     try:
-        file = await asyncio.to_thread(settings_file.read, app.home, app.config)
-        stored = await asyncio.to_thread(config.load, app.home.config_file)
+        text = await asyncio.to_thread(config.text, path)
+        file = await asyncio.to_thread(settings_file.read, text, path, app.config)
     except ConfigError as broken:
-        problem, stored = broken, app.config
+        problem = broken
     known = await app.ledgers.runtime.read(models.every)
-    text = await asyncio.to_thread(_text, app)
 
     def line(name: str, key: str) -> int | None:
         return config_file.line_of(text, name, key)
@@ -90,12 +89,12 @@ async def _page(
         given=given or {},
         used=[
             {"name": name, "roles": roles, "known": _words(known.get(name))}
-            for name, roles in _used(stored).items()
+            for name, roles in _used(file.next if file else app.config).items()
         ],
         sections=settings.sections(app.config),
         line=line,
         home=str(app.home.root),
-        file=str(app.home.config_file),
+        file=str(path),
         problems=app.automations.problems,
         browsers=len(keys_of(request).browsers),
     )
@@ -113,11 +112,6 @@ def _used(stored: Config) -> dict[str, list[str]]:
 def _words(known: Capabilities | None) -> dict[str, Any]:
     found = known or Capabilities()
     return {"facts": list(facts(found)), "tested_at": found.tested_at}
-
-
-def _text(app: App) -> str:
-    file = app.home.config_file
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
 
 
 ROUTES = (

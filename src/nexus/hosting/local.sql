@@ -27,14 +27,21 @@ SELECT count(*) FROM homes
 UPDATE homes SET limits = :limits WHERE id = :id
 
 -- name: opened
-UPDATE homes SET opened_at = :now WHERE id = :id
+UPDATE homes SET opened_at = :now, copied_at = NULL WHERE id = :id
 
 -- name: settled
 UPDATE homes SET keeps_open = :keeps_open, problem = NULL
 WHERE id = :id AND (keeps_open <> :keeps_open OR problem IS NOT NULL)
 
 -- name: closed
-UPDATE homes SET opened_at = NULL WHERE id = :id
+UPDATE homes SET opened_at = NULL, copied_at = :copied_at WHERE id = :id
+
+-- name: cold
+SELECT id, name, added_at, limits, opened_at IS NOT NULL, keeps_open, problem FROM homes
+WHERE opened_at IS NULL AND copied_at <= :before ORDER BY copied_at LIMIT :limit
+
+-- name: evicted
+UPDATE homes SET copied_at = NULL WHERE id = :id
 
 -- name: failed
 UPDATE homes SET problem = :problem WHERE id = :id
@@ -47,3 +54,9 @@ DELETE FROM tokens WHERE home_id IS :home
 
 -- name: token
 SELECT home_id, scope FROM tokens WHERE digest = :digest
+
+-- name: make_key
+INSERT INTO keys (id, key) VALUES (1, :key) ON CONFLICT DO NOTHING
+
+-- name: key
+SELECT key FROM keys

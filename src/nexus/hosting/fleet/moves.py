@@ -1,0 +1,63 @@
+"""Emptying a host: each of its homes gets another one. All functions wait for the network."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from nexus.errors import HomeBusyError, HomeError
+from nexus.hosting.fleet.placement import choose
+from nexus.hosting.fleet.registry import FleetRegistry
+from nexus.hosting.registry import HostedHome
+
+_PAGE: Final = 500
+
+
+def drain(registry: FleetRegistry, host: str) -> int:
+    """Give a host no more homes and have it hand over those it has; returns how many those are.
+
+    It hands over each when nobody uses it, and serves it until then.
+    """
+    registry.set_draining(host)
+    return _placed_elsewhere(registry, host)
+
+
+def resume(registry: FleetRegistry, host: str) -> int:
+    """Let a host that was drained take homes again; returns how many it has."""
+    registry.set_draining(host, is_draining=False)
+    return registry.host_named(host).homes
+
+
+def evacuate(registry: FleetRegistry, host: str) -> int:
+    """Give the homes of a dead host to the others; returns how many."""
+    if registry.host_named(host).is_alive:
+        raise HomeBusyError(
+            f"{host} is alive", hint=f"Stop it first, or move its homes with `nexus host drain {host}`."
+        )
+    return _placed_elsewhere(registry, host)
+
+
+def on(registry: FleetRegistry, host: str) -> Iterator[HostedHome]:
+    """The homes of a host."""
+    after = ""
+    while found := registry.placements(host, after, _PAGE):
+        yield from found
+        after = found[-1].name
+
+
+def place_elsewhere(registry: FleetRegistry, host: str, home_ids: Iterable[str]) -> None:
+    """Give homes of a host to the others."""
+    hosts = registry.hosts()
+    for home_id in home_ids:
+        home = registry.get(home_id)
+        chosen = choose(hosts, but=host, schema=home.schema if home else 0)
+        if chosen is None:
+            raise HomeError(
+                "No other host takes homes",
+                hint="`nexus host hosts` shows which are alive. They must have room, and not be older.",
+            )
+        registry.place(home_id, chosen.name)
+
+
+def _placed_elsewhere(registry: FleetRegistry, host: str) -> int:
+    homes = list(on(registry, host))
+    place_elsewhere(registry, host, [each.id for each in homes if each.moving_to is None])
+    return len(homes)

@@ -1,0 +1,72 @@
+"""What hosts of a fleet know of each other."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from nexus.engine.shared import HomeAwayError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """How busy a host is, as it said with its last heartbeat."""
+
+    open_homes: int = 0
+    resident_mib: int = 0
+    cpu_share: float = 0.0
+    """Of all processors, 0 to 1."""
+    disk_free_mib: int = 0
+
+    @classmethod
+    def of(cls, value: dict[str, Any]) -> "Load":
+        known = asdict(cls())
+        return cls(**{key: given for key, given in value.items() if key in known})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FleetHost:
+    """A host of the fleet."""
+
+    name: str
+    url: str
+    version: str
+    schema: int
+    started_at: str
+    lease_until: str
+    is_alive: bool
+    is_draining: bool
+    homes: int
+    """How many are placed on it, open or closed."""
+    load: Load = field(default_factory=Load)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Owner:
+    """The host that a home is placed on."""
+
+    host: str
+    url: str
+    is_alive: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holding:
+    """A home that this host has acquired."""
+
+    epoch: int
+    is_local: bool
+    """The folder here is of that epoch; otherwise the home comes from its copy."""
+    copy_epoch: int | None
+    """Where to restore it from; None: it was never used."""
+    settings: str | None
+
+
+class HomeElsewhereError(HomeAwayError):
+    """Another host that is alive owns the home."""
+
+    def __init__(self, owner: Owner) -> None:
+        super().__init__(f"The home is on {owner.host}", hint="Ask that host.")
+        self.owner = owner
+
+
+class FleetUnreachableError(HomeAwayError):
+    """The Postgres of the fleet does not answer, or this host's lease has ended."""

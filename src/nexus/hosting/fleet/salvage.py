@@ -1,0 +1,94 @@
+"""What a host accepted and could not copy before another host took its home: it is given to that host.
+
+Only messages: whatever was computed from them is computed again. A folder whose messages have all arrived is
+deleted.
+"""
+
+import asyncio
+import logging
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from nexus import hosted
+from nexus.app import salvaged
+from nexus.engine.shared import HomeAwayError
+from nexus.home import PRIVATE_DIRECTORY, Home
+from nexus.ledgers import events, fencing, staging
+
+if TYPE_CHECKING:
+    from nexus.hosting.fleet.registry import FleetRegistry
+    from nexus.hosting.replication import Replicas
+
+SALVAGED: Final = "/internal/homes/{id}/salvaged"
+_TIMEOUT_S: Final = 60.0
+_TOGETHER: Final = 500
+_log = logging.getLogger("nexus.fleet")
+
+
+def last_event(home: Home) -> int:
+    """The number of the last event in a home. Waits for the disk."""
+    with closing(staging.as_it_is(home.ledger("events"), "events")) as connection:
+        return events.last_seq(connection)
+
+
+def lost_folders(registry: "FleetRegistry") -> list[Home]:
+    """Folders of homes that another host owns. Waits for the disk and the network."""
+    found: list[Home] = []
+    folder = registry.root / "homes"
+    names = sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
+    for first in range(0, len(names), _TOGETHER):
+        known = registry.epochs_of(names[first : first + _TOGETHER])
+        found += [registry.home(name) for name, (_, host, _) in known.items() if host != registry.name]
+    return found
+
+
+async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -> bool:
+    """Give what only a folder holds to the owner of its home, and delete it with its copy. False: not now."""
+    home = Home(folder)
+    place = await asyncio.to_thread(hosted.place, home)
+    epoch = await asyncio.to_thread(fencing.stored, home)
+    if home.ledger("events").exists():
+        if place is None or epoch is None or await asyncio.to_thread(registry.get, place.id) is None:
+            await asyncio.to_thread(_keep, registry.root, folder)
+            return False
+        after = await asyncio.to_thread(registry.began_after, place.id, epoch)
+        if after is None:
+            return False  # nobody has the home open: what is here may be all there is
+        try:
+            count = await _give(registry, place.id, home, after)
+        except (httpx.HTTPError, HomeAwayError) as error:
+            _log.warning("messages could not be salvaged yet: %s", error, extra={"home": place.id})
+            return False
+        if count:
+            _log.warning("messages were salvaged", extra={"home": place.id, "messages": count})
+        # Its owner has deleted it, but we may have written to it since.
+        await copies.drop(f"{place.id}/{epoch}")
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    return True
+
+
+def _keep(root: Path, folder: Path) -> None:
+    """Put a folder away that no home of the fleet has left here."""
+    kept = root / "kept"
+    kept.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
+    folder.rename(kept / folder.name)
+    _log.warning("an unknown folder was kept", extra={"folder": folder.name})
+
+
+async def _give(registry: "FleetRegistry", home_id: str, home: Home, after: int) -> int:
+    waiting = await asyncio.to_thread(list, salvaged.messages(home, after))
+    if not waiting:
+        return 0
+    owner = await asyncio.to_thread(registry.owner_of, home_id)
+    if owner is None or not owner.is_alive:
+        raise HomeAwayError("Its owner is not alive")
+    headers = {"authorization": f"Bearer {registry.secret()}"}
+    async with httpx.AsyncClient(base_url=owner.url, headers=headers, timeout=_TIMEOUT_S) as client:
+        for message in waiting:
+            answer = await client.post(SALVAGED.format(id=home_id), json=message)
+            answer.raise_for_status()
+    return len(waiting)

@@ -1,0 +1,154 @@
+"""The homes of one host, in `host.db`."""
+
+import threading
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+import apsw
+
+from nexus import clock, ids
+from nexus.home import PRIVATE_DIRECTORY
+from nexus.hosting.limits import Limits
+from nexus.hosting.registry import (
+    Grant,
+    HostedHome,
+    Registry,
+    TokenScope,
+    check_name,
+    derived,
+    digest,
+    new_secret,
+    taken,
+)
+from nexus.ledgers import sql
+
+_HERE: Final = Path(__file__).parent
+_BUSY_MS: Final = 10_000
+
+
+class LocalRegistry(Registry):
+    """The table of homes below a folder."""
+
+    is_shared = False
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._using = threading.Lock()
+        self._connection: apsw.Connection | None = None
+
+    def __enter__(self) -> Self:
+        if not self.root.is_dir():
+            self.root.mkdir(mode=PRIVATE_DIRECTORY, parents=True)
+        connection = apsw.Connection(str(self.root / "host.db"))
+        (self.root / "host.db").chmod(0o600)
+        connection.set_busy_timeout(_BUSY_MS)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("foreign_keys", True)
+        connection.execute((_HERE / "local_schema.sql").read_text(encoding="utf-8")).fetchall()
+        columns = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info('homes')")}
+        if "copied_at" not in columns:  # a table from before homes were evicted
+            connection.execute("ALTER TABLE homes ADD COLUMN copied_at TEXT")
+        self._connection = connection
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def add(self, name: str, settings: str | None = None) -> HostedHome:
+        check_name(name)
+        try:
+            self._run("add", id=ids.new("hom"), name=name, now=clock.timestamp(clock.now()))
+        except apsw.ConstraintError:
+            raise taken(name) from None
+        return self.named(name)
+
+    def remove(self, id_: str) -> None:
+        self._run("remove", id=id_)
+
+    def get(self, id_: str) -> HostedHome | None:
+        return next(map(_home, self._run("by_id", id=id_)), None)
+
+    def find(self, name: str) -> HostedHome | None:
+        return next(map(_home, self._run("by_name", name=name)), None)
+
+    def listed(self, after: str = "", limit: int = 100) -> list[HostedHome]:
+        return [_home(row) for row in self._run("listed", after=after, limit=limit)]
+
+    def count(self) -> int:
+        return int(self._run("count")[0][0])
+
+    def left_open(self) -> list[str]:
+        return [row[0] for row in self._run("left_open")]
+
+    def concurrency(self) -> dict[str, int]:
+        return {row[0]: Limits.of_json(row[1]).concurrency for row in self._run("limited")}
+
+    def set_limits(self, id_: str, limits: Limits) -> None:
+        self._run("set_limits", id=id_, limits=limits.to_json())
+
+    def opened(self, id_: str) -> None:
+        self._run("opened", id=id_, now=clock.timestamp(clock.now()))
+
+    def settled(self, id_: str, *, keeps_open: bool) -> None:
+        self._run("settled", id=id_, keeps_open=int(keeps_open))
+
+    def closed(self, id_: str, next_wake: datetime | None = None, *, is_copied: bool = False) -> None:
+        self._run("closed", id=id_, copied_at=clock.timestamp(clock.now()) if is_copied else None)
+
+    def cold(self, hours: float, limit: int) -> list[HostedHome]:
+        before = clock.timestamp(clock.now() - timedelta(hours=hours))
+        return [_home(row) for row in self._run("cold", before=before, limit=limit)]
+
+    def evicted(self, id_: str) -> None:
+        self._run("evicted", id=id_)
+
+    def failed(self, id_: str, problem: str) -> None:
+        self._run("failed", id=id_, problem=problem)
+
+    def new_token(self, home_id: str | None, scope: TokenScope, *, rotate: bool = False) -> str:
+        token = new_secret()
+        now = clock.timestamp(clock.now())
+        with self._using, self._open:
+            if rotate:
+                self._execute("revoke", home=home_id)
+            self._execute("add_token", digest=digest(token), home=home_id, scope=scope, now=now)
+        return token
+
+    def grant(self, token: str) -> Grant | None:
+        found = self._run("token", digest=digest(token))
+        return Grant(home_id=found[0][0], scope=found[0][1]) if found else None
+
+    def key(self, home_id: str) -> str:
+        self._run("make_key", key=new_secret())
+        return derived(self._run("key")[0][0], home_id)
+
+    @property
+    def _open(self) -> apsw.Connection:
+        assert self._connection is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        return self._connection
+
+    def _run(self, statement: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        with self._using:
+            return self._execute(statement, **values)
+
+    def _execute(self, statement: str, /, **values: Any) -> list[tuple[Any, ...]]:
+        text = sql.named(_HERE / "local.sql")[statement]
+        return cast("list[tuple[Any, ...]]", self._open.execute(text, values).fetchall())
+
+
+def _home(row: tuple[Any, ...]) -> HostedHome:
+    return HostedHome(
+        id=row[0],
+        name=row[1],
+        added_at=row[2],
+        limits=Limits.of_json(row[3]),
+        is_open=bool(row[4]),
+        keeps_open=bool(row[5]),
+        problem=row[6],
+    )

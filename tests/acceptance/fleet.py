@@ -1,0 +1,136 @@
+"""Hosts of a fleet as real processes, on one Postgres and one folder of copies."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import apsw
+import httpx
+
+from acceptance.program import NEXUS, typed
+from contract.postgres import Postgres
+
+_ANSWERED = {
+    "agents": "SELECT 1 FROM agent_turns WHERE status = 'done'",
+    "events": "SELECT 1 FROM events LIMIT 1",
+    "runtime": "SELECT 1 FROM executions WHERE status = 'done'",
+}
+
+
+def holds(copy: Path, query: str) -> bool:
+    """Whether a question to the copy of a ledger, as it is restored now, has a true answer."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder) / "ledger.db"
+        words = ["litestream", "restore", "-o", str(found), f"file://{copy}"]
+        subprocess.run(words, capture_output=True, check=False)
+        if not found.exists():
+            return False
+        with closing(apsw.Connection(str(found))) as connection:
+            return bool(connection.execute(query).get)
+
+
+def holds_second(copy: Path, answer: str, question: str) -> bool:
+    """Whether each ledger's copy of a home has the first answer and the second question, which waits."""
+    both = "SELECT sum(status = 'done') = 1 AND sum(status = 'running') = 1 FROM"
+    wanted = {
+        "events": f"SELECT count(*) = 2 FROM events WHERE content IN ('{answer}', '{question}')",
+        "runtime": f"{both} executions",
+        "agents": f"{both} agent_turns",
+    }
+    return all(holds(copy / ledger, query) for ledger, query in wanted.items())
+
+
+@dataclass(eq=False)
+class RunningHost:
+    """One `nexus host serve --fleet`."""
+
+    name: str
+    root: Path
+    process: subprocess.Popen[str]
+    port: int
+
+    def stop(self) -> None:
+        """As an operator stops it."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=120)
+
+    def kill(self) -> None:
+        # What it started must go too, as when a machine fails.
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.communicate(timeout=120)
+
+
+@dataclass(eq=False)
+class RunningFleet:
+    """Hosts while the context lasts."""
+
+    folder: Path
+    postgres: Postgres
+    lease_s: float = 5.0
+    hosts: dict[str, RunningHost] = field(default_factory=dict[str, RunningHost])
+    url: str = ""
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        self.url = self.postgres.new_database()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def start(self, name: str, program: Path | None = None) -> RunningHost:
+        """A host; with `program`, the package in that folder instead of the one that is tested."""
+        root = self.folder / name
+        env = os.environ if program is None else {**os.environ, "PYTHONPATH": str(program)}
+        nexus = [str(NEXUS)] if program is None else [sys.executable, "-m", "nexus"]
+        command = [*nexus, "host", "serve", "--root", str(root), "--name", name, "--json"]
+        command += ["--fleet", self.url, "--copies", f"file://{self.folder}/copies"]
+        command += ["--lease-s", str(self.lease_s)]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=env
+        )
+        assert process.stdout is not None
+        made = RunningHost(name, root, process, json.loads(process.stdout.readline())["port"])
+        self._stack.callback(made.stop)
+        self.hosts[name] = made
+        return made
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "NEXUS_HOST": str(self.folder / "operator")}
+        return typed("host", *words, "--fleet", self.url, env=env)
+
+    def add(self, name: str, settings: Path) -> str:
+        """A home; returns its token."""
+        made = self.command("add", name, "--settings", str(settings))
+        assert made.returncode == 0, made.stderr
+        return made.stdout.strip()
+
+    def host_of(self, home: str) -> str | None:
+        listed = self.command("list", "--json")
+        assert listed.returncode == 0, listed.stderr
+        found = next(each for each in map(json.loads, listed.stdout.splitlines()) if each["name"] == home)
+        return found["host"]
+
+    def copied(self, home: str) -> bool:
+        """Whether the copy of a home has an answer, in each of the ledgers that tell of it."""
+        listed = map(json.loads, self.command("list", "--json").stdout.splitlines())
+        id_ = next(each["id"] for each in listed if each["name"] == home)
+        newest = max((self.folder / "copies" / id_).iterdir(), key=lambda epoch: int(epoch.name))
+        return all(holds(newest / ledger, query) for ledger, query in _ANSWERED.items())
+
+    def client(self, host: RunningHost, home: str, token: str, **headers: str) -> httpx.Client:
+        """Of a home, through one of the hosts."""
+        name = f"{home}.localhost" if home else "localhost"
+        given = {"host": f"{name}:{host.port}", "authorization": f"Bearer {token}", **headers}
+        return httpx.Client(base_url=f"http://127.0.0.1:{host.port}", headers=given, timeout=120)
