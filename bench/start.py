@@ -60,7 +60,9 @@ class Program:
 
     def __init__(self, source: Path, home: Path) -> None:
         self._home = home
-        self._environment = {**os.environ, "PYTHONPATH": str(source)}
+        # An installed program has its bytecode: without this setting, the first run leaves it here.
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self._environment = {**inherited, "PYTHONPATH": str(source)}
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-c", _MAIN, "--home", str(self._home), *arguments]

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import shutil
+import ssl
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -38,6 +39,8 @@ _SYNC_S: Final = 60.0
 _START_S: Final = 30.0
 _LONGEST_PAUSE_S: Final = 60.0
 _PACK_EVERY_S: Final = 10.0
+# Litestream listens on a socket of this machine. Without this, every request would read all certificates.
+_NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 _log = logging.getLogger("nexus.host")
 
 
@@ -212,7 +215,7 @@ class Replicas:
             self._registered[str(path)] = clock.now()
 
     async def _ask(self, command: str, *, method: str = "POST", **values: object) -> Mapping[str, Any]:
-        transport = httpx.AsyncHTTPTransport(uds=str(self._socket))
+        transport = httpx.AsyncHTTPTransport(uds=str(self._socket), verify=_NO_TLS)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             try:
                 answer = await client.request(method, command, json=values, timeout=_SYNC_S + _START_S)

@@ -28,12 +28,18 @@ async def probe(opening: Opening, model: str) -> Capabilities | None:
     """What the server says; None where nobody answers."""
     import httpx
 
+    from nexus.broker.agent.tls import trusted
+
     base = (opening.base_url or "").rstrip("/")
     root = base.removesuffix("/v1")
     key = opening.auth_token or opening.api_key
     headers = {**opening.headers, **({"authorization": f"Bearer {key}"} if key else {})}
     async with httpx.AsyncClient(
-        headers=headers, params=dict(opening.query or {}), timeout=_LOOK_S, trust_env=False
+        headers=headers,
+        params=dict(opening.query or {}),
+        timeout=_LOOK_S,
+        trust_env=False,
+        verify=trusted(),
     ) as client:
         props, show, running, listed, detailed = await asyncio.gather(
             _asked(client, "GET", f"{root}/props"),

@@ -1,10 +1,11 @@
 """Providers that speak the Anthropic Messages format."""
 
-from anthropic import AsyncAnthropic
+from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
+from nexus.broker.agent.tls import trusted
 
 # The cached prefix ends behind the tools, behind the system prompt, and behind the last message. The last
 # of these moves by itself, so no earlier message's bytes change.
@@ -23,6 +24,7 @@ def connect(opening: Opening) -> Client:
         default_headers=opening.headers,
         default_query=opening.query,
         max_retries=0,
+        http_client=DefaultAsyncHttpxClient(verify=trusted()),
     )
     provider = AnthropicProvider(anthropic_client=client)
     return Client(

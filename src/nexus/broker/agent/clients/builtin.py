@@ -1,6 +1,8 @@
 """Models that Nexus runs itself. They need the `local` extra."""
 
 import asyncio
+import ssl
+from typing import Final
 
 import httpx2
 from openai import AsyncOpenAI
@@ -11,13 +13,16 @@ from pydantic_ai.settings import ModelSettings
 from nexus.broker.agent.builtin.server import ModelProcess
 from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
 
+# The server is on this machine.
+_NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
 
 class _Served(httpx2.AsyncBaseTransport):
     """Sends requests to a model's server, which it starts for the first of them."""
 
     def __init__(self, process: ModelProcess) -> None:
         self._process = process
-        self._sending = httpx2.AsyncHTTPTransport()
+        self._sending = httpx2.AsyncHTTPTransport(verify=_NO_TLS)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         at = httpx2.URL(await self._process.address())

@@ -1,11 +1,12 @@
 """Groq's API. It needs the `groq` extra."""
 
-from groq import AsyncGroq
+from groq import AsyncGroq, DefaultAsyncHttpxClient
 from pydantic_ai.models.groq import GroqModel
 from pydantic_ai.providers.groq import GroqProvider
 from pydantic_ai.settings import ModelSettings
 
 from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
+from nexus.broker.agent.tls import trusted
 
 
 def connect(opening: Opening) -> Client:
@@ -14,6 +15,7 @@ def connect(opening: Opening) -> Client:
         base_url=opening.base_url,
         default_headers=opening.headers,
         max_retries=0,
+        http_client=DefaultAsyncHttpxClient(verify=trusted()),
     )
     provider = GroqProvider(groq_client=client)
     return Client(

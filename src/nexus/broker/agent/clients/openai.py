@@ -1,12 +1,13 @@
 """Providers that speak the OpenAI chat format: OpenAI, Ollama, llama.cpp, vLLM and many others."""
 
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
+from nexus.broker.agent.tls import trusted
 
 
 def connect(opening: Opening) -> Client:
@@ -16,6 +17,7 @@ def connect(opening: Opening) -> Client:
         default_headers=opening.headers,
         default_query=opening.query,
         max_retries=0,
+        http_client=DefaultAsyncHttpxClient(verify=trusted()),
     )
     provider = OpenAIProvider(openai_client=client)
     # Of the two names for the length of an answer, servers of other makers know the older one.

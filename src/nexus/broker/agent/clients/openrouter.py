@@ -1,11 +1,12 @@
 """OpenRouter, which passes requests on to many providers."""
 
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic_ai.models.openrouter import OpenRouterModel
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 from pydantic_ai.settings import ModelSettings
 
 from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
+from nexus.broker.agent.tls import trusted
 
 _ADDRESS = "https://openrouter.ai/api/v1"
 
@@ -16,6 +17,7 @@ def connect(opening: Opening) -> Client:
         base_url=opening.base_url or _ADDRESS,
         default_headers=opening.headers,
         max_retries=0,
+        http_client=DefaultAsyncHttpxClient(verify=trusted()),
     )
     provider = OpenRouterProvider(openai_client=client)
     return Client(

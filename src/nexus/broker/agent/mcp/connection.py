@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, CallToolResult, TextContent
 
 from nexus.broker.agent.mcp.offer import Offer
+from nexus.broker.agent.tls import trusted
 from nexus.config import McpConfig
 from nexus.errors import ToolError
 
@@ -106,7 +107,9 @@ class Connection:
     async def _made(self, stack: AsyncExitStack, errors: TextIO) -> Client:
         config = self._config
         if config.url:
-            http = httpx2.AsyncClient(headers=self._headers, timeout=config.timeout_ms / 1000)
+            http = httpx2.AsyncClient(
+                headers=self._headers, verify=trusted(), timeout=config.timeout_ms / 1000
+            )
             await stack.enter_async_context(http)
             return Client(streamable_http_client(config.url, http_client=http))
         server = StdioServerParameters(command=config.command, args=list(config.args), env=self._env)
