@@ -11,6 +11,7 @@ import tempfile
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -177,6 +178,7 @@ def redact(text: str, known: Iterable[str]) -> str:
     return text
 
 
+@lru_cache(maxsize=1024)
 def _forms(secret: str) -> tuple[str, ...]:
     """As it is, and as errors, JSON and addresses show it."""
     return (

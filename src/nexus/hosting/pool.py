@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nexus import clock, config, heap, hosted, ids
+from nexus import clock, config, heap, hosted, ids, secrets
 from nexus.app import App, Shared
 from nexus.automations import timing
 from nexus.channels.webhook import Webhook
@@ -234,11 +234,12 @@ class Pool:
         return True
 
     def redact(self, text: str) -> str:
-        """Take the secrets of the open homes out of a text."""
+        """Take the secrets of the open homes out of a text. Every line of the log goes through here."""
+        known: set[str] = set()
         for opened in list(self._homes.values()):
             if opened.opening is None:
-                text = opened.app.models.redact(text)
-        return text
+                known |= opened.app.models.known_secrets
+        return secrets.redact(text, known)
 
     async def _leased(self, id_: str) -> OpenHome:
         while True:

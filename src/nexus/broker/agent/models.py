@@ -54,7 +54,8 @@ class Models:
     _candidates: dict[str, Candidate] = field(default_factory=dict[str, Candidate], init=False, repr=False)
     _clients: dict[str, Client] = field(default_factory=dict[str, Client], init=False)
     _openings: dict[str, Opening] = field(default_factory=dict[str, Opening], init=False, repr=False)
-    _secrets: set[str] = field(default_factory=set[str], init=False)
+    known_secrets: set[str] = field(default_factory=set[str], init=False, repr=False)
+    """Every key and token that was read here."""
     _told: set[str] = field(default_factory=set[str], init=False)
     _making: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -116,7 +117,7 @@ class Models:
 
     def redact(self, text: str) -> str:
         """The text without any key or token that was read here."""
-        return secrets.redact(text, self._secrets)
+        return secrets.redact(text, self.known_secrets)
 
     async def close(self) -> None:
         """End every connection."""
@@ -171,7 +172,7 @@ class Models:
     async def _connected(self, provider: str, config: ProviderConfig) -> Client:
         headers = {name: await self._value(value) for name, value in config.headers.items()}
         address = await asyncio.to_thread(secrets.address, config.base_url, self.environ)
-        self._secrets.update(address.secrets)
+        self.known_secrets.update(address.secrets)
         if address.authorization:
             headers.setdefault("Authorization", address.authorization)
         opening = Opening(
@@ -217,5 +218,5 @@ class Models:
         if not source:
             return text
         secret = await asyncio.to_thread(secrets.read, source, self.environ)
-        self._secrets.add(secret)
+        self.known_secrets.add(secret)
         return text.removesuffix(source) + secret
