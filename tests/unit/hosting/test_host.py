@@ -69,6 +69,25 @@ async def test_two_homes_answer_in_one_process_and_know_nothing_of_each_other(
         assert not any("ada" in text and "bob" in text for text in said)
 
 
+async def test_keys_of_open_homes_are_taken_out_of_the_hosts_log(tmp_path: Path, root: Path) -> None:
+    keys = {name: f"sk-{name}-'quoted'" for name in ("ada", "bob")}
+    with ModelServer() as server:
+        server.always(Turn("Yes."))
+        ids = make_homes(root, write_settings(tmp_path, server), *keys)
+        for name, key in keys.items():
+            file = tmp_path / f"{name}.key"
+            file.write_text(key)
+            settings = Home(root / "homes" / name).config_file
+            there = 'kind = "anthropic"\n'
+            settings.write_text(settings.read_text().replace(there, f'{there}api_key = "file:{file}"\n'))
+        async with host_on(root) as host:
+            for id_ in ids.values():
+                assert await ask(host, id_, "Hello") == "Yes."
+            assert {exchange.request.key for exchange in server.exchanges} == set(keys.values())
+            told = host.pool.redact(f"{keys['ada']} {keys['bob']!r} {list(keys.values())}")
+    assert "sk-" not in told
+
+
 async def test_a_home_is_closed_for_another_and_opened_again_without_loss(tmp_path: Path, root: Path) -> None:
     names = [f"home-{number}" for number in range(6)]
     with ModelServer() as server:
