@@ -31,13 +31,14 @@ from typing import Any
 
 import apsw
 import httpx
+from copies import damaged
 from fleet_world import HostProcess, Namespaces, World
 from report import Figure, machine, percentile, progress, table, write_section
 
 from nexus import config
 from nexus.broker import invariants
 from nexus.engine.settings import Settings
-from nexus.home import Home
+from nexus.home import LEDGERS, Home
 from nexus.hosting.fleet.registry import FleetRegistry, opened
 from nexus.testing import ModelRequest, Pace, Turn
 
@@ -327,11 +328,23 @@ def look(fleet: Fleet, messages: list[Message]) -> Look:
     return found
 
 
+def damages(file: Path) -> list[str]:
+    """What SQLite itself finds wrong with a ledger."""
+    try:
+        found = [str(row[0]) for row in rows(file, "PRAGMA integrity_check")]
+    except apsw.Error as error:
+        found = [str(error)]
+    return [f"{file}: {each}" for each in found if each != "ok"]
+
+
 def broken(fleet: Fleet) -> list[str]:
     """What the homes' own checker finds, and runs of a session at the same time."""
     wrong: list[str] = []
     for name, home in homes_of(fleet).items():
         engine = Settings.of_home(home, config.load(home.config_file).engine)
+        wrong += [f"{name}: {each}" for ledger in LEDGERS for each in damages(home.ledger(ledger))]
+        if wrong:
+            continue
         wrong += [f"{name}: {each}" for each in invariants.check(home, engine).violations]
         wrong += [
             f"{name}: {row[0]} began before the run before it ended"
@@ -447,7 +460,7 @@ def figures(rounds: list[Round]) -> list[Figure]:
     return [
         Figure("messages accepted", f"{len(messages):,} in {len(rounds)} rounds"),
         Figure(
-            "not answered exactly once, sessions overlapping, written when fenced, invariants broken",
+            "not answered exactly once, overlapping sessions, fenced writes, broken invariants or files",
             str(wrong),
             "0",
             wrong == 0,
@@ -493,6 +506,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="fleet-"))
     try:
         rounds, network = asyncio.run(run(given, folder))
+        rounds[-1].wrong += damaged(folder / "copies")
     finally:
         if given.keep:
             progress(f"kept {folder}")

@@ -22,6 +22,7 @@ from pathlib import Path
 from statistics import fmean, linear_regression
 
 import httpx
+from copies import damaged
 from hosting import Host, make
 from report import Figure, machine, progress, table, write_section
 from soak_plot import plot
@@ -297,6 +298,7 @@ def measure(folder: Path, given: argparse.Namespace) -> tuple[Soaked, list[Figur
     found = figures(seen, is_long=not given.quick)
     found.append(_at_most("open files of the host when all homes are closed", rested_files, _RESTED_FILES))
     found.append(_at_most("databases whose copy is not complete then", len(lag.pending), 0))
+    found.append(_at_most("databases whose copy is damaged", len(damaged(copies)), 0))
     return seen, found
 
 

@@ -31,6 +31,8 @@ class Home:
     root: Path
     cgroup: Path | None = field(default=None, compare=False)
     """What its sandboxes run in, if its host has a cgroup for it."""
+    is_copied: bool = field(default=False, compare=False)
+    """Whether its host has Litestream copy it, which then is the one to write its WALs back."""
 
     @property
     def config_file(self) -> Path:

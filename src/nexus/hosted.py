@@ -38,6 +38,11 @@ def place(home: Home) -> Place | None:
         return None
 
 
+def is_copied(home: Home) -> bool:
+    """Whether Litestream copies a home, or did: it keeps a folder beside each ledger."""
+    return any(home.data.glob(".*-litestream"))
+
+
 def settle(home: Home, at: Place) -> None:
     """Write down that a home is hosted."""
     if place(home) == at:

@@ -10,6 +10,8 @@ import apsw
 import pytest
 
 from acceptance.program import NEXUS, nexus
+from nexus.home import Home
+from nexus.serving import Serving
 
 _ROWS = {
     "identity": """
@@ -72,6 +74,18 @@ def test_a_dry_run_tells_what_would_go_and_changes_nothing(place: Path) -> None:
     assert "2026-02-13T10:00:00.000Z" in done.stdout
     assert "Leeds" not in done.stdout
     assert events(place) == {"evt_1", "evt_2"}
+
+
+def test_a_home_that_its_host_has_open_and_copies_is_left_to_the_host(place: Path) -> None:
+    (place / "data" / ".events.db-litestream").mkdir()
+    with Serving(Home(place)) as serving:
+        serving.tell("http://anna.localhost:8765")
+        done = nexus(place, "forget", "entity", "annie", "--yes")
+    assert done.returncode == 1
+    assert "served by" in done.stderr
+    assert events(place) == {"evt_1", "evt_2"}
+    assert nexus(place, "forget", "entity", "annie", "--yes").returncode == 0
+    assert events(place) == {"evt_2"}
 
 
 def test_without_a_terminal_and_without_yes_nothing_is_removed(place: Path) -> None:

@@ -3,15 +3,18 @@
 import json
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import apsw
 import click
 
+from nexus import hosted
 from nexus.cli.place import opened_home, user_name, with_ledgers
 from nexus.errors import UsageError
 from nexus.ledgers import Ledgers, forgetting
 from nexus.ledgers.forgetting import Beside, Plan, Report, Target
+from nexus.serving import Serving
 
 _MENTIONS_SHOWN = 12
 
@@ -224,7 +227,8 @@ def import_(ctx: click.Context, import_id: str, **choices: bool) -> None:
 def resume(ctx: click.Context, as_json: bool) -> None:
     """Finish an interrupted deletion."""
     beside = _engine(ctx)
-    reports = with_ledgers(ctx, forgetting.resume, tell=progress, beside=beside)
+    with _undisturbed(ctx):
+        reports = with_ledgers(ctx, forgetting.resume, tell=progress, beside=beside)
     if as_json:
         print_json([record(report) for report in reports])
         return
@@ -246,7 +250,8 @@ def _forget(ctx: click.Context, resolve: Resolve, *, yes: bool, dry_run: bool, a
             return
         _confirm()
     beside = _engine(ctx)
-    report = with_ledgers(ctx, _carry_out, target, beside)
+    with _undisturbed(ctx):
+        report = with_ledgers(ctx, _carry_out, target, beside)
     if as_json:
         print_json(None if report is None else record(report))
     elif report is None:
@@ -260,6 +265,12 @@ async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forget
     for report in await forgetting.resume(ledgers, tell=tell, beside=beside):
         click.echo(f"Finished {report.forget_id}.", err=True)
     return await forgetting.forget(ledgers, target, actor=user_name(), tell=tell, beside=beside)
+
+
+def _undisturbed(ctx: click.Context) -> AbstractContextManager[object]:
+    """Keep a home that is copied from being opened by its host: WALs that are copied must not be emptied."""
+    home, _ = opened_home(ctx)
+    return Serving(home) if hosted.is_copied(home) else nullcontext()
 
 
 def _engine(ctx: click.Context) -> Beside:

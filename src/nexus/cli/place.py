@@ -4,6 +4,7 @@ import asyncio
 import getpass
 import os
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TextIO, TypeVar, cast
@@ -69,9 +70,11 @@ def with_ledgers(
     **kwargs: P.kwargs,
 ) -> T:
     """Run something on the ledgers of the chosen home."""
+    from nexus.hosted import is_copied
     from nexus.ledgers import Ledgers
 
     home, settings = opened_home(ctx)
+    home = replace(home, is_copied=is_copied(home))
 
     async def opened() -> T:
         async with Ledgers(home, settings.ledgers) as ledgers:

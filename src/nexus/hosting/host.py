@@ -76,7 +76,11 @@ class Host:
         self.settings = settings
         self.audit = Audit(settings.root)
         self.fleet = self._fleet(settings)
-        self.registry: Registry = self.fleet.registry if self.fleet else LocalRegistry(settings.root)
+        self.registry: Registry = (
+            self.fleet.registry
+            if self.fleet
+            else LocalRegistry(settings.root, checkpoints=not settings.copies)
+        )
         self._root = settings.root
         self._copies = settings.copies
         self.engine = SharedEngine(

@@ -29,12 +29,16 @@ _BUSY_MS: Final = 10_000
 
 
 class LocalRegistry(Registry):
-    """The table of homes below a folder."""
+    """The table of homes below a folder.
+
+    A host without copies opens it with `checkpoints`; otherwise Litestream is the one to write its WAL back.
+    """
 
     is_shared = False
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, checkpoints: bool = False) -> None:
         self.root = root
+        self._checkpoints = checkpoints
         self._using = threading.Lock()
         self._connection: apsw.Connection | None = None
 
@@ -45,6 +49,8 @@ class LocalRegistry(Registry):
         (self.root / "host.db").chmod(0o600)
         connection.set_busy_timeout(_BUSY_MS)
         connection.pragma("journal_mode", "wal")
+        if not self._checkpoints:
+            connection.wal_autocheckpoint(0)
         connection.pragma("foreign_keys", True)
         connection.execute((_HERE / "local_schema.sql").read_text(encoding="utf-8")).fetchall()
         columns = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info('homes')")}

@@ -77,6 +77,8 @@ def _opened(database: Path) -> apsw.Connection:
     connection.set_busy_timeout(_BUSY_MS)
     database.chmod(0o600)
     connection.pragma("journal_mode", "wal")
+    # Litestream does, which follows it.
+    connection.wal_autocheckpoint(0)
     connection.execute(_SCHEMA)
     return connection
 

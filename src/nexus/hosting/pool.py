@@ -299,7 +299,7 @@ class Pool:
         if found is None:
             raise UnknownHomeError("There is no such home")
         opened.name, opened.limits = found.name, found.limits
-        home = self._registry.home(found.name)
+        home = replace(self._registry.home(found.name), is_copied=self.copies is not None)
         if self.fleet is not None:
             is_served = await self._arrive(self.fleet, opened, home)
         else:

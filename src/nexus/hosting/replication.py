@@ -6,6 +6,10 @@ into one more database, so everything takes the same way to a folder or to S3-co
 
 A copy is behind by what was written since the last sync, a second or so, and each database by its own part of
 it. A home that is brought back is therefore reconciled when it is opened (`ledgers.reconcile`).
+
+Only Litestream may write the WAL of a followed database back (`Home.is_copied`). When somebody else does
+between two syncs, the WAL begins anew, and Litestream 0.5.17 leaves out what it hadn't read: the copy is
+damaged.
 """
 
 import asyncio
@@ -22,6 +26,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
+import apsw
 import httpx
 
 from nexus import clock
@@ -163,6 +168,7 @@ class Replicas:
             await self._restore(self._address(home_id, _PACKED), files)
             for name in LEDGERS:
                 await self._restore(self._address(home_id, name), place.ledger(name))
+                await asyncio.to_thread(_check, place.ledger(name), name)
             await asyncio.to_thread(packed.unpack, files, place)
             await asyncio.to_thread(files.unlink)
             await asyncio.to_thread(staging.move_in, place, home)
@@ -352,6 +358,17 @@ def _with_us() -> Sequence[str]:
     """Before a command: it ends with us, also when we are killed. Two of them would write the same copies."""
     found = shutil.which("setpriv")
     return (found, "--pdeathsig", "KILL") if found else ()
+
+
+def _check(file: Path, ledger: str) -> None:
+    """Refuse a ledger that is damaged: opened, its copy would be taken for the truth."""
+    with contextlib.closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+        problem = connection.execute("PRAGMA integrity_check(1)").get
+    if problem != "ok":
+        raise ReplicaError(
+            f"The copy of the {ledger} ledger is damaged: {problem}",
+            hint="Bring the disk of the host back that had the home, or restore a backup.",
+        )
 
 
 def drop(url: str, home_id: str) -> None:

@@ -25,9 +25,18 @@ _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
 
 
 def connect(
-    path: Path, ledger: str, settings: LedgersConfig, *, writes: bool, vfs: str | None = None
+    path: Path,
+    ledger: str,
+    settings: LedgersConfig,
+    *,
+    writes: bool,
+    vfs: str | None = None,
+    checkpoints: bool = True,
 ) -> apsw.Connection:
-    """An open connection at the newest schema. One that does not write refuses every change."""
+    """An open connection at the newest schema. One that does not write refuses every change.
+
+    Without `checkpoints` it leaves the WAL as it is, for a program that follows it.
+    """
     with translated(ledger, path):
         refuse_empty(path, ledger)
         connection = apsw.Connection(str(path), flags=_FLAGS, vfs=vfs)
@@ -36,6 +45,8 @@ def connect(
             version = migrate.known_version(connection, ledger)
             _use_wal(connection)
             keep_wal(connection)
+            if not checkpoints:
+                connection.wal_autocheckpoint(0)
             if version != migrate.latest(ledger):
                 refuse_unknown(path.parent)
                 migrate.upgrade(connection, ledger)

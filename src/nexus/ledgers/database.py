@@ -66,6 +66,8 @@ class Database:
         threads: Workers,
         vfs: str | None = None,
         fence: Fence | None = None,
+        *,
+        checkpoints: bool = True,
     ) -> None:
         self.path = path
         self.ledger = ledger
@@ -73,6 +75,7 @@ class Database:
         self._threads = threads
         self._vfs = vfs
         self._fence = fence
+        self._checkpoints = checkpoints
         self._lock = threading.Lock()
         self._closing = False
         self._gone: Future[None] = Future()
@@ -224,7 +227,14 @@ class Database:
 
     def _writing_connection(self) -> apsw.Connection:
         if self._writer is None:
-            self._writer = connect(self.path, self.ledger, self._settings, writes=True, vfs=self._vfs)
+            self._writer = connect(
+                self.path,
+                self.ledger,
+                self._settings,
+                writes=True,
+                vfs=self._vfs,
+                checkpoints=self._checkpoints,
+            )
         return self._writer
 
     def _reading_connection(self) -> apsw.Connection:

@@ -50,12 +50,18 @@ class Ledgers:
         dating = clock.now if now is None and clock.is_shifted() else now
         self._dated = None if dating is None else Dated(dating)
         vfs = self._dated and self._dated.name
-        self.events = Database(home.ledger("events"), "events", settings, given, vfs, fence)
-        self.agents = Database(home.ledger("agents"), "agents", settings, given, vfs, fence)
-        self.identity = Database(home.ledger("identity"), "identity", settings, given, vfs, fence)
-        self.memory = Database(home.ledger("memory"), "memory", settings, given, vfs, fence)
-        self.embeddings = Database(home.ledger("embeddings"), "embeddings", settings, given, vfs, fence)
-        self.runtime = Database(home.ledger("runtime"), "runtime", settings, given, vfs, fence)
+
+        def database(name: str) -> Database:
+            return Database(
+                home.ledger(name), name, settings, given, vfs, fence, checkpoints=not home.is_copied
+            )
+
+        self.events = database("events")
+        self.agents = database("agents")
+        self.identity = database("identity")
+        self.memory = database("memory")
+        self.embeddings = database("embeddings")
+        self.runtime = database("runtime")
 
     def __iter__(self) -> Iterator[Database]:
         return iter((self.events, self.agents, self.identity, self.memory, self.embeddings, self.runtime))

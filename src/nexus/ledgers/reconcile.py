@@ -111,9 +111,10 @@ def _opened(home: Home) -> apsw.Connection:
     """One connection to all ledgers, each at the newest schema."""
     settings = LedgersConfig()
     for name in LEDGERS:
-        connect(home.ledger(name), name, settings, writes=True).close()
+        connect(home.ledger(name), name, settings, writes=True, checkpoints=False).close()
     connection = apsw.Connection(":memory:", flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI)
     connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+    connection.wal_autocheckpoint(0)
     for name in LEDGERS:
         connection.execute(attach.statement(home, name, writes=True))
     connection.execute("PRAGMA foreign_keys = ON")

@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -17,11 +18,13 @@ from apps import app_on
 from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet, rows
 from new_homes import new_home
+from nexus.config import LedgersConfig
 from nexus.home import LEDGERS, Home
 from nexus.hosting import packed
+from nexus.hosting.local import LocalRegistry
 from nexus.hosting.pool import Bounds
 from nexus.hosting.replication import ReplicaError, Replicas
-from nexus.ledgers import reconcile, sql
+from nexus.ledgers import Ledgers, reconcile, sql
 from nexus.testing import ModelServer
 
 ID = "hom_1"
@@ -82,6 +85,74 @@ async def test_copies_go_on_after_litestream_was_killed(replicas: Replicas, tmp_
     there = Home(tmp_path / "other" / "anna")
     await replicas.bring_back(ID, there)
     assert (there.state / "PROMPT.md").read_text() == "Be kind."
+
+
+# Commits between two syncs: somewhere in the last two hundred the WAL is long enough to be written back.
+COMMITS = (100, 50, 30, 30, 10, 10, 10, 200, 40)
+
+
+@pytest.fixture
+async def slow(tmp_path: Path) -> AsyncIterator[Replicas]:
+    """Copies that are made only when they are asked for."""
+    root = tmp_path / "host"
+    (root / "run").mkdir(parents=True)
+    async with Replicas(root, f"file://{tmp_path}/copies", sync_interval="1h") as replicas:
+        yield replicas
+
+
+def insert(connection: apsw.Connection, number: int) -> None:
+    connection.execute("INSERT INTO scrap VALUES (?, ?, ?)", (number, number * 7919 % 10007, "x" * 50))
+
+
+async def written(ledgers: Ledgers, slow: Replicas) -> int:
+    def prepare(connection: apsw.Connection) -> None:
+        connection.execute("CREATE TABLE scrap (a INT UNIQUE, b TEXT UNIQUE, c TEXT)").fetchall()
+
+    await ledgers.runtime.write(prepare)
+    await slow.sync(ID)
+    number = 0
+    for commits in COMMITS:
+        for _ in range(commits):
+            await ledgers.runtime.write(insert, number := number + 1)
+        await slow.sync(ID)
+    return number
+
+
+async def test_a_copy_is_whole_when_a_wal_begins_anew_between_two_syncs(
+    slow: Replicas, tmp_path: Path
+) -> None:
+    home = replace(made(tmp_path / "host" / "homes" / "anna"), is_copied=True)
+    async with Ledgers(home, LedgersConfig()) as ledgers:
+        await slow.follow(ID, home)
+        count = await written(ledgers, slow)
+    await slow.leave(ID)
+    there = Home(tmp_path / "other" / "anna")
+    await slow.bring_back(ID, there)
+    with closing(apsw.Connection(str(there.ledger("runtime")))) as connection:
+        assert connection.execute("SELECT count(*) FROM scrap").get == count
+
+
+async def test_a_damaged_copy_is_refused(slow: Replicas, tmp_path: Path) -> None:
+    home = made(tmp_path / "host" / "homes" / "anna")
+    async with Ledgers(home, LedgersConfig()) as ledgers:
+        await slow.follow(ID, home)
+        # Not as a host does it: this one writes its WAL back itself. If the copy is whole after all,
+        # Litestream has learned to cope with that, and `Home.is_copied` may go.
+        await written(ledgers, slow)
+    await slow.leave(ID)
+    there = Home(tmp_path / "other" / "anna")
+    with pytest.raises(ReplicaError, match="the runtime ledger is damaged"):
+        await slow.bring_back(ID, there)
+    assert not there.root.exists()
+
+
+@pytest.mark.parametrize("has_copies", [True, False])
+def test_who_writes_the_wal_of_the_table_of_homes_back(tmp_path: Path, *, has_copies: bool) -> None:
+    with LocalRegistry(tmp_path, checkpoints=not has_copies) as registry:
+        for number in range(500):
+            registry.add(f"home-{number}")
+        frames = (tmp_path / "host.db-wal").stat().st_size // 4120
+    assert (frames > 1200) == has_copies
 
 
 async def test_what_was_forgotten_leaves_the_copy(replicas: Replicas, tmp_path: Path) -> None:
