@@ -112,6 +112,8 @@ class QueuedRun:
 
         Its session goes on only after its code has stopped.
         """
+        if (await self.state()).status in FINAL:
+            return False  # the engine may still be busy with its end
         if await self._withdrawn():
             return True
         if not await self._engine.cancel(self.id):

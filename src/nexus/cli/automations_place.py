@@ -129,7 +129,9 @@ def opened(ctx: click.Context) -> Generator[Place]:
     """The automations of the chosen home, with what lies there and is installed loaded into the table."""
     home, config = opened_home(ctx)
     with HomeLock(home, "shared"):
-        connection = connect(home.ledger("runtime"), "runtime", config.ledgers, writes=True)
+        connection = connect(
+            home.ledger("runtime"), "runtime", config.ledgers, writes=True, checkpoints=not home.is_copied
+        )
         try:
             place = Place(home=home, config=config, connection=connection)
             loaded = load(home, place.write, bundled(config=config))

@@ -71,7 +71,10 @@ def seals(ctx: click.Context, accept: bool) -> None:
     from nexus.ledgers.memory import seals as made
 
     home, settings = opened_home(ctx)
-    with closing(connect(home.ledger("memory"), "memory", settings.ledgers, writes=True)) as connection:
+    opened = connect(
+        home.ledger("memory"), "memory", settings.ledgers, writes=True, checkpoints=not home.is_copied
+    )
+    with closing(opened) as connection:
         if accept:
             with connection:
                 click.echo(f"Accepted {counted(made.accept(connection), 'changed fact')}.")

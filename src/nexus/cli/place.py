@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TextIO, TypeVar, cast
 
 import click
 
-from nexus import clock, config
+from nexus import clock, config, hosted
 from nexus.broker.agent.roles import models_of
 from nexus.errors import ConfigError, UsageError
 from nexus.home import Home, locate
+from nexus.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,6 +48,8 @@ def moment(text: str | None) -> datetime | None:
 def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
     """An existing home and its settings, or an error that says what to do."""
     home = chosen_home(ctx).require()
+    if hosted.is_copied(home) and serving(home) is not None:
+        home = replace(home, is_copied=True)
     return home, config.load(home.config_file)
 
 
@@ -70,11 +73,9 @@ def with_ledgers(
     **kwargs: P.kwargs,
 ) -> T:
     """Run something on the ledgers of the chosen home."""
-    from nexus.hosted import is_copied
     from nexus.ledgers import Ledgers
 
     home, settings = opened_home(ctx)
-    home = replace(home, is_copied=is_copied(home))
 
     async def opened() -> T:
         async with Ledgers(home, settings.ledgers) as ledgers:
