@@ -31,7 +31,7 @@ from typing import Any
 
 import apsw
 import httpx
-from copies import damaged
+from copies import damaged, problems
 from fleet_world import HostProcess, Namespaces, World
 from report import Figure, machine, percentile, progress, table, write_section
 
@@ -328,21 +328,12 @@ def look(fleet: Fleet, messages: list[Message]) -> Look:
     return found
 
 
-def damages(file: Path) -> list[str]:
-    """What SQLite itself finds wrong with a ledger."""
-    try:
-        found = [str(row[0]) for row in rows(file, "PRAGMA integrity_check")]
-    except apsw.Error as error:
-        found = [str(error)]
-    return [f"{file}: {each}" for each in found if each != "ok"]
-
-
 def broken(fleet: Fleet) -> list[str]:
     """What the homes' own checker finds, and runs of a session at the same time."""
     wrong: list[str] = []
     for name, home in homes_of(fleet).items():
         engine = Settings.of_home(home, config.load(home.config_file).engine)
-        wrong += [f"{name}: {each}" for ledger in LEDGERS for each in damages(home.ledger(ledger))]
+        wrong += [f"{name}: {ledger}: {each}" for ledger in LEDGERS for each in problems(home.ledger(ledger))]
         if wrong:
             continue
         wrong += [f"{name}: {each}" for each in invariants.check(home, engine).violations]

@@ -29,6 +29,8 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
+from certificates import certify
+
 AGENT: Final = "agent@nexus.example"
 PASSWORD: Final = "open-sesame"
 TOKEN: Final = "an-access-token"
@@ -90,7 +92,7 @@ class Dovecot:
         self.port, self.tls_port = _free_port(), _free_port() if tls else 0
         self._is_encrypted = tls
         self.certificate = self.folder / "cert.pem"
-        _certify(self.certificate, self.folder / "key.pem")
+        certify(self.certificate, self.folder / "key.pem")
         (self.folder / "oauth2.conf").write_text(
             f"tokeninfo_url = {tokens or 'http://127.0.0.1:1/'}?access_token=\nusername_attribute = user\n"
         )
@@ -267,14 +269,6 @@ def mail_servers() -> Generator[tuple[Dovecot, Post]]:
     finally:
         post.close()
         dovecot.close()
-
-
-def _certify(certificate: Path, key: Path) -> None:
-    """Make a certificate for this machine that nobody else signed."""
-    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    files = ["-keyout", str(key), "-out", str(certificate)]
-    subprocess.run([*made, *names, *files], check=True, capture_output=True)
 
 
 def _authenticated(server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:

@@ -38,7 +38,7 @@ def place(home: Home) -> Place | None:
         return None
 
 
-def is_copied(home: Home) -> bool:
+def has_copies(home: Home) -> bool:
     """Whether Litestream copies a home, or did: it keeps a folder beside each ledger."""
     return any(home.data.glob(".*-litestream"))
 

@@ -270,7 +270,7 @@ async def _carry_out(ledgers: Ledgers, target: Target, beside: Beside) -> forget
 def _undisturbed(ctx: click.Context) -> AbstractContextManager[object]:
     """Keep a home that is copied from being opened by its host: WALs that are copied must not be emptied."""
     home, _ = opened_home(ctx)
-    return Serving(home) if hosted.is_copied(home) else nullcontext()
+    return Serving(home) if hosted.has_copies(home) else nullcontext()
 
 
 def _engine(ctx: click.Context) -> Beside:

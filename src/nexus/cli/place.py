@@ -48,7 +48,7 @@ def moment(text: str | None) -> datetime | None:
 def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
     """An existing home and its settings, or an error that says what to do."""
     home = chosen_home(ctx).require()
-    if hosted.is_copied(home) and serving(home) is not None:
+    if hosted.has_copies(home) and serving(home) is not None:
         home = replace(home, is_copied=True)
     return home, config.load(home.config_file)
 

@@ -26,14 +26,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
-import apsw
 import httpx
 
 from nexus import clock
-from nexus.errors import HomeError
+from nexus.errors import HomeError, LedgerCorruptError
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.hosting import packed
 from nexus.ledgers import attach, reconcile, staging
+from nexus.ledgers.backup.verification import require_sound
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -362,13 +362,13 @@ def _with_us() -> Sequence[str]:
 
 def _check(file: Path, ledger: str) -> None:
     """Refuse a ledger that is damaged: opened, its copy would be taken for the truth."""
-    with contextlib.closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
-        problem = connection.execute("PRAGMA integrity_check(1)").get
-    if problem != "ok":
+    try:
+        require_sound(file, ledger)
+    except LedgerCorruptError as error:
         raise ReplicaError(
-            f"The copy of the {ledger} ledger is damaged: {problem}",
+            f"The copy of the {ledger} ledger is damaged",
             hint="Bring the disk of the host back that had the home, or restore a backup.",
-        )
+        ) from error
 
 
 def drop(url: str, home_id: str) -> None:

@@ -1,6 +1,7 @@
 """The check that a backup is whole and that this program can use it."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -74,18 +75,29 @@ def examined(path: Path, name: str) -> tuple[int, dict[str, int]]:
     The file is opened as one that nobody changes: nothing is written beside it, so a backup can be
     checked where it lies, on a disk that is write-protected too.
     """
-    connection = apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=_READ_ONLY)
-    try:
+    with closing(_at_rest(path)) as connection:
         version = migrate.version(connection, name)
-        found = [cast("str", line) for (line,) in connection.execute("PRAGMA integrity_check(5)")]
-        if found != ["ok"]:
-            raise LedgerCorruptError(
-                f"The {name} ledger is damaged: {'; '.join(found)}",
-                hint="Run `nexus doctor`. The files can still be copied by hand while no program uses them.",
-            )
+        _require_sound(connection, name)
         return version, tables.counts(connection)
-    finally:
-        connection.close()
+
+
+def require_sound(path: Path, name: str) -> None:
+    """Refuse a ledger's file that is damaged. It must have no WAL."""
+    with translated(name, path), closing(_at_rest(path)) as connection:
+        _require_sound(connection, name)
+
+
+def _at_rest(path: Path) -> apsw.Connection:
+    return apsw.Connection(f"{path.absolute().as_uri()}?immutable=1", flags=_READ_ONLY)
+
+
+def _require_sound(connection: apsw.Connection, name: str) -> None:
+    found = [cast("str", line) for (line,) in connection.execute("PRAGMA integrity_check(5)")]
+    if found != ["ok"]:
+        raise LedgerCorruptError(
+            f"The {name} ledger is damaged: {'; '.join(found)}",
+            hint="Run `nexus doctor`. The files can still be copied by hand while no program uses them.",
+        )
 
 
 def _bytes_differ(path: Path, name: str, recorded: File | Ledger) -> list[str]:

@@ -2,13 +2,13 @@
 
 import asyncio
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from certificates import certify
 from nexus.broker.agent.tls import trusted
 from nexus.config import Config
 from nexus.errors import ModelError
@@ -35,21 +35,8 @@ class TlsRun(ProviderRun):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("tls") / "both.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ]
-    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    key = made.with_name("key.pem")
-    subprocess.run([*command, *names, "-keyout", key, "-out", made], check=True, capture_output=True)
-    made.write_text(made.read_text() + key.read_text())
+    made = tmp_path_factory.mktemp("tls") / "certificate.pem"
+    certify(made, made.with_name("key.pem"))
     return made
 
 
@@ -63,7 +50,7 @@ async def server() -> AsyncIterator[ModelServer]:
 async def url(server: ModelServer, certificate: Path) -> AsyncIterator[str]:
     """The model server, behind TLS."""
     served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    served.load_cert_chain(certificate)
+    served.load_cert_chain(certificate, certificate.with_name("key.pem"))
     port = int(server.url.rpartition(":")[2])
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
