@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from apps import app_on
-from memory_writers import rows
+from memory_writers import quiet, rows
 from nexus.broker.agent.recorded import RecordedModel
 from nexus.engine import interior
 from nexus.engine.errors import WorkFailedError
@@ -63,7 +63,7 @@ async def test_a_question_that_nobody_answered_is_kept(home: Home) -> None:
     assert kept == [("user", 0)]
 
 
-async def test_a_turn_reads_its_ledgers_at_most_36_times(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_turn_reads_its_ledgers_at_most_33_times(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: Counter[str] = Counter()
     read = Database.read
 
@@ -71,10 +71,17 @@ async def test_a_turn_reads_its_ledgers_at_most_36_times(home: Home, monkeypatch
         reads[f"{self.ledger}: {getattr(work, '__qualname__', work)}"] += 1
         return await read(self, work, *arguments, **named)
 
+    monkeypatch.setattr(Database, "read", counted)
+    turns: list[Counter[str]] = []
     with ModelServer() as server:
         server.always("Yes.")
         async with app_on(home, server) as app:
             await (await app.send("Is it so?")).result()
-            monkeypatch.setattr(Database, "read", counted)
-            await (await app.send("And is it so today?")).result()
-            assert reads.total() <= 36, reads
+            for day in ("today", "tomorrow", "on Sunday"):
+                await quiet(app)
+                reads.clear()
+                await (await app.send(f"And is it so {day}?")).result()
+                turns.append(reads.copy())
+    # What the home does beside a turn, on its own clock, only ever adds to the count.
+    fewest = min(turns, key=lambda turn: turn.total())
+    assert fewest.total() <= 33, fewest
