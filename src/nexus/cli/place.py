@@ -50,7 +50,12 @@ def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
     home = chosen_home(ctx).require()
     if hosted.has_copies(home) and serving(home) is not None:
         home = replace(home, is_copied=True)
-    return home, config.load(home.config_file)
+    settings = config.load(home.config_file)
+    if hosted.place(home) is not None:
+        from nexus.hosting.confinement import without_rights  # most homes are not hosted
+
+        settings = without_rights(settings, home).config
+    return home, settings
 
 
 def answering_home(ctx: click.Context, model: str, role: str = "manager") -> tuple[Home, config.Config]:

@@ -30,6 +30,22 @@ def files(home: Home) -> Path:
 
 def confined(config: Config, home: Home, limits: Limits, public_url: str) -> Confined:
     """A home's settings as its host takes them."""
+    shut_in = without_rights(config, home)
+    kept = replace(
+        shut_in.config,
+        budgets=limits.budgets(config.budgets),
+        gateway=replace(config.gateway, public_url=public_url, rate_per_s=limits.rate_per_s, otlp_url=""),
+        ledgers=replace(
+            config.ledgers,
+            cache_kib=min(config.ledgers.cache_kib, _CACHE_KIB),
+            readers=min(config.ledgers.readers, _READERS),
+        ),
+    )
+    return Confined(kept, shut_in.left_out)
+
+
+def without_rights(config: Config, home: Home) -> Confined:
+    """A hosted home's settings such that none of its code has the host's rights, also in a command."""
     left_out: list[str] = []
     mcp = {name: replace(each, sandbox=True) for name, each in config.mcp.items()}
     channels = {name: each for name, each in config.channels.items() if each.kind != "program"}
@@ -51,13 +67,6 @@ def confined(config: Config, home: Home, limits: Limits, public_url: str) -> Con
         channels=channels,
         tools=replace(config.tools, directories=directories, network=False),
         automations=replace(config.automations, sandbox_all=True),
-        budgets=limits.budgets(config.budgets),
-        gateway=replace(config.gateway, public_url=public_url, rate_per_s=limits.rate_per_s, otlp_url=""),
-        ledgers=replace(
-            config.ledgers,
-            cache_kib=min(config.ledgers.cache_kib, _CACHE_KIB),
-            readers=min(config.ledgers.readers, _READERS),
-        ),
     )
     return Confined(kept, left_out)
 

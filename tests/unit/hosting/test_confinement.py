@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import click
 import pytest
 
 from automating import register, runs
@@ -17,6 +18,8 @@ from nexus import config
 from nexus.app import App
 from nexus.attachments import File
 from nexus.broker.tools import sandbox
+from nexus.cli import program
+from nexus.cli.place import opened_home
 from nexus.config import ChannelConfig, Config, McpConfig, ToolsConfig
 from nexus.home import Home
 from nexus.hosting.confinement import confined, files
@@ -238,3 +241,14 @@ def test_a_host_takes_of_the_settings_what_it_can_confine(home: Home, tmp_path: 
     lower = replace(given, budgets=replace(given.budgets, day_usd=1, month_usd=5))
     budgets = confined(lower, home, Limits(day_usd=2, month_usd=9), "").config.budgets
     assert (budgets.day_usd, budgets.month_usd) == (1, 5)
+
+
+def test_a_command_on_a_hosted_home_lends_its_code_no_rights_either(tmp_path: Path) -> None:
+    more = '\n[tools]\nnetwork = true\n\n[mcp.spy]\ncommand = "spy"\n'
+    with ModelServer() as server:
+        make_homes(tmp_path / "host", write_settings(tmp_path, server, more), "ada")
+    home, settings = opened_home(click.Context(program, obj=str(tmp_path / "host" / "homes" / "ada")))
+    assert settings.automations.sandbox_all
+    assert settings.mcp["spy"].sandbox
+    assert not settings.tools.network
+    assert config.load(home.config_file).tools.network
