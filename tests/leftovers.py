@@ -27,7 +27,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         _say(f"left running by a test, and killed: {pid} {command[:200]}")
         os.kill(pid, signal.SIGKILL)
-    faulthandler.dump_traceback_later(_END_S, exit=True, file=sys.__stderr__ or sys.stderr)
+    if not hasattr(config, "workerinput"):  # A worker stays until the others have ended too.
+        faulthandler.dump_traceback_later(_END_S, exit=True, file=sys.__stderr__ or sys.stderr)
     deadline = time.monotonic() + _GRACE_S
     while _threads() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -18,7 +18,7 @@ import apsw
 from nexus import clock, ids
 from nexus.broker.agent.records import Estimate
 from nexus.config import BudgetsConfig
-from nexus.errors import BudgetError
+from nexus.errors import BudgetError, StoppedError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import budgets, reservations, usage
 from nexus.ledgers.runtime.budgets import Budget, NewHit, Unit
@@ -107,8 +107,9 @@ class Budgets:
         used_up = next((each for each in taken if each.is_used_up), None)
         if used_up is not None:
             budgets.record(connection, hit(used_up, spender))
-        elif not taken:
-            reservations.hold(connection, _reservation(spender, estimate))
+        elif not taken and not reservations.hold(connection, _reservation(spender, estimate)):
+            # This process lost its lease, and doesn't know it yet.
+            raise StoppedError(f"Another process has ended the run {spender.execution_id}")
         return used_up or next(iter(taken), None)
 
 

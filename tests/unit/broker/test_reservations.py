@@ -14,11 +14,12 @@ from nexus.broker.agent.records import Estimate
 from nexus.broker.budgets import Budgets, Spender
 from nexus.config import BudgetsConfig, LedgersConfig
 from nexus.engine.errors import WorkFailedError
-from nexus.errors import BudgetError
+from nexus.errors import BudgetError, StoppedError
 from nexus.home import Home
 from nexus.ledgers import Ledgers
-from nexus.ledgers.runtime import budgets, executions, requests, reservations, usage
+from nexus.ledgers.runtime import budgets, executions, requests, reservations, steps, usage
 from nexus.ledgers.runtime.executions import NewExecution
+from nexus.ledgers.runtime.steps import Step
 from nexus.ledgers.runtime.usage import UsageRow
 from nexus.request import Event, Request
 from nexus.testing import Hold, ModelServer, Turn
@@ -228,6 +229,23 @@ async def test_a_process_that_was_only_frozen_corrects_the_estimate_and_leaves_o
     assert await _held(opened) == 1
     total = await opened.runtime.read(usage.of_root, root_request_id="req_1")
     assert (total.calls, total.tokens, total.unpriced_calls) == (1, 10, 0)
+
+
+async def test_a_process_that_was_frozen_while_another_ended_its_run_asks_no_model(opened: Ledgers) -> None:
+    await _begun(opened, "exe_1")
+    await opened.runtime.write(executions.end, execution_id="exe_1", status="done")
+    with pytest.raises(StoppedError, match="exe_1"):
+        await Budgets(opened, _LIMITS).reserve(_spender("1"), _estimate())
+    assert await _held(opened) == 0
+
+
+async def test_what_it_still_does_is_not_recorded_as_a_step(opened: Ledgers) -> None:
+    await _begun(opened, "exe_1")
+    step = Step(execution_id="exe_1", number=1, name="model", failed=False, outcome="{}")
+    assert await opened.runtime.write(steps.record, step=step) == step
+    await opened.runtime.write(executions.end, execution_id="exe_1", status="done")
+    assert await opened.runtime.write(steps.record, step=step) == step
+    assert await opened.runtime.read(steps.of, execution_id="exe_1") == []
 
 
 async def test_runs_side_by_side_spend_a_day_once(home: Home, server: ModelServer) -> None:

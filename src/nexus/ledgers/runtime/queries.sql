@@ -168,7 +168,11 @@ WHERE +session_label = ? AND id > ? AND taken_by IS NULL AND status <> 'cancelle
 SELECT id FROM executions WHERE session_label = ? ORDER BY enqueued_at DESC, id DESC LIMIT 1
 
 -- name: record_step
-INSERT INTO steps (execution_id, number, name, failed, outcome) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+-- None of a run that another process has ended: nobody would drop it.
+INSERT INTO steps (execution_id, number, name, failed, outcome)
+SELECT ?1, ?2, ?3, ?4, ?5
+WHERE NOT EXISTS (SELECT 1 FROM executions WHERE id = ?1 AND status NOT IN ('queued', 'running'))
+ON CONFLICT DO NOTHING
 
 -- name: steps
 SELECT number, name, failed, outcome FROM steps WHERE execution_id = ? ORDER BY number
@@ -389,8 +393,9 @@ FROM budget_hits WHERE created_at >= ? ORDER BY created_at DESC, id DESC LIMIT ?
 -- name: reserve
 INSERT OR REPLACE INTO reservations (execution_id, usage_id, request_id, root_request_id, invocation_id, role,
                                      provider, model, automation, input_tokens, output_tokens, cost_microusd)
-VALUES (:execution_id, :usage_id, :request_id, :root_request_id, :invocation_id, :role,
-        :provider, :model, :automation, :input_tokens, :output_tokens, :cost_microusd)
+SELECT :execution_id, :usage_id, :request_id, :root_request_id, :invocation_id, :role,
+       :provider, :model, :automation, :input_tokens, :output_tokens, :cost_microusd
+WHERE NOT EXISTS (SELECT 1 FROM executions WHERE id = :execution_id AND status NOT IN ('queued', 'running'))
 
 -- name: reservation
 SELECT execution_id, usage_id, request_id, root_request_id, invocation_id, role, provider, model, automation,

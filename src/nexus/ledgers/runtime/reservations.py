@@ -57,9 +57,13 @@ class Reserved:
     for_home: Held
 
 
-def hold(connection: apsw.Connection, reservation: Reservation) -> None:
-    """Reserve, in the place of what the run had reserved before."""
+def hold(connection: apsw.Connection, reservation: Reservation) -> bool:
+    """Reserve, in the place of what the run had reserved before.
+
+    False where it has ended, and nobody would settle it.
+    """
     connection.execute(sql.queries("runtime")["reserve"], asdict(reservation))
+    return connection.changes() > 0
 
 
 def release(connection: apsw.Connection, usage_id: str) -> None:

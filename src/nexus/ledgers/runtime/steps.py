@@ -22,7 +22,7 @@ class Step:
 
 
 def record(connection: apsw.Connection, step: Step) -> Step:
-    """Record a step; returns the one that stands, which is the first."""
+    """Record a step of a run that has not ended; returns the one that stands, which is the first."""
     queries = sql.queries("runtime")
     connection.execute(
         queries["record_step"],
@@ -30,7 +30,8 @@ def record(connection: apsw.Connection, step: Step) -> Step:
     )
     if connection.changes():
         return step
-    return next(found for found in of(connection, step.execution_id) if found.number == step.number)
+    recorded = of(connection, step.execution_id)
+    return next((found for found in recorded if found.number == step.number), step)
 
 
 def of(connection: apsw.Connection, execution_id: str) -> list[Step]:
