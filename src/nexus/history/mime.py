@@ -1,5 +1,6 @@
 """What the parts and headers of a mail say, whatever program wrote it."""
 
+import email.errors
 import email.header
 import re
 from email.message import Message as Mail
@@ -23,7 +24,7 @@ def decoded(raw: str, most_characters: int = 200) -> str:
         return raw.strip()[:most_characters]
     try:
         return str(email.header.make_header(email.header.decode_header(raw))).strip()[:most_characters]
-    except (ValueError, LookupError, UnicodeError):
+    except (ValueError, LookupError, email.errors.HeaderParseError):
         return raw.strip()[:most_characters]
 
 

@@ -18,7 +18,7 @@ from .talk import MESSAGE, Talk
 _ANSWERED = re.compile(r"ANS<(S\d+M\d+)>")
 _HEARD = re.compile(r"HEARD<(S\d+M\d+)>")
 # What breaks an invariant for so long stays broken, on a machine that is short of everything, too.
-_PATIENCE_S = 600.0
+_PATIENCE_S = 300.0
 # How often nothing may have moved before what is left counts as stuck. A slow machine looks less often.
 _LOOKS = 300
 _UNFINISHED = """

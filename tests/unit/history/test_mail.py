@@ -49,6 +49,12 @@ async def test_words_in_any_encoding_are_read(opened: Ledgers, tmp_path: Path) -
     assert [content for _, _, content in await said(opened)] == ["Grüße\n\nÜbermorgen", "Subject 2\n\ncaf�"]
 
 
+async def test_a_header_that_cannot_be_decoded_is_read_as_it_is(opened: Ledgers, tmp_path: Path) -> None:
+    (tmp_path / "a.mbox").write_text(mail(1, Subject="=?utf-8?b?a?=") + mail(2))
+    await bring(opened, tmp_path / "a.mbox")
+    assert [content.splitlines()[0] for _, _, content in await said(opened)] == ["=?utf-8?b?a?=", "Subject 2"]
+
+
 async def test_html_is_read_as_text_and_files_by_their_hash(opened: Ledgers, tmp_path: Path) -> None:
     body = (
         "--X\nContent-Type: text/html\n\n<head><style>p{}</style></head><p>Hello <b>you</b></p><p>Bye</p>\n"

@@ -12,7 +12,7 @@ from nexus.ledgers import Ledgers
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.languages import DEFAULT
 from nexus.memory.recall import arms, loading, pool, ranker, surroundings
-from nexus.memory.recall.item import Item, Matches, Query, Sighting, preset
+from nexus.memory.recall.item import PATIENT_MS, Item, Matches, Query, Sighting, preset
 from nexus.memory.recall.order import Found, order
 from nexus.memory.recall.question import home_language, understand
 from nexus.memory.recall.reading import Deadline, LateError, timed
@@ -76,18 +76,24 @@ class Recall:
         return answer
 
     async def knows(self, entity: str) -> bool:
-        """Whether there is somebody or something of that id or name."""
-        query = Query(text="", entity_id=entity, deadline_ms=_LOOK_UP_MS)
+        """Whether there is somebody or something of that id or name, or no time to see that there isn't."""
+        query = Query(text="", entity_id=entity, deadline_ms=PATIENT_MS)
         search = self._search(query, _deadline(query))
-        return any(named.name for named in (await search.narrowed()).values())
+        try:
+            return any(named.name for named in (await search.narrowed()).values())
+        except LateError:
+            return True
 
-    async def known(self, ids: Sequence[str]) -> list[Item]:
-        """The things of these ids, in this order, as far as they are there and may be seen."""
-        query = Query(text="", deadline_ms=_LOOK_UP_MS)
+    async def known(self, ids: Sequence[str], *, deadline_ms: int = _LOOK_UP_MS) -> list[Item]:
+        """The things of these ids, in this order, as far as they are there, may be seen, and come in time."""
+        query = Query(text="", deadline_ms=deadline_ms)
         search = self._search(query, _deadline(query))
         sightings = [Sighting(arm="id", kind=arms.kind_of(id_), id=id_, rank=1, score=1.0) for id_ in ids]
-        seen = await permitted(self._ledgers, search.scope, sightings, search.deadline)
-        stretches, _ = await loading.fetch(search, {sighting.id: [sighting] for sighting in seen})
+        try:
+            seen = await permitted(self._ledgers, search.scope, sightings, search.deadline)
+            stretches, _ = await loading.fetch(search, {sighting.id: [sighting] for sighting in seen})
+        except LateError:
+            return []
         items = {item.id: item for stretch in stretches for item in stretch.items}
         return [items[sighting.id] for sighting in seen if sighting.id in items]
 

@@ -131,13 +131,13 @@ class Backfilling:
         """Go on with a paused backfill, and try again what failed; `limits` replace the earlier ones."""
         await self._check(None)
         id_ = await self._active()
-        found = await self.get(id_)
 
         def work(connection: Any) -> None:
             if limits is not None:
                 backfills.limit(connection, id_, limits)
             backfills.retry(connection, id_)
             backfills.set_status(connection, id_, "running")
+            [found] = backfills.listed(connection, backfill_id=id_)
             backfills.next_round(connection, id_, found.round)
 
         await self._ledgers.memory.write(work)

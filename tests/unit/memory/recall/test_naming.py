@@ -7,6 +7,7 @@ from nexus.memory.operations import Memory
 from nexus.memory.recall.item import Match, Query
 from nexus.memory.recall.naming import entities_misspelt, entities_named
 from nexus.memory.recall.question import understand
+from nexus.memory.recall.reading import Deadline
 from nexus.memory.recall.recall import Recall
 from nexus.request import Visibility
 from unit.memory.recall.homes import LONG_MS, NOW, say
@@ -104,6 +105,21 @@ async def test_things_are_looked_up_by_id_as_far_as_they_may_be_seen(opened: Led
     (fact,) = await _know(opened, "Cello", "Ann has a cello of maple", event=event)
     (other,) = await _know(opened, "Tea", "The tea is green")
     recall = Recall(opened, None, now=lambda: NOW)
-    assert [item.id for item in await recall.known([other, event, "fact_0", fact])] == [other, event, fact]
+    known = await recall.known([other, event, "fact_0", fact], deadline_ms=LONG_MS)
+    assert [item.id for item in known] == [other, event, fact]
     narrow = Recall(opened, None, visible=Visibility(channels=frozenset({"home"})), now=lambda: NOW)
-    assert [item.id for item in await narrow.known([other, event, fact])] == [event, fact]
+    assert [item.id for item in await narrow.known([other, event, fact], deadline_ms=LONG_MS)] == [
+        event,
+        fact,
+    ]
+
+
+async def test_what_is_looked_up_too_late_is_no_error(
+    opened: Ledgers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fact,) = await _know(opened, "Tea", "The tea is green")
+    recall = Recall(opened, None, now=lambda: NOW)
+    assert not await recall.knows("Coffee")
+    monkeypatch.setattr(Deadline, "passed", True)
+    assert await recall.knows("Coffee")
+    assert await recall.known([fact]) == []
