@@ -64,6 +64,7 @@ class Registry:
     _touched_ns: int = field(default=-1, init=False)
     _read_at_s: float = field(default=0.0, init=False)
     _reading: asyncio.Task[None] | None = field(default=None, init=False)
+    _turns: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._marker = str(marker(self.ledgers.home))
@@ -85,8 +86,12 @@ class Registry:
 
     async def read(self) -> None:
         """Read what is active."""
-        touched = touched_ns(self._marker)
-        found = await self.ledgers.runtime.read(automations.listed)
+        # Again where a circuit opened or closed meanwhile: what was found may be from before.
+        while True:
+            touched, turns = touched_ns(self._marker), self._turns
+            found = await self.ledgers.runtime.read(automations.listed)
+            if turns == self._turns:
+                break
         entries: dict[str, list[Entry]] = {}
         before, self._by_id = self._by_id, {}
         for automation in found:
@@ -123,6 +128,7 @@ class Registry:
             entry = self._by_id.get(circuit.automation_id)
             if entry is None:
                 continue
+            self._turns += circuit.state != entry.automation.circuit_state or not circuit.active
             entry.trying = False
             entry.automation = replace(
                 entry.automation,

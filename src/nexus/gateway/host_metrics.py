@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 from starlette.types import Scope
 
 from nexus import __version__, clock
-from nexus.engine import records
+from nexus.engine import Engine, records
 from nexus.gateway.dependencies import SERVED, Served
 from nexus.gateway.metrics import Metrics, Observer
 from nexus.home import LEDGERS
@@ -100,7 +100,7 @@ class HostMetrics:
             homes=await _or_none(asyncio.to_thread(self._host.registry.count)),
             open=len(opened),
             suspended=len(self._host.engine.suspended),
-            lanes=await asyncio.to_thread(records.queues, self._host.engine.database),
+            lanes=await asyncio.to_thread(_lanes, self._host.engine),
             wal_bytes=await asyncio.to_thread(_wal_bytes, self._host, opened),
             disk_bytes=sum(each.size_bytes for each in opened),
             has_copies=copies is not None,
@@ -226,6 +226,13 @@ async def _or_none(finding: Awaitable[_T]) -> _T | None:
     except Exception:
         _log.warning("a metric could not be read", exc_info=True)
         return None
+
+
+def _lanes(engine: Engine) -> list[dict[str, Any]]:
+    """What is in each lane, with zeros where nothing is: a series must not end because its lane is empty."""
+    empty = {**dict.fromkeys(_STATES, 0), "oldest_waits_since": None}
+    lanes = {lane.name: {"lane": lane.name, **empty} for lane in engine.settings.lanes}
+    return list((lanes | {each["lane"]: each for each in records.queues(engine.database)}).values())
 
 
 def _wal_bytes(host: Host, opened: Iterable[OpenHome]) -> int:

@@ -191,13 +191,13 @@ async def test_a_request_does_not_wait_until_what_was_started_has_stopped(
 
 
 async def test_the_hook_points_budget_bounds_them_together(stage: Stage) -> None:
-    stage.runner.settings = replace(stage.runner.settings, decision_budget_ms=150)
+    stage.runner.settings = replace(stage.runner.settings, decision_budget_ms=1_000)
 
     async def sleeps(ctx: Context) -> None:
         await asyncio.sleep(3600)
 
-    for name in ("one", "two", "three"):
-        await stage.code(name, sleeps, timeout_ms=100)
+    for name, timeout_ms in (("one", 100), ("two", 60_000), ("three", 60_000)):
+        await stage.code(name, sleeps, timeout_ms=timeout_ms)
     await stage.fire()
     outcomes = [(await stage.rows(name))[0].status for name in ("one", "two", "three")]
     assert outcomes == ["timeout", "timeout", "skipped"]
@@ -285,6 +285,33 @@ async def test_the_circuit_opens_is_tried_after_a_while_and_closes(opened: Ledge
         assert (row.circuit_state, row.consecutive_errors) == ("closed", 0)
         await stage.fire()
         assert (await stage.rows("shaky"))[-1].status == "done"
+
+
+async def test_a_circuit_that_opens_while_the_registry_is_read_stays_open(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, has_read, may_end = stage.ledgers.runtime.read, asyncio.Event(), asyncio.Event()
+
+    async def slowly(*asked: Any, **given: Any) -> Any:
+        found = await read(*asked, **given)
+        has_read.set()
+        await may_end.wait()
+        return found
+
+    def run(ctx: Context) -> None:
+        raise ValueError("not today")
+
+    await stage.code("shaky", run)
+    for _ in range(QUICK.circuit_errors - 1):
+        await stage.fire()
+    monkeypatch.setattr(stage.ledgers.runtime, "read", slowly)
+    reading = asyncio.create_task(stage.runner.registry.read())
+    await has_read.wait()
+    await stage.fire()  # the last error, after what is being read
+    may_end.set()
+    await reading
+    await stage.fire()
+    assert [each.status for each in await stage.rows("shaky")] == ["failed"] * 3 + ["skipped"]
 
 
 async def test_a_circuit_that_opened_before_the_clock_was_set_back_is_tried(

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet
+from nexus.engine.settings import DEFAULT_LANES
 from nexus.gateway import host_metrics
 from nexus.gateway.hosted import HostGateway
 from nexus.gateway.listener import bound
@@ -78,6 +79,10 @@ async def test_a_host_tells_totals_and_how_homes_were_opened(tmp_path: Path, ser
         assert value(before, "nexus_host_homes") == 2
         assert value(before, "nexus_host_open_homes") == 0
         assert value(before, "nexus_host_home_open_seconds_count", source="folder") == 0
+        for lane in DEFAULT_LANES:
+            for state in ("queued", "delayed", "running"):
+                assert value(before, "nexus_host_work", lane=lane.name, state=state) == 0
+            assert value(before, "nexus_host_oldest_work_seconds", lane=lane.name) == 0
         found = await asyncio.to_thread(host.registry.named, "ada")
         await spend(host, found.id)
         after = await scraped(gateway)
@@ -150,7 +155,8 @@ async def test_the_scrape_token_reads_metrics_alone_and_at_any_address(
     async with hosting(tmp_path, server, "ada") as (_, gateway):
         assert (await answer(gateway, SCRAPE_TOKEN, host="10.0.0.7:7807")).status_code == 200
         assert (await answer(gateway, SCRAPE_TOKEN, origin="https://evil.example")).status_code == 403
-        async with httpx.AsyncClient(headers={"authorization": f"Bearer {SCRAPE_TOKEN}"}) as client:
+        headers = {"authorization": f"Bearer {SCRAPE_TOKEN}"}
+        async with httpx.AsyncClient(headers=headers, timeout=60) as client:
             at = f"http://127.0.0.1:{gateway.port}"
             assert (await client.get(f"{at}/api/homes")).status_code == 401
             at_home = {"host": f"ada.localhost:{gateway.port}"}

@@ -51,6 +51,7 @@ async def shown(request: Request, app: App) -> Response:
             )
         )
     said = await answers.lines(app.ledgers, found.items, under_way)
+    asked = {line.run_id for line in said if isinstance(line, Asked)}
     since = found.items[0].created_at if said and found.next else ""
     until = found.items[-1].created_at if said and cursor else _LATEST
     sent: list[Unasked] = []
@@ -66,7 +67,7 @@ async def shown(request: Request, app: App) -> Response:
     others = await sessions.listed(app.ledgers, kind="people", limit=_SHOWN_SESSIONS, archived=False)
     values |= {
         "title": await sessions.title(app.ledgers, label),
-        "pending": [await _pending(app, run_id) for run_id in under_way],
+        "pending": [await _pending(app, run_id, asked=run_id in asked) for run_id in under_way],
         "others": others.items,
         "last": await _last(app, label),
         "sent": newest,
@@ -224,16 +225,19 @@ def _named(files: list[File]) -> str:
     return ", ".join(each.name for each in files)
 
 
-async def _pending(app: App, run_id: str) -> tuple[Asked | None, Answer]:
-    """A run under way: what was asked, where no turn shows that yet, and what is answered so far."""
+async def _pending(app: App, run_id: str, *, asked: bool | None = None) -> tuple[Asked | None, Answer]:
+    """A run under way: what was asked, unless the page has that, and what is answered so far.
+
+    What the page was made of is from before: a turn that is recorded meanwhile is not on it.
+    """
     state = await app.broker.run(run_id).state()
     answer = await answers.of_run(app.ledgers, run_id, "running", None)
-    if answer.request_id is not None:
+    if asked or (asked is None and answer.request_id is not None):
         return None, answer
-    asked = await _question(app, state.request_id, run_id)
+    question = await _question(app, state.request_id, run_id)
     # A run that takes up a worker's result has the request of the message that dispatched it.
     given = cast("dict[str, Any]", state.input)["context"]["current_message"]
-    return (asked if asked.text in given else None), answer
+    return (question if question.text in given else None), answer
 
 
 async def _question(app: App, request_id: str, run_id: str) -> Asked:

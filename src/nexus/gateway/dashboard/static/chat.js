@@ -115,10 +115,18 @@ class Live {
     }
     if (answer.drawing) return;
     answer.drawing = true;
-    requestAnimationFrame(() => {
-      answer.drawing = false;
-      if (answer.prose) render(answer.prose, answer.written);
-    });
+    requestAnimationFrame(() => this.draw(answer));
+  }
+
+  draw(answer) {
+    if (!answer.drawing) return;
+    answer.drawing = false;
+    if (answer.prose) render(answer.prose, answer.written);
+  }
+
+  // What waits for the next frame is drawn now.
+  complete() {
+    this.answers.forEach((answer) => this.draw(answer));
   }
 
   call(piece) {
@@ -226,7 +234,7 @@ function listen(article) {
   const source = new EventSource(article.dataset.stream);
   source.addEventListener("open", () => { live.begin(); stream.pause = 0; });
   source.addEventListener("delta", (event) => live.take(JSON.parse(event.data)));
-  for (const end of ["result", "failed"]) source.addEventListener(end, () => finish(article));
+  for (const end of ["result", "failed"]) source.addEventListener(end, () => { live.complete(); finish(article); });
   // A browser gives a stream up if it was answered with an error, and otherwise begins in its middle.
   source.addEventListener("error", () => {
     leave();
