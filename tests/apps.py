@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from nexus.app import App
-from nexus.config import AgentsConfig, Config, ModelsConfig, ProviderConfig, ToolsConfig
+from nexus.config import AgentsConfig, Config, EngineConfig, ModelsConfig, ProviderConfig, ToolsConfig
 from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer, Step, ToolCall, Turn
 
@@ -18,6 +18,8 @@ def settings(server: ModelServer, wire: str = "anthropic", **agents: Any) -> Con
     if wire == "openai":
         provider = replace(provider, kind="openai", base_url=server.openai_url)
     return Config(
+        # A busy machine does not lose its lease, and so asks no model twice.
+        engine=EngineConfig(lease_ms=60_000),
         models=ModelsConfig(manager=(MODEL,)),
         providers={"test": provider},
         agents=AgentsConfig(**{"outage_ms": 0, **agents}),

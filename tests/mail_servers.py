@@ -140,7 +140,7 @@ class Dovecot:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def client(self) -> imaplib.IMAP4:
-        client = imaplib.IMAP4("127.0.0.1", self.port, timeout=10)
+        client = imaplib.IMAP4("127.0.0.1", self.port, timeout=_PATIENCE_S)
         if self._is_encrypted:
             client.starttls(ssl.create_default_context(cafile=str(self.certificate)))
         client.login(AGENT, PASSWORD)
@@ -202,6 +202,7 @@ class Post:
             self,
             hostname="127.0.0.1",
             port=_free_port(),
+            ready_timeout=_PATIENCE_S,
             authenticator=_authenticated,
             data_size_limit=100_000_000,
             **self._tls(tls),

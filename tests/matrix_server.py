@@ -95,7 +95,7 @@ class Synapse:
     def register(self, user: str) -> "Person":
         """Make an account."""
         place = f"{self.url}/_synapse/admin/v1/register"
-        nonce = httpx.get(place).raise_for_status().json()["nonce"]
+        nonce = httpx.get(place, timeout=60).raise_for_status().json()["nonce"]
         said = f"{nonce}\0{user}\0{user}-password\0notadmin".encode()
         mac = hmac.new(_SECRET.encode(), said, hashlib.sha1).hexdigest()
         body = {"nonce": nonce, "username": user, "password": f"{user}-password", "admin": False, "mac": mac}

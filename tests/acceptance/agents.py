@@ -29,7 +29,7 @@ def environment(server: ModelServer | None, wire: str = "anthropic", **more: str
         "NEXUS_MODELS_MANAGER": "test/large",
         "NEXUS_PROVIDERS_TEST_KIND": wire,
         "NEXUS_PROVIDERS_TEST_BASE_URL": server.url if wire == "anthropic" else server.openai_url,
-        "NEXUS_ENGINE_LEASE_MS": "1000",
+        "NEXUS_ENGINE_LEASE_MS": "30000",
         "NEXUS_AGENTS_OUTAGE_MS": "0",
         **more,
     }
@@ -70,6 +70,7 @@ def until(done: Callable[[], object]) -> None:
 def rows(home: Home, ledger: str, query: str) -> list[tuple[Any, ...]]:
     """Ask a ledger of a home that nobody serves."""
     connection = apsw.Connection(str(home.ledger(ledger)), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(30_000)
     try:
         return cast("list[tuple[Any, ...]]", connection.execute(query).fetchall())
     finally:

@@ -78,7 +78,7 @@ def scene(home: Home, server: ModelServer, servers: tuple[Dovecot, Post], synaps
             f'\n[channels.matrix]\nkind = "matrix"\nurl = "{synapse.url}"\nsecret = "env:MATRIX_TOKEN"\n'
             f'owner = ["{me.id}"]\n'
         )
-    env = environment(server, MAIL_PASSWORD=PASSWORD, MATRIX_TOKEN=agent.token, NEXUS_ENGINE_LEASE_MS="30000")
+    env = environment(server, MAIL_PASSWORD=PASSWORD, MATRIX_TOKEN=agent.token)
     return Scene(home=home, env=env, post=post, me=me, room=me.open_room(agent.id))
 
 

@@ -37,7 +37,7 @@ def env(home: Home, server: ModelServer, discord: DiscordServer) -> dict[str, st
             f'\n[channels.discord]\nkind = "discord"\nsecret = "env:BOT_TOKEN"\nurl = "{discord.url}"\n'
             f'owner = ["{HANA}"]\n'
         )
-    return environment(server, BOT_TOKEN=TOKEN, NEXUS_ENGINE_LEASE_MS="30000")
+    return environment(server, BOT_TOKEN=TOKEN)
 
 
 def test_a_guest_in_a_group_does_not_get_the_owners_memories(

@@ -43,7 +43,7 @@ def env(home: Home, server: ModelServer, servers: tuple[Dovecot, Post]) -> dict[
             f'imap = "127.0.0.1:{dovecot.port}"\nsmtp = "127.0.0.1:{post.port}"\ntls = false\n'
             f'auth_server = "{AUTH_SERVER}"\nowner = ["Me@Home.example"]\n'
         )
-    return environment(server, MAIL_PASSWORD=PASSWORD, NEXUS_ENGINE_LEASE_MS="30000")
+    return environment(server, MAIL_PASSWORD=PASSWORD)
 
 
 def _send(

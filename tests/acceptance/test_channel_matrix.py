@@ -61,12 +61,7 @@ def env(
             f'\n[channels.matrix]\nkind = "matrix"\nurl = "{synapse.url}"\nsecret = "env:MATRIX_TOKEN"\n'
             f'owner = ["{me.id}"]\n'
         )
-    return environment(
-        server,
-        MATRIX_TOKEN=agent.token,
-        NEXUS_ENGINE_LEASE_MS="30000",
-        NEXUS_TOOLS_DIRECTORIES=str(shared),
-    )
+    return environment(server, MATRIX_TOKEN=agent.token, NEXUS_TOOLS_DIRECTORIES=str(shared))
 
 
 def test_the_owner_is_told_what_was_learned_elsewhere_and_a_guest_is_not(

@@ -36,7 +36,7 @@ def env(home: Home, server: ModelServer, slack: SlackServer) -> dict[str, str]:
             '\n[channels.slack]\nkind = "slack"\nsecret = "env:BOT_TOKEN"\napp_token = "env:APP_TOKEN"\n'
             f'url = "{slack.url}"\nowner = ["{HANA}"]\n'
         )
-    return environment(server, BOT_TOKEN=TOKEN, APP_TOKEN=APP_TOKEN, NEXUS_ENGINE_LEASE_MS="30000")
+    return environment(server, BOT_TOKEN=TOKEN, APP_TOKEN=APP_TOKEN)
 
 
 def test_a_guest_in_a_group_or_alone_does_not_get_the_owners_memories(

@@ -34,7 +34,7 @@ def env(home: Home, server: ModelServer, telegram: TelegramServer) -> dict[str, 
             f'\n[channels.telegram]\nkind = "telegram"\nsecret = "env:BOT_TOKEN"\nurl = "{telegram.url}"\n'
             'owner = ["7"]\n'
         )
-    return environment(server, BOT_TOKEN=TOKEN, NEXUS_ENGINE_LEASE_MS="30000")
+    return environment(server, BOT_TOKEN=TOKEN)
 
 
 def test_killed_at_random_the_owner_is_answered_and_a_stranger_gets_a_code(

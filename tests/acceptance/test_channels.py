@@ -73,7 +73,7 @@ def env(home: Home, server: ModelServer, receiver: _Receiver) -> dict[str, str]:
             f'\n[channels.desk]\nkind = "webhook"\nsecret = "env:HOOK_SECRET"\nurl = "{receiver.url}"\n'
             'owner = ["me"]\n'
         )
-    return environment(server, HOOK_SECRET=_SECRET, NEXUS_ENGINE_LEASE_MS="30000")
+    return environment(server, HOOK_SECRET=_SECRET)
 
 
 def _send(served: Served, id_: str, text: str, *, sender: str = "me", **more: Any) -> httpx.Response:

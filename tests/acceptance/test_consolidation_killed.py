@@ -26,6 +26,7 @@ def test_an_answer_that_was_given_before_the_kill_is_recorded_after_it(
     env = environment(server, NEXUS_MODELS_CONSOLIDATION="test/large")
     _learn(home, env)
     blocker = apsw.Connection(str(home.ledger("memory")))
+    blocker.set_busy_timeout(30_000)
     process = start(home, env, "memory", "consolidate")
     try:
         server.wait_until(lambda: server.exchanges, PATIENCE_MS)

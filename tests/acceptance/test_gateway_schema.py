@@ -102,7 +102,7 @@ def home(demo_month: Path, tmp_path_factory: pytest.TempPathFactory) -> Home:
 def served(home: Home) -> Iterator[Served]:
     with ModelServer() as server:
         server.always(echo)
-        env = environment(server, NEXUS_ENGINE_LEASE_MS="20000", NEXUS_GATEWAY_RATE_PER_S="100000")
+        env = environment(server, NEXUS_GATEWAY_RATE_PER_S="100000")
         with serving(home, env) as served:
             yield served
 

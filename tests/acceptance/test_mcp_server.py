@@ -24,8 +24,6 @@ from nexus.testing import ModelServer, ToolCall, Turn
 
 _QUESTION = "Where does Clara live?"
 _ABOUT_ROTTERDAM = re.compile(r"- .(fact_\w+)(?:(?!- .fact_).)*?Rotterdam")
-# On a busy machine the process that serves is not taken for dead.
-_PATIENT = {"NEXUS_ENGINE_LEASE_MS": "30000"}
 _INFO = Implementation(name="shelf-agent", version="3.1")
 
 
@@ -98,13 +96,13 @@ class _Session:
 
 
 async def test_every_tool_and_resource_over_standard_input(demo_home: Path, model: ModelServer) -> None:
-    async with _stdio(demo_home, env=environment(model, **_PATIENT)) as client:
+    async with _stdio(demo_home, env=environment(model)) as client:
         await _use_everything(_Session(client), demo_home)
 
 
 async def test_every_tool_and_resource_over_http(demo_home: Path, model: ModelServer) -> None:
     token = Home(demo_home).token()
-    with serving(Home(demo_home), environment(model, **_PATIENT)) as served:
+    with serving(Home(demo_home), environment(model)) as served:
         async with _http(served.url, token) as client:
             await _use_everything(_Session(client), demo_home)
         # A client of the older protocol, which begins with a handshake.

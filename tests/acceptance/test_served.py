@@ -20,7 +20,7 @@ SECRET_WORDS = "the raspberry password"
 
 
 def test_commands_talk_through_the_process_that_serves(home: Home, server: ModelServer) -> None:
-    env = environment(server, NEXUS_ENGINE_LEASE_MS="30000")
+    env = environment(server)
     server.script("One.", "Two.", "Three.")
     with serving(home, env) as served:
         assert served.told["models"]["manager"] == ["test/large"]

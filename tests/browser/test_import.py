@@ -46,6 +46,7 @@ def test_an_export_is_dropped_imported_learned_from_and_undone(served: Served, p
     served.model.when(lambda request: "Answer with the JSON object." in request.last_user).always(_answer)
     page.goto(f"{served.url}/chat")
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Import").click()
+    page.wait_for_url("**/import")
     zone = page.locator("[data-drop]")
     zone.evaluate_handle("zone => zone")
     page.evaluate(_DROP, [zone.element_handle(), "../diary.jsonl", _history()])

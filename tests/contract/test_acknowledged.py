@@ -14,6 +14,7 @@ def kill_again_and_again(harness: Harness, times: int) -> None:
     chance = random.Random(3)
     for number in range(times):
         process = harness.both(number, keys=10, work="plain")
+        harness.await_line(process, "acknowledged")
         time.sleep(chance.uniform(0.05, 0.6))
         harness.kill(process)
     harness.workers(1)

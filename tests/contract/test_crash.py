@@ -77,9 +77,10 @@ def test_without_takeover_the_loss_is_seen(harnesses: Harnesses) -> None:
 def _killed_between_steps_side_by_side(harness: Harness) -> None:
     """Of steps that run side by side some are recorded and some are not when their worker is killed."""
     (worker,) = harness.workers(1)
-    _produce(harness, producers=1, count=6, keys=6, work="parallel", step_ms=400)
+    producer = harness.producer(0, count=6, keys=6, work="parallel", payload={"step_ms": 400})
     harness.await_line(worker, "recorded")
     harness.kill(worker)
+    assert producer.wait(120) == 0
     harness.without = []  # where the order is by chance, the next process may well find another one
     harness.workers(1)
     assert harness.drain()

@@ -81,7 +81,7 @@ async def test_results_of_steps_stay_until_the_end_and_then_go(engine: Engine) -
 
     work.gate.set()
     await engine.finished(id_)
-    assert retention.drop_step_results(engine.database) == 1
+    retention.drop_step_results(engine.database)  # unless the engine has done so already
     assert SECRET not in _stored(engine)
     steps = records.steps(engine.database, id_)
     assert [(step["name"], step["failed"]) for step in steps] == [("recall", False), ("tool", True)]

@@ -56,11 +56,11 @@ async def test_a_changed_script_is_a_new_version_and_the_same_one_is_not(stage: 
 
 
 async def test_going_back_restores_script_and_settings(stage: Stage) -> None:
-    await stage.script("tea", _V1, timeout_ms=1_111)
-    await stage.script("tea", _V2, timeout_ms=2_222)
+    await stage.script("tea", _V1, timeout_ms=21_111)
+    await stage.script("tea", _V2, timeout_ms=22_222)
     write = registration.writer(stage.ledgers)
     made = await asyncio.to_thread(registration.roll_back, stage.home, write, "tea", None)
-    assert (made.version, made.timeout_ms) == (3, 1_111)
+    assert (made.version, made.timeout_ms) == (3, 21_111)
     assert (await stage.fire()).enrich == {"v": 1}
 
 
@@ -107,10 +107,10 @@ def _hook(home: Home, name: str, matter: str, handler: str = _V1) -> Path:
 
 
 async def test_a_hook_folder_becomes_a_row_and_fires(stage: Stage) -> None:
-    _hook(stage.home, "greet", 'name: greet\ndescription: "hi"\nevents: [runAutomations]\ntimeout_ms: 2000')
+    _hook(stage.home, "greet", 'name: greet\ndescription: "hi"\nevents: [runAutomations]\ntimeout_ms: 20000')
     await _loaded(stage.ledgers)
     row = await stage.row("greet")
-    assert (row.hook_point, row.description, row.timeout_ms) == ("runAutomations", "hi", 2000)
+    assert (row.hook_point, row.description, row.timeout_ms) == ("runAutomations", "hi", 20_000)
     assert (await stage.fire()).enrich == {"v": 1}
     await _loaded(stage.ledgers)
     assert (await stage.row("greet")).version == 1
@@ -183,17 +183,17 @@ def _plugin(**settings: Any) -> Plugin:
 
 
 async def test_a_bundled_one_is_seeded_once_and_upgraded_where_nobody_changed_it(stage: Stage) -> None:
-    stage.handlers |= (await _loaded(stage.ledgers, _plugin(timeout_ms=100))).handlers
+    stage.handlers |= (await _loaded(stage.ledgers, _plugin(timeout_ms=10_000))).handlers
     assert (await stage.fire()).enrich == {"bundled": True}
-    await _loaded(stage.ledgers, _plugin(timeout_ms=200))
+    await _loaded(stage.ledgers, _plugin(timeout_ms=20_000))
     row = await stage.row("bundled")
-    assert (row.version, row.timeout_ms) == (2, 200)
+    assert (row.version, row.timeout_ms) == (2, 20_000)
 
     changed = replace(registration.settings_of(row), priority=1)
     await _registered(stage.ledgers, changed)
-    await _loaded(stage.ledgers, _plugin(timeout_ms=300))
+    await _loaded(stage.ledgers, _plugin(timeout_ms=30_000))
     row = await stage.row("bundled")
-    assert (row.version, row.timeout_ms, row.priority) == (3, 200, 1)
+    assert (row.version, row.timeout_ms, row.priority) == (3, 20_000, 1)
 
 
 async def test_a_bundled_one_that_was_removed_or_switched_off_stays_so(stage: Stage) -> None:

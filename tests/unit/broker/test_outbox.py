@@ -118,6 +118,8 @@ async def test_what_is_cancelled_while_it_is_handed_over_fails_nobody(
     async with app_on(home, server) as app:
         full(app)
         await app.receive("one")
+        # So that nothing hands it over before it is looked for.
+        await app._outbox.stop()  # pyright: ignore[reportPrivateUsage]
         room_again(app)
         states = app.engine.states
 
@@ -285,7 +287,8 @@ async def test_requests_that_a_dead_process_left_are_ended_when_the_home_opens(
     home: Home, server: ModelServer
 ) -> None:
     orphan = "UPDATE requests SET status = 'running', ended_at = NULL"
-    server.script("Hi", Turn("Later", faults=[Hold(gate="later")]))
+    server.script("Hi")
+    server.always(Turn("Later", faults=[Hold(gate="later")]))
     async with app_on(home, server) as app:
         await (await app.send("Answered")).result()
         await app.ledgers.runtime.write(lambda c: c.execute(orphan) and None)

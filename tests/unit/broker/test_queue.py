@@ -59,9 +59,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(ledgers: Ledgers, folder: Path, *, serve: bool = True) -> AsyncGenerator[Stage]:
+async def staged(
+    ledgers: Ledgers, folder: Path, *, serve: bool = True, debounce_ms: int = 300
+) -> AsyncGenerator[Stage]:
     engine = Engine(Settings(database=folder / "engine.db", stop_grace_ms=200))
-    queue = SessionQueue(engine, lambda _: nullcontext(ledgers), debounce_ms=300)
+    queue = SessionQueue(engine, lambda _: nullcontext(ledgers), debounce_ms=debounce_ms)
     stage = Stage(engine, queue, ledgers)
     await engine.open(serve=serve)
     try:
@@ -118,13 +120,28 @@ async def test_sessions_run_side_by_side(stage: Stage) -> None:
 
 
 async def test_what_is_said_within_the_debounce_becomes_one_run(stage: Stage) -> None:
+    gate = stage.gate("hold")
+    await stage.say("hold")  # until everything is said, however long that takes
     handles = [await stage.say(f"{n}", mode="collect") for n in range(3)]
     later = await stage.say("after", mode="followup")
+    gate.set()
 
     assert [await handle.result() for handle in handles] == [{"said": ["0", "1", "2"]}] * 3
     assert await later.result() == {"said": ["after"]}
-    assert stage.seen == [["0", "1", "2"], ["after"]]
+    assert stage.seen == [["hold"], ["0", "1", "2"], ["after"]]
     assert [(await handle.state()).taken_by for handle in handles] == [None, handles[0].id, handles[0].id]
+
+
+async def test_a_run_that_collects_waits_for_what_may_still_be_said(opened: Ledgers, tmp_path: Path) -> None:
+    await opened.runtime.write(
+        lambda c: c.execute("INSERT INTO requests (id, root_request_id) VALUES ('req_1', 'req_0')")
+    )
+    async with staged(opened, tmp_path, debounce_ms=5_000) as stage, asyncio.timeout(60):
+        first = await stage.say("first", mode="collect")
+        while (await first.state()).status != "running":
+            await asyncio.sleep(0.01)
+        await stage.say("second", mode="collect")
+        assert await first.result() == {"said": ["first", "second"]}
 
 
 async def test_a_message_from_before_the_clock_was_set_back_does_not_wait_for_its_time(
@@ -143,12 +160,15 @@ async def test_a_message_from_before_the_clock_was_set_back_does_not_wait_for_it
 
 
 async def test_collecting_does_not_reach_past_a_follow_up(stage: Stage) -> None:
+    gate = stage.gate("hold")
+    await stage.say("hold")
     modes = ["collect", "collect", "followup", "collect"]
     handles = [await stage.say(f"{n}", mode=mode) for n, mode in enumerate(modes)]
+    gate.set()
     for handle in handles:
         await handle.result()
 
-    assert stage.seen == [["0", "1"], ["2"], ["3"]]
+    assert stage.seen == [["hold"], ["0", "1"], ["2"], ["3"]]
 
 
 async def test_a_steer_reaches_the_run_under_way(stage: Stage) -> None:

@@ -238,7 +238,7 @@ async def test_what_a_failed_run_waited_for_comes_as_messages(home: Home, server
         request.access = Access(level="owner", tools=None)
         await app.ledgers.runtime.write(requests.create, request=request)
         context = await app.broker.assemble_context(request, session_label="main", task="Plan the trip")
-        context.timeout_ms = 8_000
+        context.timeout_ms = 20_000
         with pytest.raises(WorkFailedError, match="exceeded"):
             await (await app.broker.start_execution(request, context)).result()
         server.gate("room").open()

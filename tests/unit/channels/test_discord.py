@@ -25,8 +25,8 @@ def server() -> Iterator[DiscordServer]:
 _ME = {"id": BOT, "username": "nexus", "discriminator": "0", "avatar": None}
 
 
-def _discord(server: DiscordServer, token: str = TOKEN) -> Discord:
-    return Discord(token=token, url=server.url, settle_s=0.05)
+def _discord(server: DiscordServer, token: str = TOKEN, settle_s: float = 0.05) -> Discord:
+    return Discord(token=token, url=server.url, settle_s=settle_s)
 
 
 async def test_a_direct_message_is_handed_over_and_the_bot_types(server: DiscordServer) -> None:
@@ -66,13 +66,13 @@ async def test_what_was_said_while_nobody_listened_is_fetched(server: DiscordSer
     server.write("long ago", quietly=True)
     server.write("long ago", channel=GROUP, quietly=True)
     inbox = RecordingInbox()
-    async with running(_discord(server), inbox):
+    async with running(_discord(server, settle_s=1), inbox):
         await asyncio.to_thread(server.write, "one")
         await until(lambda: inbox.noted == 1)
     for number in range(3):
         server.write(f"missed {number}", quietly=True)
     server.write("in the group", channel=GROUP, quietly=True)
-    async with running(_discord(server), inbox):
+    async with running(_discord(server, settle_s=1), inbox):
         await asyncio.to_thread(server.write, "last")
         await until(lambda: inbox.noted == 6)
     assert sorted(inbox.texts()) == ["in the group", "last", "missed 0", "missed 1", "missed 2", "one"]

@@ -106,8 +106,9 @@ async def test_a_schedule_belongs_to_its_home(tmp_path: Path) -> None:
     host = Host(tmp_path, "hom_a", "hom_b")
     schedule = Schedule(name="daily", cron="0 3 * * *", work="say", payload={"what": "good morning"})
     async with host.engine:
-        for home in host.homes.values():
-            await home.schedules.put(schedule, after=datetime(2026, 1, 1, tzinfo=UTC))
+        await host.homes["hom_a"].schedules.put(schedule, after=datetime(2026, 1, 1, tzinfo=UTC))
+        # It is not due yet, so that it cannot begin before it is removed.
+        await host.homes["hom_b"].schedules.put(schedule)
         await host.homes["hom_b"].schedules.remove("daily")
         assert [row["name"] for row in await host.homes["hom_a"].schedules.listed()] == ["daily"]
         assert await host.homes["hom_b"].schedules.listed() == []

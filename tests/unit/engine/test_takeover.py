@@ -206,7 +206,7 @@ async def test_a_schedule_that_waits_for_too_late_a_moment_is_set_back(
 
 
 def test_a_wait_that_began_before_the_clock_was_set_back_is_no_longer(database: Database) -> None:
-    soon_ms, later_ms = 5_000, 40 * 86_400_000
+    soon_ms, later_ms = 120_000, 40 * 86_400_000
     now_ms = round(datetime.now(UTC).timestamp() * 1000)
     new = [
         tables.new_execution(
@@ -222,7 +222,7 @@ def test_a_wait_that_began_before_the_clock_was_set_back_is_no_longer(database: 
     assert interior.set_back_delays(database) == 1
     with database.read() as connection:
         left = database.sql("SELECT delay_until_epoch_ms - updated_at FROM {t}workflow_status")
-        assert [abs(row[0] - soon_ms) < 1_000 for row in connection.execute(left)] == [True, True]
+        assert [abs(row[0] - soon_ms) < 60_000 for row in connection.execute(left)] == [True, True]
         late = database.sql("SELECT count(*) FROM {t}workflow_status WHERE delay_until_epoch_ms > :later")
         assert connection.execute(late, {"later": now_ms + later_ms}).scalar_one() == 0
     assert interior.set_back_delays(database) == 0

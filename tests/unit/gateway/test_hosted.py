@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from hosts import host_on, make_homes, write_settings
+from memory_writers import quiet
 from nexus.automations import hook_points, trial
 from nexus.automations.context import Occasion
 from nexus.automations.registry import Entry
@@ -72,6 +73,7 @@ async def scene(tmp_path: Path, server: ModelServer) -> AsyncIterator[Scene]:
             async with made.client(name, made.token(name)) as client:
                 said = await client.post("/api/messages", json={"text": f"My word is {word}."})
                 assert said.status_code < 300, said.text
+                await client.get(f"/api/executions/{said.json()['execution_id']}/result")
                 told = await client.post("/api/memory/facts", json={"fact": f"The word of {name} is {word}."})
                 assert told.status_code < 300, told.text
         yield made
@@ -171,6 +173,11 @@ async def test_a_new_token_ends_the_old_ones(scene: Scene) -> None:
 
 async def test_no_token_is_on_the_disk(scene: Scene, tmp_path: Path) -> None:
     tokens = [scene.token("ada"), scene.token("", "admin")]
+    for id_ in scene.ids.values():
+        async with scene.host.pool.use(id_) as opened:
+            # Histories of workspaces are written with temporary files, which come and go.
+            await quiet(opened.app)
+            await opened.app.automations.runner.invoker.settled()
     for file in (tmp_path / "host").rglob("*"):
         if file.is_file():
             assert not any(token.encode() in file.read_bytes() for token in tokens), file

@@ -242,9 +242,8 @@ async def test_forgetting_in_a_hosted_home_reaches_its_copy(server: ModelServer,
 
 def pieces(endpoint: str) -> set[str]:
     """What the bucket holds of the home, by content."""
-    return set(
-        re.findall(r"<ETag>(.*?)</ETag>", httpx.get(f"{endpoint}/homes?list-type=2&prefix=copies/{ID}/").text)
-    )
+    listed = httpx.get(f"{endpoint}/homes?list-type=2&prefix=copies/{ID}/", timeout=60)
+    return set(re.findall(r"<ETag>(.*?)</ETag>", listed.text))
 
 
 async def test_a_copy_can_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,7 +255,7 @@ async def test_a_copy_can_be_in_a_bucket(tmp_path: Path, monkeypatch: pytest.Mon
     try:
         address, port = storage.get_host_and_port()
         endpoint = f"http://{address}:{port}"
-        assert httpx.put(f"{endpoint}/homes").is_success
+        assert httpx.put(f"{endpoint}/homes", timeout=60).is_success
         home = made(tmp_path / "host" / "homes" / "anna")
         url = f"s3://homes/copies?endpoint={endpoint}&region=us-east-1&forcePathStyle=true"
         (tmp_path / "host" / "run").mkdir()

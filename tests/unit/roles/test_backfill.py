@@ -22,7 +22,7 @@ from nexus.ledgers.memory.backfills import Limits
 from nexus.memory import succession
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.roles.backfill import backfill as backfilling
-from nexus.testing import Hold, HttpError, ModelRequest, ModelServer, Turn
+from nexus.testing import Hold, HttpError, ModelRequest, ModelServer, Rule, Turn
 from unit.history.exports import bring
 from unit.memory.recall.homes import WordHashes
 
@@ -33,9 +33,14 @@ _HELD = re.compile(r"(\w+)(?:'s GP is| lives in| plays) [\w ]+?(?=[.,])")
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
     with ModelServer() as server:
-        server.when(is_extractor).always(_answer)
         server.always("Noted.")
         yield server
+
+
+@pytest.fixture(autouse=True)
+def extractor(server: ModelServer) -> Rule:
+    """What the model says that reads; what a test scripts here comes first."""
+    return server.when(is_extractor).always(_answer)
 
 
 def _answer(request: ModelRequest) -> Turn:
@@ -81,6 +86,14 @@ async def _ended(app: App, *statuses: str) -> None:
         return found is not None and found.status in (statuses or ("done",))
 
     await _until(is_over)
+
+
+async def _read(app: App, count: int) -> None:
+    async def is_read() -> bool:
+        found = await app.backfill.latest()
+        return found is not None and found.progress.done == count
+
+    await _until(is_read)
 
 
 async def _facts(app: App) -> list[tuple[Any, ...]]:
@@ -225,11 +238,7 @@ async def test_only_one_backfill_is_active_and_a_canceled_one_leaves_the_rest_un
         await app.backfill.start(done.id, limits=Limits(episodes_an_hour=1))
         with pytest.raises(UsageError, match="already active"):
             await app.backfill.start()
-
-        async def is_one_read() -> bool:
-            return bool(await _facts(app))
-
-        await _until(is_one_read)
+        await _read(app, 1)
         await app.backfill.pause()
         await app.backfill.cancel()
         assert (await app.backfill.estimate()).episodes == 4
@@ -245,49 +254,38 @@ async def test_a_pace_does_not_wait_for_a_time_from_before_the_clock_was_set_bac
 ) -> None:
     ahead = "UPDATE backfill_episodes SET finished_at = '2126-01-01T00:00:00.000Z' WHERE status = 'done'"
     async with extracting(home, server) as app:
-
-        async def read(count: int) -> None:
-            async def is_read() -> bool:
-                found = await app.backfill.latest()
-                return found is not None and found.progress.done == count
-
-            await _until(is_read)
-
         await bring(app.ledgers, _days(tmp_path, 5))
         await app.backfill.start(limits=Limits(episodes_an_hour=1))
-        await read(1)
+        await _read(app, 1)
         await app.backfill.pause()
         await app.ledgers.memory.write(lambda connection: connection.execute(ahead).fetchall())
         await app.backfill.resume()
-        await read(2)
+        await _read(app, 2)
 
 
 async def test_a_model_that_does_not_answer_is_waited_for(
-    home: Home, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, server: ModelServer, extractor: Rule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backfilling, "_OUTAGE", timedelta(milliseconds=50))
-    server.when(is_extractor).script(*[HttpError("overloaded")] * 4)
+    extractor.script(*[HttpError("overloaded")] * 4)
     async with extracting(home, server) as app:
         await bring(app.ledgers, _days(tmp_path, 6))
         await app.backfill.start()
         await _ended(app)
         found = await _facts(app)
+    server.assert_exhausted()
     assert len(found) == len({each[2] for each in found}) == 6
 
 
 async def test_a_run_that_was_stopped_is_asked_for_again(
-    home: Home, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, server: ModelServer, extractor: Rule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backfilling, "_HICCUP", timedelta(milliseconds=50))
-    server.when(is_extractor).script(Turn("{}", faults=[Hold(gate="held")]))
+    extractor.script(Turn("{}", faults=[Hold(gate="held")]))
     async with extracting(home, server) as app:
         await bring(app.ledgers, _days(tmp_path, 3))
         await app.backfill.start()
-
-        async def is_asked() -> bool:
-            return bool(await rows(app, "runtime", "SELECT 1 FROM executions WHERE status = 'running'"))
-
-        await _until(is_asked)
+        await server.until(lambda: server.gate("held").waiting)
         running = await rows(app, "runtime", "SELECT id FROM executions WHERE status = 'running'")
         for (id_,) in running:
             await app.broker.run(id_).cancel()

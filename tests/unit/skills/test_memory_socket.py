@@ -19,9 +19,6 @@ async def answer(command: str, body: bytes) -> bytes:
             raise UsageError("That is wrong", hint="For example: this")
         case "busy":
             raise LedgerBusyError("Another process writes")
-        case "slow":
-            await asyncio.sleep(0.3)
-            return b"late"
         case _:
             raise AssertionError(command)
 
@@ -62,9 +59,16 @@ async def test_only_its_owner_can_reach_it(tmp_path: Path) -> None:
 
 
 async def test_closing_waits_for_what_was_accepted_and_takes_no_more(tmp_path: Path) -> None:
-    async with MemorySocket(tmp_path, answer) as socket:
+    begun = asyncio.Event()
+
+    async def slow(command: str, body: bytes) -> bytes:
+        begun.set()
+        await asyncio.sleep(0.3)
+        return b"late"
+
+    async with MemorySocket(tmp_path, slow) as socket:
         asked = asyncio.create_task(ask(tmp_path, "slow"))
-        await asyncio.sleep(0.1)
+        await begun.wait()
 
     assert await asked == (200, b"late")
     assert not socket.path.exists()

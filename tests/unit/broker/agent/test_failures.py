@@ -72,7 +72,7 @@ async def test_what_came_of_an_answer_that_breaks_is_withdrawn(
     made: Callable[..., Run], server: ModelServer, fault: Any
 ) -> None:
     server.script(Turn(LONG, faults=[fault]), "A whole answer.")
-    run = made(provider={"stall_ms": 1_500})
+    run = made(provider={"stall_ms": 1_500 if isinstance(fault, Stall) else 60_000})
     assert (await run()).text == "A whole answer."
     deltas = await run.deltas()
     kinds = [delta.kind for delta in deltas]
@@ -87,7 +87,7 @@ async def test_an_answer_that_broke_is_on_the_bill(
     made: Callable[..., Run], server: ModelServer, fault: Any
 ) -> None:
     server.script(Turn(LONG, faults=[fault]), "A whole answer.")
-    run = made(provider={"stall_ms": 1_500})
+    run = made(provider={"stall_ms": 1_500 if isinstance(fault, Stall) else 60_000})
     await run()
     broken, whole = run.journal.attempts
     assert (broken.estimated, whole.estimated) == (True, False)
@@ -121,7 +121,8 @@ async def test_an_answer_that_drips_is_waited_for(made: Callable[..., Run], serv
 async def test_a_model_that_does_not_begin_is_given_up_after_its_time(
     made: Callable[..., Run], server: ModelServer
 ) -> None:
-    server.script(Turn(LONG, faults=[Stall(ms=60_000)]), "Here I am.")
+    server.script(Turn(LONG, faults=[Stall(ms=60_000)]))
+    server.always("Here I am.")
     run = made(provider={"timeout_ms": 1_500})
     assert (await run()).text == "Here I am."
     assert "no answer within 1500 ms" in (run.journal.attempts[0].error or "")

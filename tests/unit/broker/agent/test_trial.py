@@ -80,7 +80,7 @@ async def test_a_local_server_with_one_place_is_noticed_though_it_does_not_say_s
         def is_silent(self) -> bool:
             return True
 
-    done, _ = await _tried(Mute(slots=1, pace=Pace(before_ms=300, between_ms=20)))
+    done, _ = await _tried(Mute(slots=1, pace=Pace(before_ms=1_500, between_ms=20)))
     assert done.known.slots == 1
 
 

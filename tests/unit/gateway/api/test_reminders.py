@@ -91,7 +91,7 @@ async def test_a_guest_without_the_token_neither_sees_nor_changes_reminders(
 ) -> None:
     await app.remind(await app.reminders.draft("tomorrow at 9 call Anna"))
     new = {"text": "x", "cron": "* * * * *"}
-    async with httpx.AsyncClient(base_url=client.base_url) as guest:
+    async with httpx.AsyncClient(base_url=client.base_url, timeout=60) as guest:
         for answer in (
             await guest.get("/api/reminders"),
             await guest.post("/api/reminders", json=new),

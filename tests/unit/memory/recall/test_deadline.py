@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Sequence
 
 import apsw
@@ -15,9 +14,15 @@ from nexus.memory.recall.item import Query, Sighting
 from nexus.memory.recall.reading import Deadline, LateError
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.search import ARMS, Search
-from unit.memory.recall.homes import NOW, WordHashes, say
+from unit.memory.recall.homes import LONG_MS, NOW, WordHashes, say
 
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+@pytest.fixture
+def short_arms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of LONG_MS, three seconds for the arms; the rest is for what comes after them."""
+    monkeypatch.setattr("nexus.memory.recall.recall._ARMS_SHARE", 0.05)
 
 
 async def asleep(search: Search) -> list[Sighting]:
@@ -33,15 +38,17 @@ async def in_sql(search: Search) -> list[Sighting]:
     return await search.read(search.ledgers.events, work)
 
 
+@pytest.mark.usefixtures("short_arms")
 @pytest.mark.parametrize("slow", [asleep, in_sql])
 async def test_an_arm_that_is_late_is_dropped_and_named(opened: Ledgers, slow: object) -> None:
     (event_id,) = await say(opened, "t", ("Ann", "The cello is in the hall."))
     recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "slow": slow})  # type: ignore[dict-item]
-    answer = await recall.find(Query(text="Where is the cello?", budget="high"))
+    answer = await recall.find(Query(text="Where is the cello?", budget="high", deadline_ms=LONG_MS))
     assert "slow" in answer.late_arms
     assert [result.item.id for result in answer.results] == [event_id]
 
 
+@pytest.mark.usefixtures("short_arms")
 async def test_an_arm_that_fails_after_it_was_dropped_says_nothing(opened: Ledgers) -> None:
     told: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
@@ -53,7 +60,7 @@ async def test_an_arm_that_fails_after_it_was_dropped_says_nothing(opened: Ledge
             raise LateError from None
 
     recall = Recall(opened, None, now=lambda: NOW, arms={"slow": stopped})
-    answer = await recall.find(Query(text="Where is the cello?", budget="high"))
+    answer = await recall.find(Query(text="Where is the cello?", budget="high", deadline_ms=LONG_MS))
     await asyncio.sleep(0)
     gc.collect()
     assert "slow" in answer.late_arms
@@ -123,15 +130,22 @@ async def test_time_that_is_over_starts_nothing(opened: Ledgers) -> None:
 class Slow(WordHashes):
     """A model that takes its time."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_end = threading.Event()
+
     def embed(self, texts: object) -> object:  # type: ignore[override]
-        time.sleep(2.0)
+        self.may_end.wait(60)
         return super().embed(texts)  # type: ignore[arg-type]
 
 
+@pytest.mark.usefixtures("short_arms")
 async def test_a_slow_model_costs_the_meaning_and_not_the_answer(opened: Ledgers) -> None:
     (event_id,) = await say(opened, "t", ("Ann", "The cello is in the hall."))
-    recall = Recall(opened, Vectors(opened.embeddings, Slow()), now=lambda: NOW)  # type: ignore[arg-type]
-    answer = await recall.find(Query(text="Where is the cello?", budget="high"))
+    model = Slow()
+    recall = Recall(opened, Vectors(opened.embeddings, model), now=lambda: NOW)  # type: ignore[arg-type]
+    answer = await recall.find(Query(text="Where is the cello?", budget="high", deadline_ms=LONG_MS))
+    model.may_end.set()
     assert {"gist", "semantic"} <= set(answer.late_arms)
     assert [result.item.id for result in answer.results] == [event_id]
 
@@ -155,7 +169,7 @@ async def test_even_what_cannot_be_stopped_does_not_hold_up_the_answer(opened: L
     await say(opened, "t", ("Ann", "The cello is in the hall."))
     reranker = Unhurried()
     recall = Recall(opened, None, now=lambda: NOW, reranker=reranker)
-    answer = await recall.find(Query(text="Where is the cello?", budget="high"))
+    answer = await recall.find(Query(text="Where is the cello?", budget="high", deadline_ms=10_000))
     assert not reranker.ended
     reranker.may_end.set()
     assert answer.late_arms == ("order",)
@@ -168,4 +182,4 @@ async def test_an_error_in_an_arm_is_no_lateness(opened: Ledgers) -> None:
 
     recall = Recall(opened, None, now=lambda: NOW, arms={**ARMS, "broken": broken})
     with pytest.raises(ValueError, match="broken"):
-        await recall.find(Query(text="tea"))
+        await recall.find(Query(text="tea", deadline_ms=LONG_MS))

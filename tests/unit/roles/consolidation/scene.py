@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from apps import settings
 from nexus.app import App
-from nexus.config import Config, EngineConfig, MemoryConfig
+from nexus.config import Config, MemoryConfig
 from nexus.ledgers.runtime import requests
 from nexus.memory.writing import Provenance
 from nexus.request import Agent, Event, Request
@@ -17,10 +17,10 @@ Rows = list[tuple[Any, ...]]
 
 
 def steady(server: ModelServer, **memory: Any) -> Config:
-    """Settings under which a busy machine does not lose its lease, and so asks no model twice."""
+    """The settings of a home with a model that consolidates."""
     config = settings(server)
     models = replace(config.models, consolidation=config.models.manager)
-    return replace(config, models=models, engine=EngineConfig(), memory=MemoryConfig(**memory))
+    return replace(config, models=models, memory=MemoryConfig(**memory))
 
 
 async def message(app: App) -> str:

@@ -18,6 +18,7 @@ from nexus.ledgers.runtime import automations, trace, usage
 from nexus.ledgers.runtime.automations import NewAutomation
 from nexus.memory.writing import Provenance
 from nexus.request import Access, Event, Request
+from nexus.roles import memory_injection
 from nexus.roles.memory_injection import triage
 from nexus.roles.memory_injection.injection import Injection
 from nexus.testing import ModelRequest, ModelServer, ToolCall, Turn, failures
@@ -386,7 +387,7 @@ async def test_a_second_registration_repeats_nothing(home: Home, server: ModelSe
             script_hash=None,
             hook_point="after:assembleContext",
             config={"scope": "facts"},
-            timeout_ms=3_000,
+            timeout_ms=memory_injection.TIMEOUT_MS,
         )
         await app.ledgers.runtime.write(automations.register, new=new)
         registry.touch(home)
