@@ -204,7 +204,7 @@ class Occasion:
     result: Result | None = None
     key: str | None = None
     """An id that stays the same when the occasion is repeated after a crash: async automations that were
-    asked for then are not asked for again."""
+    asked for then are not asked for again, and what others sent then is not sent again."""
 
     def to_json(self) -> dict[str, Any]:
         return {

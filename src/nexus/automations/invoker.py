@@ -6,7 +6,7 @@ import contextvars
 import inspect
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -88,8 +88,12 @@ class Invoker:
         invocation_id: str,
         timeout_ms: float,
         attempts: int = 0,
+        require: Callable[[], None] = lambda: None,
     ) -> Ended:
-        """Run it, and read what it returned. `attempts` says how often it has failed before."""
+        """Run it, and read what it returned. `attempts` says how often it has failed before.
+
+        `require` raises where another process has it by now: the runs it started are then not stopped.
+        """
         begun = time.perf_counter()
         services = InvocationServices(self._services, invocation_id, entry.automation.name, attempts)
         ready = _Ready(workspace=None, files={}, script=None)
@@ -112,6 +116,7 @@ class Invoker:
             ended = _failed(error.message)
         except Exception as error:  # an automation never fails the request, whatever it raises
             ended = _failed(f"{type(error).__name__}: {error}")
+        require()
         if ended.status not in _WELL:
             # Its time is over, and the request does not wait until what it started has ended.
             self._afterwards(services.stop())

@@ -25,7 +25,7 @@ _IMPROVEMENT = "automations.improvement"
 class Runs(Protocol):
     """Runs an invocation whose turn has come."""
 
-    async def run_queued(self, invocation_id: str) -> None: ...
+    async def run_queued(self, invocation_id: str, require: Callable[[], None]) -> None: ...
 
     async def run_improvement(self, invocation_id: str) -> None: ...
 
@@ -46,7 +46,7 @@ class Invocations:
     async def _run(self, context: Context, payload: Any) -> None:
         try:
             async with self._runners(payload["home"]) as runner:
-                await runner.run_queued(payload.get("invocation", context.id))
+                await runner.run_queued(payload.get("invocation", context.id), context.require)
         except LEDGER_PASSES:
             # The disk is full, or another process holds the ledger: it runs when that has passed.
             raise context.put_back() from None
@@ -94,16 +94,17 @@ class InvocationQueue:
         """
         await self.settled()
         unfinished = await ledgers.runtime.read(invocations.unfinished)
-        runs = {id_: _run_id(id_, attempts) for id_, attempts in unfinished}
-        known = await self._engine.states(list(runs.values())) if runs else {}
+        runs = [_run_id(id_, attempts) for id_, attempts in unfinished]
+        known = await self._engine.states(runs) if runs else {}
         count = 0
-        for id_, run in runs.items():
+        for (id_, attempts), run in zip(unfinished, runs, strict=True):
             if run not in known:
                 count += await self._hand_over_again(ledgers, id_)
             elif known[run] in FINAL:
                 error = (await self._engine.show(run)).error or "It ended without saying how"
-                await ledgers.runtime.write(invocations.lose, invocation_id=id_, error=error)
-                count += 1
+                count += await ledgers.runtime.write(
+                    invocations.lose, invocation_id=id_, attempts=attempts, error=error
+                )
         return count
 
     @property

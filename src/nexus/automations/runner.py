@@ -143,8 +143,11 @@ class Runner:
         """When this returns, every invocation that had ended is recorded."""
         await asyncio.gather(*self._recording)
 
-    async def run_queued(self, invocation_id: str) -> None:
-        """Run an async invocation whose turn has come."""
+    async def run_queued(self, invocation_id: str, require: Callable[[], None] = lambda: None) -> None:
+        """Run an async invocation whose turn has come.
+
+        `require` raises where another process has it by now: what came of it is then not recorded.
+        """
         begun = await self.ledgers.runtime.write(invocations.begin, invocation_id=invocation_id)
         if begun is None or begun.status in invocations.FINAL or begun.input is None:
             return
@@ -156,7 +159,7 @@ class Runner:
         else:
             timeout_ms = entry.automation.timeout_ms or self.settings.async_timeout_ms
             ended = await self.invoker.invoke(
-                entry, point, occasion, invocation_id, timeout_ms, begun.attempts
+                entry, point, occasion, invocation_id, timeout_ms, begun.attempts, require
             )
             ended = await self._sent(entry, occasion.request, invocation_id, ended)
         if begun.retries_left and ended.status in {"failed", "timeout"} and entry is not None:
@@ -311,7 +314,7 @@ def _memories(text: str) -> str:
 
 
 def _id(entry: Entry, point: HookPoint, occasion: Occasion) -> str:
-    if occasion.key is None or entry.automation.blocking:
+    if occasion.key is None:
         return ids.new("inv")
     return ids.derived("inv", occasion.key, f"{point.name}:{entry.automation.id}")
 

@@ -134,10 +134,7 @@ class Approvals:
             found = await self.get(found.id)
         if found.status == "denied":
             raise ToolError("The user declined this call", hint="Ask what to do instead; don't repeat it.")
-        if found.started_at is not None:
-            return False
-        await self._ledgers.runtime.write(approvals.start, approval_id=found.id)
-        return True
+        return await self._ledgers.runtime.write(approvals.start, approval_id=found.id)
 
     async def get(self, approval_id: str) -> Approval:
         """One approval."""

@@ -292,6 +292,7 @@ class SessionQueue:
             if execution.taken_by is None:
                 steps = Steps(context, ledgers, recorded)
                 result = await self._done(execution, context, ledgers, steps)
+            context.require()
             await ledgers.runtime.write(executions.end, execution_id=id_, status="done", result=result)
         except asyncio.CancelledError:
             reason = context.entry.reason

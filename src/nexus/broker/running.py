@@ -138,8 +138,10 @@ class AgentRun:
             visible = request.access.visibility(request.event.thread_id)
             if context.knows_owner and request.access.level == "owner" and visible.everything:
                 self._profile = await self._parts.profile.text()
+            self._turn.context.require()
             self._opened = await self._begun(request, context)
             result = await self._answer(request, context, self._opened, stream)
+            self._turn.context.require()
             # What runs after a turn may fork the conversation with it: it is over when they begin.
             await self._ledgers.agents.write(turns.end, turn_id=self._opened.id, status="done", error=None)
             await self._parts.hooks.after_run(request, context, result)
@@ -378,6 +380,7 @@ class AgentRun:
             key=journal.key(call_id),
         )
         known = await asyncio.to_thread(self._parts.secrets)
+        self._turn.context.require()
         if access.memory_socket:
             # A run that goes on after a restart may come before the process that opens its socket.
             place = Path(access.memory_socket).parent

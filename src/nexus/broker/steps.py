@@ -37,7 +37,7 @@ class Steps:
 
     async def decide(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """As `run`, for what has no effect outside the home: the engine need not know, which is quicker."""
-        return await self._run(name, _alone, function, *arguments)
+        return await self._run(name, self._alone, function, *arguments)
 
     async def mark(self, name: str, function: Callable[..., Awaitable[None]], *arguments: Any) -> None:
         """As `run`, for what keeps a record of its own and finds it there: only a failure is recorded here.
@@ -82,6 +82,10 @@ class Steps:
             raise outcome
         return outcome
 
+    async def _alone(self, function: Callable[[], Awaitable[None]]) -> None:
+        self._context.require()
+        await function()
+
     async def _done(
         self,
         number: int,
@@ -100,10 +104,6 @@ class Steps:
         return Step(
             execution_id=self._context.id, number=number, name=name, failed=bool(raised), outcome=outcome
         )
-
-
-async def _alone(function: Callable[[], Awaitable[None]]) -> None:
-    await function()
 
 
 def _written(error: Exception) -> str:

@@ -34,6 +34,11 @@ class Context:
         """Whether this process may still act for it; once lost, it is not given back by a new lease."""
         return self.entry.reason != "fenced" and self.leases.held_by(self.executor_id)
 
+    def require(self) -> None:
+        """Go no further where another process has the work by now, as it may after this one was frozen."""
+        if not self.is_ours:
+            raise self._fenced()
+
     async def step(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a part of the work once. After a crash its recorded result is used instead.
 
@@ -43,19 +48,17 @@ class Context:
 
         async def guarded() -> T:
             # Looking for a record takes time, in which the lease may be lost: a frozen process wakes up here.
-            if not self.is_ours:
-                raise self._fenced()
+            self.require()
             return await function(*arguments)
 
-        if self.is_ours:
-            try:
-                result = await interior.step(name, guarded)
-            except interior.NotOwnerError:
-                raise self._fenced() from None
-            # It may have been frozen between the record and here.
-            if self.is_ours:
-                return result
-        raise self._fenced()
+        self.require()
+        try:
+            result = await interior.step(name, guarded)
+        except interior.NotOwnerError:
+            raise self._fenced() from None
+        # It may have been frozen between the record and here.
+        self.require()
+        return result
 
     def put_back(self) -> asyncio.CancelledError:
         """Raise it where the work cannot go on now: it waits in its queue again, with its recorded steps."""

@@ -166,7 +166,8 @@ SET status = 'cancelled', ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE turn_id = ? AND status = 'running'
 
 -- name: append_message
--- A run that is repeated after a crash appends the same again; the row then stays as it is.
+-- A run that is repeated after a crash appends the same again; the row then stays as it is. A model's answer
+-- always does: what comes later is from a process that has lost the run.
 INSERT INTO agent_messages (id, session_id, turn_id, position, role, content, parts_json, model, event_id)
 VALUES (:id, :session_id, :turn_id, :position, :role, :content, :parts_json, :model, :event_id)
 ON CONFLICT (session_id, position) DO UPDATE
@@ -175,6 +176,7 @@ SET role = excluded.role, content = excluded.content, parts_json = excluded.part
 WHERE turn_id = excluded.turn_id
   AND (role, content, parts_json, model, event_id)
    IS NOT (excluded.role, excluded.content, excluded.parts_json, excluded.model, excluded.event_id)
+  AND (role <> 'assistant' OR agent_messages.model IS NULL)
 
 -- name: message_at
 SELECT id, turn_id FROM agent_messages WHERE session_id = ? AND position = ?

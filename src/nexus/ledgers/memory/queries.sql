@@ -82,11 +82,13 @@ SELECT value FROM json_each(?1) WHERE NOT EXISTS (
   SELECT 1 FROM processing_log WHERE processor = ?2 AND target_type = 'event' AND target_id = value)
 
 -- name: mark_processed
+-- What is done stays done: a process that lost the work fails with it after another one has done it.
 INSERT INTO processing_log (processor, target_type, target_id, status, detail, request_id, created_at, updated_at)
 VALUES (:processor, :target_type, :target_id, :status, :detail, :request_id, :now, :now)
 ON CONFLICT DO UPDATE
 SET status = excluded.status, detail = excluded.detail, request_id = excluded.request_id,
     attempts = attempts + 1, updated_at = excluded.updated_at
+WHERE excluded.status <> 'failed' OR processing_log.status = 'failed'
 
 -- name: settled
 SELECT target_id FROM processing_log
@@ -454,7 +456,7 @@ SELECT episode_id FROM backfill_episodes WHERE backfill_id = ? AND status = 'wai
 UPDATE backfill_episodes
 SET status = :status, facts = :facts, refused = :refused, input_tokens = :input_tokens,
     output_tokens = :output_tokens, cost_microusd = :cost_microusd, finished_at = :now
-WHERE backfill_id = :backfill AND episode_id = :episode
+WHERE backfill_id = :backfill AND episode_id = :episode AND status <> 'done'
 
 -- name: retry_backfill_episodes
 UPDATE backfill_episodes SET status = 'waiting' WHERE backfill_id = ? AND status = 'failed'

@@ -94,9 +94,10 @@ def decide(
     return connection.changes() > 0
 
 
-def start(connection: apsw.Connection, approval_id: str) -> None:
-    """Record that a call that was allowed is about to be made."""
+def start(connection: apsw.Connection, approval_id: str) -> bool:
+    """Record that a call that was allowed is about to be made; False where it was made before."""
     connection.execute(sql.queries("runtime")["start_approved"], (approval_id,))
+    return connection.changes() > 0
 
 
 def _all(connection: apsw.Connection, query: str, values: Any) -> list[Approval]:

@@ -61,10 +61,16 @@ def add(connection: apsw.Connection, invocations: Iterable[Invocation]) -> None:
 
 
 def record(connection: apsw.Connection, ended: Iterable[Invocation], error_limit: int) -> list[Circuit]:
-    """Record blocking invocations that have ended, and tell how the circuits stand after them."""
-    ended = list(ended)
-    add(connection, ended)
-    return _judge(connection, ended, error_limit)
+    """Record blocking invocations that have ended, and tell how the circuits stand after them.
+
+    One that is recorded already was repeated after a crash: it counts once.
+    """
+    new: list[Invocation] = []
+    for each in ended:
+        add(connection, [each])
+        if connection.changes():
+            new.append(each)
+    return _judge(connection, new, error_limit)
 
 
 def begin(connection: apsw.Connection, invocation_id: str) -> Invocation | None:
@@ -139,9 +145,11 @@ def unfinished_of(connection: apsw.Connection, *, automation: str, root_request_
     return cast("int", connection.execute(sql.queries("runtime")["unfinished_of_root"], values).get)
 
 
-def lose(connection: apsw.Connection, invocation_id: str, error: str) -> None:
-    """Record that one ended without saying how. The first end stands."""
-    connection.execute(sql.queries("runtime")["lose_invocation"], {"id": invocation_id, "error": error})
+def lose(connection: apsw.Connection, invocation_id: str, attempts: int, error: str) -> bool:
+    """Record that one ended without saying how. The first end stands, and so does a later attempt."""
+    values = {"id": invocation_id, "attempts": attempts, "error": error}
+    connection.execute(sql.queries("runtime")["lose_invocation"], values)
+    return connection.changes() > 0
 
 
 def missed(connection: apsw.Connection, *, automation: str, since: str, limit: int) -> list[tuple[str, str]]:

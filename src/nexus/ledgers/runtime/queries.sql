@@ -46,7 +46,8 @@ UPDATE executions SET waiting_since = NULL, waiting_for = NULL WHERE id = ? AND 
 -- An id may be older than its row: the order in which runs were recorded is that of the rowids.
 WITH taker AS (
   SELECT e.rowid AS place, r.principal_id, r.access_json, json_extract(e.input_json, '$.access') AS granted
-  FROM executions AS e JOIN requests AS r ON r.id = e.request_id WHERE e.id = :taker
+  FROM executions AS e JOIN requests AS r ON r.id = e.request_id
+  WHERE e.id = :taker AND e.status IN ('queued', 'running')
 ), waiting AS (
   SELECT e.id, e.rowid AS place,
          e.mode = :mode AND (r.principal_id, r.access_json, json_extract(e.input_json, '$.access'))
@@ -756,7 +757,7 @@ WHERE id = ? AND blocking = 0 AND status IN ('failed', 'timeout') AND input_json
 
 -- name: lose_invocation
 UPDATE invocations SET status = 'failed', error = :error, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE id = :id AND status IN ('queued', 'running')
+WHERE id = :id AND attempts = :attempts AND status IN ('queued', 'running')
 
 -- name: unfinished_invocations
 SELECT id, attempts FROM invocations WHERE status IN ('queued', 'running') AND blocking = 0 ORDER BY id
