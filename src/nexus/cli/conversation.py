@@ -261,9 +261,11 @@ class Conversation:
         if self._interactive:
             for message in await self._talk.scheduled_messages(self._label, self._sent):
                 async with self._speaking:
+                    if message.seq <= (self._sent or 0):
+                        continue  # shown meanwhile
+                    self._sent = message.seq
                     self._screen.note(f"{clock.parse(message.occurred_at).astimezone():%Y-%m-%d %H:%M}")
                     self._screen.markdown(message.content)
-                self._sent = message.seq
 
     async def _show_new(self) -> None:
         if not self._last:

@@ -10,6 +10,7 @@ OUT/results.json          all of them, and the totals; `results.md` is the same 
 """
 
 import json
+import os
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
@@ -63,7 +64,10 @@ def begin(out: Path, plan: Plan) -> Row:
     else:
         wanted["date"] = clock.day(clock.now())
     out.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(wanted, indent=1), encoding="utf-8")
+    # Other lives of the run begin at the same time, each in its own process, and read it.
+    new = out / f"run.json.{os.getpid()}"
+    new.write_text(json.dumps(wanted, indent=1), encoding="utf-8")
+    new.replace(file)
     return wanted
 
 

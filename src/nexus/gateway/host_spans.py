@@ -23,6 +23,7 @@ class HostExporter:
         self._open: dict[str, tuple[Exporter, asyncio.Lock]] = {}
         self._is_taking = True
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run(), name="host-spans")
@@ -31,10 +32,10 @@ class HostExporter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # To the end of what is being exported: where that is noted comes last, and it would be sent again.
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            self._stopping.set()
+            await self._task
 
     def opened(self, home: OpenHome) -> None:
         """Export what ends in a home from now on, until it is closed."""
@@ -44,9 +45,12 @@ class HostExporter:
         home.on_close.push_async_callback(self._close, home.id)
 
     async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(_LOOK_S)
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _LOOK_S)
             for home_id in list(self._open):
+                if self._stopping.is_set():
+                    break
                 await self._export(home_id)
                 if not self._is_taking:
                     break

@@ -111,8 +111,8 @@ class LocalRegistry(Registry):
         before = clock.timestamp(clock.now() - timedelta(hours=hours))
         return [_home(row) for row in self._run("cold", before=before, limit=limit)]
 
-    def evicted(self, id_: str) -> None:
-        self._run("evicted", id=id_)
+    def evicted(self, id_: str) -> bool:
+        return bool(self._run("evicted", id=id_))
 
     def failed(self, id_: str, problem: str) -> None:
         self._run("failed", id=id_, problem=problem)

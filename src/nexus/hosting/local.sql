@@ -41,7 +41,7 @@ SELECT id, name, added_at, limits, opened_at IS NOT NULL, keeps_open, problem FR
 WHERE opened_at IS NULL AND copied_at <= :before ORDER BY copied_at LIMIT :limit
 
 -- name: evicted
-UPDATE homes SET copied_at = NULL WHERE id = :id
+UPDATE homes SET copied_at = NULL WHERE id = :id AND opened_at IS NULL AND copied_at IS NOT NULL RETURNING id
 
 -- name: failed
 UPDATE homes SET problem = :problem WHERE id = :id

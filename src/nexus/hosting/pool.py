@@ -147,6 +147,7 @@ class Pool:
         self.cgroups: Cgroups | None = None
         self._embedders = Embedders()
         self._homes: dict[str, OpenHome] = {}
+        self._full: set[str] = set()
         self._stacks: dict[str, AsyncExitStack] = {}
         self._ending = False
         self._moving: dict[str, asyncio.Task[None]] = {}
@@ -406,9 +407,9 @@ class Pool:
     async def _evict_cold(self, found: HostedHome) -> None:
         try:
             home = self._registry.home(found.name)
-            await asyncio.to_thread(self._registry.evicted, found.id)
+            is_cold = await asyncio.to_thread(self._registry.evicted, found.id)
             # Keys aren't copied: a home that has some of its own stays.
-            if not await asyncio.to_thread(_has_keys, home):
+            if is_cold and not await asyncio.to_thread(_has_keys, home):
                 await asyncio.to_thread(self._delete, found.id, home)
                 _log.info("a home was evicted to its copy", extra={"home": found.id})
         finally:
@@ -563,8 +564,11 @@ class Pool:
         opened.measured_at = time.monotonic()
         opened.size_bytes = await asyncio.to_thread(_size_bytes, opened.app.home.root)
         if opened.is_full:
+            self._full.add(opened.id)
             self._engine.suspended.add(opened.id)
-        elif opened.id in self._engine.suspended:
+        elif opened.id in self._full:
+            # Not one that waits for another reason, such as a move.
+            self._full.discard(opened.id)
             self._resume(opened.id)
 
 

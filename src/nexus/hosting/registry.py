@@ -103,8 +103,11 @@ class Registry(Protocol):
         """Homes of this host that have been closed for so long, with a complete copy and a folder here."""
         ...
 
-    def evicted(self, id_: str) -> None:
-        """The folder of a home is about to be deleted here; its copy is all there is."""
+    def evicted(self, id_: str) -> bool:
+        """The folder of a home is about to be deleted here; its copy is all there is.
+
+        False where it was used since it was found cold: its copy may be incomplete, and its folder stays.
+        """
         ...
 
     def failed(self, id_: str, problem: str) -> None:

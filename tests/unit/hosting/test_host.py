@@ -98,7 +98,7 @@ async def test_a_home_is_closed_for_another_and_opened_again_without_loss(tmp_pa
                 for id_ in ids.values():
                     assert await ask(host, id_, f"Message {turn}") == "Yes."
                     # What is in use may exceed the bound; what is idle makes room.
-                    assert len(host.pool) <= 3
+                    await until(lambda: len(host.pool) <= 3)
             async with host.pool.use(ids["home-0"]) as opened:
                 said = await opened.app.ledgers.events.read(
                     sql.rows, "SELECT content FROM events ORDER BY seq"
@@ -231,7 +231,35 @@ async def test_a_home_over_its_disk_limit_waits(tmp_path: Path, root: Path) -> N
             # More room, and it goes on.
             opened.limits = Limits()
             await host.pool.measure(opened)
+            assert ids["ada"] not in host.engine.suspended
             assert (await run.result()).response.content == "Yes."
+
+
+async def test_a_home_that_is_kept_closed_is_not_let_go_because_it_has_room(
+    tmp_path: Path, root: Path
+) -> None:
+    with ModelServer() as server:
+        ids = make_homes(root, write_settings(tmp_path, server), "ada")
+        async with host_on(root) as host, host.pool.use(ids["ada"]) as opened:
+            host.engine.suspended.add(ids["ada"])  # as a move does
+            await host.pool.measure(opened)
+            assert ids["ada"] in host.engine.suspended
+
+
+def test_a_home_that_was_used_since_is_not_evicted(tmp_path: Path, root: Path) -> None:
+    with ModelServer() as server:
+        id_ = make_homes(root, write_settings(tmp_path, server), "ada")["ada"]
+    with LocalRegistry(root) as registry:
+        registry.opened(id_)
+        registry.closed(id_, is_copied=True)
+        assert [each.id for each in registry.cold(-1, 10)] == [id_]
+        registry.opened(id_)
+        assert not registry.evicted(id_)
+        registry.closed(id_, is_copied=False)
+        assert not registry.evicted(id_)
+        registry.opened(id_)
+        registry.closed(id_, is_copied=True)
+        assert registry.evicted(id_)
 
 
 async def test_what_a_killed_host_had_accepted_and_not_handed_over_is_answered(
@@ -266,6 +294,8 @@ async def test_only_what_was_open_is_opened_at_the_next_start(tmp_path: Path, ro
         ids = make_homes(root, write_settings(tmp_path, server), "ada", "bob", "eve")
         async with host_on(root) as host, host.pool.use(ids["ada"]):
             assert host.registry.left_open() == [ids["ada"]]
+        # What it may still have had to do would open it.
+        remove_scope(Settings(database=root / "engine.db", scope=ids["ada"]))
         with LocalRegistry(root) as registry:
             assert registry.left_open() == []
             registry.opened(ids["bob"])

@@ -54,7 +54,8 @@ FROM homes WHERE host = :me AND opened_at IS NULL
 ORDER BY copied_at LIMIT :limit
 
 -- name: evicted
-UPDATE homes SET copied_at = NULL WHERE id = :id AND host = :me
+UPDATE homes SET copied_at = NULL
+WHERE id = :id AND host = :me AND opened_at IS NULL AND copied_at IS NOT NULL RETURNING id
 
 -- name: failed
 UPDATE homes SET problem = :problem WHERE id = :id AND (host = :me OR host IS NULL)

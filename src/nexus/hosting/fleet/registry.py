@@ -145,8 +145,8 @@ class FleetRegistry(Registry):
     def cold(self, hours: float, limit: int) -> list[HostedHome]:
         return [_home(row) for row in self._run("cold", me=self.name, seconds=hours * 3600, limit=limit)]
 
-    def evicted(self, id_: str) -> None:
-        self._run("evicted", id=id_, me=self.name)
+    def evicted(self, id_: str) -> bool:
+        return bool(self._run("evicted", id=id_, me=self.name))
 
     def failed(self, id_: str, problem: str) -> None:
         self._run("failed", id=id_, problem=problem, me=self.name)
