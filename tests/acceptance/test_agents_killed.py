@@ -103,7 +103,8 @@ def test_killed_between_two_workers(home: Home, server: ModelServer) -> None:
 
 
 def test_frozen_past_its_lease_as_a_laptop_that_sleeps(home: Home, server: ModelServer) -> None:
-    server.script(Turn("Good night.", faults=[Hold(gate="half", after_deltas=1)]), "Good morning.")
+    server.script(Turn("Good night.", faults=[Hold(gate="half", after_deltas=1)]))
+    server.always("Good morning.")
     env = environment(server, NEXUS_ENGINE_LEASE_MS="1000")
     process = start(home, env, "run", "--session", "main", "Sleep well")
     try:

@@ -69,7 +69,7 @@ async def test_every_failure_is_overcome_and_the_bill_is_the_servers(
     home: Home, server: ModelServer, wire: str
 ) -> None:
     config = settings(server, wire)
-    provider = replace(config.providers["test"], max_retries=3, stall_ms=2_000)
+    provider = replace(config.providers["test"], max_retries=3, stall_ms=10_000)
     async with App(home, replace(config, providers={"test": provider})) as app:
         for question, steps in CONVERSATION:
             server.script(*steps)

@@ -98,7 +98,7 @@ def test_a_message_is_answered_by_the_same_channel_once(
         assert listed[0]["status"] == "connected"
         wrong = {"nexus-signature": "t=1,v1=" + "0" * 64}
         for name in ("desk", "nothing"):
-            refused = httpx.post(f"{served.url}/hooks/{name}", content=b"{}", headers=wrong)
+            refused = httpx.post(f"{served.url}/hooks/{name}", content=b"{}", headers=wrong, timeout=60)
             assert refused.status_code == 401
             assert "signature" in refused.text
     assert receiver.texts() == ["You said word1"]

@@ -116,14 +116,18 @@ async def test_a_guest_is_not_collected_into_the_owners_run(
 async def test_two_messages_of_one_sender_are_still_collected(
     home: Home, server: ModelServer, notes: Path
 ) -> None:
-    server.script("Hello Sam")
+    server.script(Turn("Wait", faults=[Hold(gate="zero")]), "Hello Sam")
     async with group(home, server, notes) as app:
         await acquainted(app)
-        journeys = [await app.pipeline.receive(guest(text, "collect")) for text in ("One", "Two")]
+        # Until both are there, however long that takes.
+        journeys = [await app.pipeline.receive(guest("Zero"))]
+        journeys += [await app.pipeline.receive(guest(text, "collect")) for text in ("One", "Two")]
+        await held(server, "zero")
+        server.gate("zero").open()
         for journey in journeys:
             assert journey.run is not None
             await journey.run.result()
-        assert [taken for _, _, taken in await ends(app)] == [False, True]
+        assert [taken for _, _, taken in await ends(app)] == [False, False, True]
 
 
 async def test_a_guest_does_not_interrupt_the_owner_but_the_owner_may_stop_a_guest(

@@ -1,4 +1,4 @@
-"""A worker never waits longer than three seconds for its memories, whatever the fast model does."""
+"""A worker never waits longer than it may for its memories, whatever the fast model does."""
 
 from dataclasses import replace
 
@@ -13,8 +13,8 @@ from nexus.roles.memory_injection import injection
 from nexus.testing import Drip, ModelServer, Silence, Stall, Step, Turn, failures
 from unit.roles.memory_injection.knowing import BIRTHDAY, done, know, offered, workers
 
-# The three seconds of the code itself end it as a timeout; this is with the preparation before it.
-MOST_MS = 5_000
+# The limit of the code itself ends it as a timeout; this is with the preparation before it.
+MOST_MS = 12_000
 BAD: dict[str, Step] = {
     "stalled": Silence(),
     "slow": Turn("1, 2 " * 40, faults=[Drip(delay_ms=500)]),
@@ -29,7 +29,7 @@ async def test_the_triage_decides_in_time_where_the_model_does_not(
     home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A busy machine takes longer to record what was decided.
-    monkeypatch.setattr(injection, "_MARGIN_MS", 1_500)
+    monkeypatch.setattr(injection, "_MARGIN_MS", 3_000)
     config = settings(server)
     provider = replace(config.providers["test"], max_retries=2)
     models = ModelsConfig(manager=("test/large",), fast=("test/small",))

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from acceptance.agents import until
 from acceptance.program import nexus
 from acceptance.running import serving
 from nexus.config import LedgersConfig
@@ -84,6 +85,11 @@ def test_kinds_and_times_narrow_the_answer(home: Path) -> None:
     )
 
 
+def _recalled(home: Path) -> int:
+    log = nexus(home, "logs", "--json", "--lines", "1000").stdout
+    return [json.loads(line).get("route") for line in log.splitlines()].count("/api/recall")
+
+
 def test_a_home_that_is_served_answers_the_same_through_its_process(home: Path) -> None:
     asked = (
         "recall",
@@ -97,10 +103,9 @@ def test_a_home_that_is_served_answers_the_same_through_its_process(home: Path) 
     with serving(Home(home)):
         shown = nexus(home, *asked, "--json")
         explained = nexus(home, *asked, "--explain")
-        log = nexus(home, "logs", "--json", "--lines", "1000").stdout
+        until(lambda: _recalled(home) == 2)  # it is written once the answer is sent
     through = json.loads(shown.stdout)
 
-    assert [json.loads(line).get("route") for line in log.splitlines()].count("/api/recall") == 2
     assert through["notes"] == alone["notes"] == []
     assert [result["item"] for result in through["results"]] == [
         result["item"] for result in alone["results"]

@@ -47,6 +47,7 @@ def test_an_automation_is_written_tested_changed_and_restored(served: Served, pa
     expect(script).to_have_value(re.compile("# done"))
     page.keyboard.press("Control+s")
     expect(page.locator(".versions b").first).to_have_text("2")
+    page.wait_for_load_state("load")
     page.get_by_role("link", name="Show changes").first.click()
     expect(page.locator(".diff .add").last).to_contain_text("# done")
     page.get_by_role("button", name="Restore").click()

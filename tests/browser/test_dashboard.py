@@ -103,6 +103,7 @@ def test_an_automation_is_disabled_and_an_older_version_comes_back(served: Serve
     page.goto(f"{served.url}/automations")
     page.locator("tr", has_text="greeter").get_by_role("button", name="Disable").click()
     expect(page.locator(".head")).to_contain_text("disabled: in the dashboard")
+    page.wait_for_load_state("load")
     page.get_by_role("link", name="Show changes").first.click()
     expect(page.locator(".diff .add")).to_contain_text(["return None"])
     page.get_by_role("button", name="Restore").click()

@@ -57,6 +57,7 @@ def test_an_export_is_dropped_imported_learned_from_and_undone(served: Served, p
     expect(page.locator("#job")).to_contain_text("6 messages in 6 new threads")
 
     page.get_by_role("link", name="Learn from it").click()
+    page.wait_for_url("**/backfill")
     page.get_by_role("button", name="Estimate").click()
     expect(page.locator("#estimate")).to_contain_text("Take a sample first")
     page.get_by_role("button", name="Sample 20 episodes").click()

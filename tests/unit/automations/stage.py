@@ -25,7 +25,7 @@ from nexus.ledgers.runtime.automations import Automation, NewAutomation
 from nexus.ledgers.runtime.invocations import Invocation
 from nexus.request import Access, Agent, Event, Request
 
-QUICK = AutomationsConfig(timeout_ms=5_000, circuit_errors=3, circuit_cooldown_ms=60_000)
+QUICK = AutomationsConfig(timeout_ms=60_000, circuit_errors=3, circuit_cooldown_ms=60_000)
 
 
 @dataclass(kw_only=True)

@@ -426,9 +426,7 @@ async def test_what_was_written_down_and_never_reached_the_engine_is_handed_over
         stage.handlers["python:writer"] = lambda ctx: seen.append(ctx.request.event.content)
         assert stage.queue is not None
         assert await stage.queue.recover(opened) == 1
-        async with asyncio.timeout(30):
-            while not seen:
-                await asyncio.sleep(0.02)
+        await _until(stage, "writer", "done")
         assert await stage.queue.recover(opened) == 0
     assert seen == ["not lost"]
 
@@ -583,6 +581,53 @@ async def test_an_open_circuit_keeps_async_ones_from_the_engine(opened: Ledgers,
         for _ in range(QUICK.circuit_errors):
             await stage.fire()
             await _until(stage, "writer", "failed")
+        await stage.runner.registry.read()
         await stage.fire()
         assert [row.status for row in await stage.rows("writer")] == ["failed"] * 3 + ["skipped"]
     assert len(calls) == QUICK.circuit_errors
+
+
+async def test_what_came_of_one_that_another_process_has_is_not_recorded(stage: Stage) -> None:
+    class LostError(Exception):
+        """Raised in the place of the engine's own."""
+
+    def lost() -> None:
+        raise LostError
+
+    async def fail(ctx: Context) -> None:
+        raise OSError("a connection broke while this process was frozen")
+
+    await stage.code("slow", fail, blocking=False)
+    await stage.fire()
+    [queued] = await stage.rows("slow")
+    with pytest.raises(LostError):
+        await stage.runner.run_queued(queued.id, lost)
+    assert [row.status for row in await stage.rows("slow")] == ["running"]
+    await stage.runner.run_queued(queued.id)
+    assert [row.status for row in await stage.rows("slow")] == ["failed"]
+
+
+async def test_an_attempt_that_follows_is_not_lost_with_the_one_before(stage: Stage) -> None:
+    async def fail(ctx: Context) -> None:
+        raise OSError("away")
+
+    await stage.code("slow", fail, blocking=False, retries=3)
+    await stage.fire()
+    [queued] = await stage.rows("slow")
+    await stage.runner.run_queued(queued.id)
+    lose = {"invocation_id": queued.id, "error": "It ended without saying how"}
+    assert not await stage.ledgers.runtime.write(invocations.lose, attempts=0, **lose)
+    assert [(row.status, row.attempts) for row in await stage.rows("slow")] == [("queued", 1)]
+    assert await stage.ledgers.runtime.write(invocations.lose, attempts=1, **lose)
+
+
+async def test_a_blocking_one_that_is_repeated_after_a_crash_counts_once(stage: Stage) -> None:
+    async def fail(ctx: Context) -> None:
+        raise OSError("away")
+
+    await stage.code("after", fail, hook_point="finalize")
+    for _ in range(2):
+        await stage.runner.fire("finalize", Occasion(request=request(), key="exe_1"))
+        await stage.runner.settled()
+    assert len(await stage.rows("after")) == 1
+    assert (await stage.row("after")).consecutive_errors == 1

@@ -2,16 +2,9 @@
 
 import pytest
 
-from nexus.memory.recall.recall import Recall
-from nexus.roles import memory_injection
-from nexus.roles.memory_injection import candidates
+from unhurried import unhurried
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time enough to recall; the limits themselves are those of the deadline's tests."""
-    for asking in (candidates.find, Recall.known):
-        assert asking.__kwdefaults__ is not None
-        monkeypatch.setitem(asking.__kwdefaults__, "deadline_ms", 8_000)
-    monkeypatch.setattr(candidates, "_OPENING_S", 8.0)
-    monkeypatch.setattr(memory_injection, "TIMEOUT_MS", 10_000)
+    unhurried(monkeypatch)

@@ -90,10 +90,11 @@ async def test_nothing_is_left_behind() -> None:
             stalled = asyncio.create_task(client.post("/chat/completions", json=body))
             await server.until(lambda: len(server.exchanges) == 2 and server.exchanges[1].answer.status)
     await asyncio.gather(stalled, return_exceptions=True)
-    assert threading.enumerate() == threads
-    assert asyncio.all_tasks() == tasks
+    # What an earlier test left may end meanwhile.
+    assert set(threading.enumerate()) <= set(threads)
+    assert asyncio.all_tasks() <= tasks
     gc.collect()
-    assert _sockets() == sockets
+    assert _sockets() <= sockets
 
 
 async def test_stopping_does_not_wait_for_a_stalled_answer() -> None:
