@@ -18,11 +18,12 @@ _CHUNK_BYTES: Final = 1024 * 1024
 _LONGEST_SCALAR_BYTES: Final = 4 * 1024 * 1024
 _DEEPEST: Final = 64
 
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+# No possessive groups: before Python 3.11.5 they match too little.
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*"'
 # Outside of items every token counts; inside only brackets, which no string may hide.
 _OUTSIDE = re.compile(rb"\s*+(?:(" + _STRING + rb')|([{}\[\],:])|([^\s"{}\[\],:]++)|("))', re.DOTALL)
-_INSIDE = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb')*+([{}\[\]"])', re.DOTALL)
-_REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_INSIDE = re.compile(rb'(?:[^"{}\[\]]++|' + _STRING + rb')*([{}\[\]"])', re.DOTALL)
+_REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*', re.DOTALL)
 
 Path = tuple[str, ...]
 
@@ -149,7 +150,7 @@ class _Scanner:
         while depth:
             match = _INSIDE.match(self._buffer, self._position)
             if match is None:
-                # Nothing but plain characters up to the end of the buffer.
+                # Nothing but plain characters up to the end of the buffer: a string has its quote match.
                 size, parts = self._kept(parts, size, self._buffer[start:])
                 if not self._refill():
                     raise BrokenJsonError("the file is cut short")

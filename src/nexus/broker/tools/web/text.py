@@ -81,7 +81,8 @@ def _extractor() -> tuple[list[str], Sandbox]:
     script = Path(extract.__file__).resolve()
     held = {Path(sys.base_prefix).resolve(), script.parent, *map(Path, _site())}
     grants = tuple(Grant(path=path) for path in sorted(held) if not path.is_relative_to("/usr"))
-    return [os.path.realpath(sys.executable), "-I", "-B", str(script)], Sandbox(grants=grants)
+    # Without `site`: where a system has packages of its own, they would come before those installed here.
+    return [os.path.realpath(sys.executable), "-I", "-S", "-B", str(script)], Sandbox(grants=grants)
 
 
 @cache
