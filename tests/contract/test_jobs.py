@@ -282,9 +282,8 @@ async def test_old_ended_work_is_forgotten_and_dead_letters_are_kept(engine: Eng
     await until(idle(engine))
     with engine.database.write() as connection:
         connection.execute(engine.database.sql("UPDATE {t}workflow_status SET completed_at = 1"))
-    await asyncio.to_thread(
-        retention.forget_old, engine.database, 30
-    )  # unless the engine has done so already
+    # Unless the engine has done so already.
+    await asyncio.to_thread(retention.forget_old, engine.database, 30)
     with engine.database.read() as connection:
         left = connection.execute(engine.database.sql("SELECT workflow_uuid FROM {t}workflow_status")).all()
     assert len(left) == 1
