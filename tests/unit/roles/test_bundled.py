@@ -1,0 +1,8 @@
+"""The automations that come with the program, as people have them."""
+
+from nexus.roles.bundled import bundled
+
+
+def test_nobody_waits_longer_than_three_seconds_for_memories() -> None:
+    injecting = [each for each in bundled() if each.name.startswith("memory-injection")]
+    assert [each.timeout_ms for each in injecting] == [3_000, 3_000]
