@@ -11,6 +11,7 @@ from contract.postgres import Postgres, binary
 from new_homes import new_home
 from nexus import ledgers
 from nexus.config import LedgersConfig
+from nexus.engine.upkeep import Upkeep
 from nexus.home import Home
 from nexus.testing import ModelServer
 
@@ -27,6 +28,16 @@ settings.load_profile("any speed")
 @pytest.fixture(autouse=True)
 def no_home_of_the_person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "home"))
+
+
+def _leave(_: Upkeep) -> None:
+    pass
+
+
+@pytest.fixture(autouse=True)
+def a_clock_that_is_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test's home may be years ahead of the machine: the engine must not think the clock was set back."""
+    monkeypatch.setattr(Upkeep, "_set_back", _leave)
 
 
 @pytest.fixture

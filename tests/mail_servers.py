@@ -9,7 +9,6 @@ import json
 import os
 import pwd
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -30,6 +29,7 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
 
 from certificates import certify
+from ports import free_port
 
 AGENT: Final = "agent@nexus.example"
 PASSWORD: Final = "open-sesame"
@@ -89,7 +89,7 @@ class Dovecot:
 
     def __init__(self, *, tls: bool = False, tokens: str = "") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="dovecot-"))
-        self.port, self.tls_port = _free_port(), _free_port() if tls else 0
+        self.port, self.tls_port = free_port(), free_port() if tls else 0
         self._is_encrypted = tls
         self.certificate = self.folder / "cert.pem"
         certify(self.certificate, self.folder / "key.pem")
@@ -201,7 +201,7 @@ class Post:
         self._controller = Controller(
             self,
             hostname="127.0.0.1",
-            port=_free_port(),
+            port=free_port(),
             ready_timeout=_PATIENCE_S,
             authenticator=_authenticated,
             data_size_limit=100_000_000,
@@ -284,9 +284,3 @@ def _judged(data: bytes, mail: Mail, login: str | None) -> bytes:
     verdict = "pass" if is_theirs else "fail"
     header = f"Authentication-Results: {AUTH_SERVER}; dmarc={verdict} (p=NONE) header.from={domain}\r\n"
     return header.encode() + data
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

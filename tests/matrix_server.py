@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import hmac
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from typing import Any, Final, cast
 
 import httpx
 import nio  # pyright: ignore[reportMissingTypeStubs] - it ships none
+
+from ports import free_port
 
 NAME: Final = "matrix.example"
 _PATIENCE_S: Final = 120
@@ -64,7 +65,7 @@ class Synapse:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="synapse-"))
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         values = {"folder": self.folder, "port": self.port, "name": NAME, "secret": _SECRET, "limit": _LIMIT}
         (self.folder / "homeserver.yaml").write_text(_CONFIG.format(**values))
@@ -207,9 +208,3 @@ def homeserver() -> Generator[Synapse]:
         yield made
     finally:
         made.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])

@@ -11,6 +11,8 @@ from acceptance.agents import until
 from acceptance.fleet import RunningFleet, RunningHost
 from contract.postgres import Postgres
 from hosts import write_settings
+from nexus.gateway.forwarding import FORWARDED_BY, FORWARDED_TO
+from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.testing import ModelServer, Turn
 
 _PATIENCE_S = 120
@@ -102,6 +104,24 @@ def test_a_request_at_the_wrong_host_is_answered_by_the_right_one(
             host.cookies.clear()
             assert host.get("/api/home").status_code == 401
     assert fleet.host_of("ada") == owner
+
+
+def test_a_host_refuses_what_was_passed_on_for_another_that_had_its_address_before(
+    tmp_path: Path, postgres: Postgres, shared: tuple[RunningFleet, list[RunningHost], Path]
+) -> None:
+    fleet, hosts, settings = shared
+    token = fleet.add("cyd", settings)
+    with (
+        FleetRegistry(tmp_path, fleet.url) as ours,
+        FleetRegistry(tmp_path, postgres.new_database()) as theirs,
+    ):
+        keys = [ours.host_key("host-1"), ours.host_key("host-2"), theirs.host_key("host-1")]
+    answers: list[int] = []
+    for key in keys:
+        headers = {FORWARDED_BY: "host-3", FORWARDED_TO: key}
+        with fleet.client(hosts[0], "cyd", token, **headers) as client:
+            answers.append(client.get("/api/home").status_code)
+    assert answers == [200, 421, 421]
 
 
 def test_a_home_whose_host_was_killed_is_answered_by_another(fleet: RunningFleet, settings: Path) -> None:

@@ -1,6 +1,5 @@
 """Open pages while much is asked for at once, and while the gateway is away."""
 
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ from browser.conftest import PATIENCE_MS
 from new_homes import new_home
 from nexus.home import Home
 from nexus.testing import ModelServer, Turn, failures
+from ports import free_port
 
 _MANY = 9
 
@@ -35,11 +35,8 @@ class Restarted:
 @pytest.fixture(scope="module")
 def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
     home = new_home(tmp_path_factory.mktemp("reach") / "home")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with ModelServer() as model:
-        made = Restarted(home=home, model=model, port=port)
+        made = Restarted(home=home, model=model, port=free_port())
         made.start()
         try:
             yield made

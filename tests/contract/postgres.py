@@ -3,10 +3,11 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
+
+from ports import free_port
 
 _BINARIES = (
     "/usr/lib/postgresql/15/bin",
@@ -29,7 +30,7 @@ class Postgres:
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="nexus-pg-"))
-        self._port = _free_port()
+        self._port = free_port()
         self._databases = 0
 
     def start(self) -> None:
@@ -81,9 +82,3 @@ class Postgres:
             group=None if user is None else user.pw_gid,
             extra_groups=None if user is None else [],
         )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -13,14 +13,18 @@ from urllib.parse import urlsplit
 import httpcore
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from nexus.gateway.guard import BodyLimits
+from nexus.gateway.refusals import refusal
 
 FORWARDED_BY: Final = "nexus-forwarded-by"
 """The host that passed a request on. Whoever receives one with it never passes it on again."""
+FORWARDED_TO: Final = "nexus-forwarded-to"
+"""The host that a request is for, as only its fleet can name it: another one may listen there by now."""
 MISDIRECTED: Final = "nexus-misdirected"
-"""Marks the 421 of a host that doesn't have the home, which the forwarding host keeps to itself."""
+"""Marks the 421 of a host that was not meant, for hosts of an earlier version, which pass others on."""
 _HOP_BY_HOP: Final = frozenset(
     {
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"),
@@ -33,6 +37,13 @@ _WRITE_S: Final = 60.0
 _KEEP_ALIVE_S: Final = 10.0
 _KEPT_CONNECTIONS: Final = 64
 _EVENT_STREAM: Final = b"text/event-stream"
+
+
+def misdirected(message: str, hint: str) -> Response:
+    """The answer to a request that should go to another host, which the forwarding host keeps to itself."""
+    refused = refusal(421, message, hint)
+    refused.headers[MISDIRECTED] = "1"
+    return refused
 
 
 class NotSentError(Exception):
@@ -138,14 +149,15 @@ class Forwarder:
         await self._pool.aclose()
 
     async def __call__(
-        self, url: str, scope: Scope, body: Body, send: Send, lost: Callable[[], Awaitable[None]]
+        self, url: str, key: str, scope: Scope, body: Body, send: Send, lost: Callable[[], Awaitable[None]]
     ) -> None:
         """Pass a request on and its answer back, until the client leaves or the host is `lost`.
 
-        Raises `NotSentError`, `UnknownOutcomeError` or, once the answer has begun, `CutOffError`.
+        `key` is how the fleet names that host. Raises `NotSentError`, `UnknownOutcomeError` or, once the
+        answer has begun, `CutOffError`.
         """
         answer = _Answer(send)
-        sending = asyncio.create_task(self._exchange(url, scope, body, answer))
+        sending = asyncio.create_task(self._exchange(url, key, scope, body, answer))
         leaving = asyncio.create_task(body.client_left())
         losing = asyncio.ensure_future(lost())
         tasks = (sending, leaving, losing)
@@ -167,7 +179,7 @@ class Forwarder:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _exchange(self, url: str, scope: Scope, body: Body, answer: "_Answer") -> None:
+    async def _exchange(self, url: str, key: str, scope: Scope, body: Body, answer: "_Answer") -> None:
         headers = Headers(scope=scope)
         has_body = "content-length" in headers or "transfer-encoding" in headers
         async with aclosing(body.pieces(body.timeout_ms)) as pieces:
@@ -175,11 +187,11 @@ class Forwarder:
                 async with self._pool.stream(
                     scope["method"],
                     _target(url, scope),
-                    headers=_passed_on(scope, self._name),
+                    headers=_passed_on(scope, self._name, key),
                     content=pieces if has_body else None,
                     extensions={"timeout": {"connect": _CONNECT_S, "pool": _CONNECT_S, "write": _WRITE_S}},
                 ) as response:
-                    if response.status == 421 and _named(response.headers, MISDIRECTED):
+                    if response.status == 421:
                         raise NotSentError
                     body.settle()
                     await answer.begin(response.status, list(_end_to_end(response.headers)))
@@ -231,12 +243,13 @@ def _target(url: str, scope: Scope) -> httpcore.URL:
     )
 
 
-def _passed_on(scope: Scope, by: str) -> list[tuple[bytes, bytes]]:
+def _passed_on(scope: Scope, by: str, to: str) -> list[tuple[bytes, bytes]]:
     given = Headers(scope=scope)
     client = scope.get("client")
     came_from = [given["x-forwarded-for"]] if "x-forwarded-for" in given else []
     added = {
         FORWARDED_BY: by,
+        FORWARDED_TO: to,
         "x-forwarded-for": ", ".join([*came_from, *([client[0]] if client else [])]),
         "x-forwarded-host": given.get("x-forwarded-host", given.get("host", "")),
         "x-forwarded-proto": given.get("x-forwarded-proto", scope.get("scheme", "http")),

@@ -29,6 +29,7 @@ from nexus.gateway import admin
 from nexus.gateway.admin_page import who
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import SERVED, Served
+from nexus.gateway.forwarding import FORWARDED_TO, misdirected
 from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
 from nexus.gateway.hooks import unsigned
 from nexus.gateway.host_metrics import HostMetrics, HostObserver
@@ -133,14 +134,23 @@ class HostGateway:
         if self._internal is not None and scope["path"].startswith(PREFIX):
             await self._internal(scope, receive, send)
             return
-        name = self.address.home_in(Headers(scope=scope).get("host", ""))
+        headers = Headers(scope=scope)
+        name = self.address.home_in(headers.get("host", ""))
         try:
-            if name:
+            if not self._is_meant(headers):
+                refused = misdirected("This is another host", "Look up again which host has the home.")
+                await refused(scope, receive, send)
+            elif name:
                 await self._route(name, scope, receive, send)
             else:
                 await self._admin(scope, receive, send)
         except HomeAwayError as away:
             await later(away.message, away.hint)(scope, receive, send)
+
+    def _is_meant(self, headers: Headers) -> bool:
+        """Whether a request that another host passed on is for this one, not for one that was here before."""
+        to, fleet = headers.get(FORWARDED_TO), self._host.fleet
+        return to is None or (fleet is not None and to == fleet.registry.host_key(fleet.name))
 
     async def _route(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for a home here, or have the host answer it that owns the home."""

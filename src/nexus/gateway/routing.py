@@ -19,11 +19,11 @@ from starlette.types import Message, Receive, Scope, Send
 from nexus.errors import NexusError
 from nexus.gateway.forwarding import (
     FORWARDED_BY,
-    MISDIRECTED,
     Body,
     Forwarder,
     NotSentError,
     UnknownOutcomeError,
+    misdirected,
 )
 from nexus.gateway.guard import BodyLimits
 from nexus.gateway.refusals import later, refusal
@@ -62,9 +62,7 @@ class Router:
             try:
                 await serve(scope, receive, send)
             except HomeElsewhereError as elsewhere:
-                refused = refusal(421, elsewhere.message, elsewhere.hint)
-                refused.headers[MISDIRECTED] = elsewhere.owner.host
-                await refused(scope, receive, send)
+                await misdirected(elsewhere.message, elsewhere.hint)(scope, receive, send)
             return
         refused = await self._answered(home_id, scope, Body(receive, self._limits), send, serve)
         if refused is not None:
@@ -81,7 +79,8 @@ class Router:
                 if owner is None or owner.host == self._fleet.name:
                     await serve(scope, body.receiver(), _settling(body, send))
                 else:
-                    await self._forward(owner.url, scope, body, send, partial(self._lost, owner))
+                    key = self._fleet.registry.host_key(owner.host)
+                    await self._forward(owner.url, key, scope, body, send, partial(self._lost, owner))
             except HomeElsewhereError as elsewhere:
                 self._remember(home_id, elsewhere.owner)
             except NotSentError:

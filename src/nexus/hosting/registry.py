@@ -160,6 +160,6 @@ def digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
-def derived(secret: str, home_id: str) -> str:
-    """A key of one home, from a secret that all homes have in common."""
-    return hmac.digest(secret.encode(), f"nexus home {home_id}".encode(), "sha256").hex()
+def derived(secret: str, name: str, *, of: str = "home") -> str:
+    """A key of one home or host, from a secret that all have in common."""
+    return hmac.digest(secret.encode(), f"nexus {of} {name}".encode(), "sha256").hex()

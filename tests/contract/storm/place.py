@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from nexus import config
 from nexus.engine import Settings, health
 from nexus.home import Home
 from nexus.testing import ModelServer
+from ports import free_port
 
 LEASE_MS = 3_000
 _NEXUS = Path(sys.executable).with_name("nexus")
@@ -57,7 +57,7 @@ class Place:
         self.home = Home(self._disk / "home")
         self.effects = folder / "effects"
         self.effects.mkdir()
-        self._port = _free_port()
+        self._port = free_port()
         self._environment = self._variables(server)
         self._process: subprocess.Popen[bytes] | None = None
         self._seconds: list[subprocess.Popen[bytes]] = []
@@ -255,9 +255,3 @@ class Place:
     @property
     def has_disk(self) -> bool:
         return self._has_disk
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -176,6 +176,10 @@ class FleetRegistry(Registry):
         """What hosts of the fleet show to each other."""
         return self._secret
 
+    def host_key(self, name: str) -> str:
+        """What names a host of this fleet in requests that others pass on to it."""
+        return derived(self._secret, name, of="host")
+
     def hosts(self) -> list[FleetHost]:
         return [
             FleetHost(
