@@ -115,13 +115,16 @@ def test_a_host_refuses_what_was_passed_on_for_another_that_had_its_address_befo
         FleetRegistry(tmp_path, fleet.url) as ours,
         FleetRegistry(tmp_path, postgres.new_database()) as theirs,
     ):
-        keys = [ours.host_key("host-1"), ours.host_key("host-2"), theirs.host_key("host-1")]
-    answers: list[int] = []
-    for key in keys:
-        headers = {FORWARDED_BY: "host-3", FORWARDED_TO: key}
-        with fleet.client(hosts[0], "cyd", token, **headers) as client:
-            answers.append(client.get("/api/home").status_code)
-    assert answers == [200, 421, 421]
+        shown = [(ours, "host-1"), (ours, "host-2"), (theirs, "host-1")]
+        keys = [(registry.host_key(name), registry.authorization(name)) for registry, name in shown]
+    answers: list[tuple[int, int]] = []
+    for host_key, authorization in keys:
+        headers = {FORWARDED_BY: "host-3", FORWARDED_TO: host_key}
+        with fleet.client(hosts[0], "cyd", token) as client:
+            read = client.get("/api/home", headers=headers)
+            deleted = client.delete("/internal/homes/none", headers={"authorization": authorization})
+            answers.append((read.status_code, deleted.status_code))
+    assert answers == [(200, 204), (421, 401), (421, 401)]
 
 
 def test_a_home_whose_host_was_killed_is_answered_by_another(fleet: RunningFleet, settings: Path) -> None:

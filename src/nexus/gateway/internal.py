@@ -1,4 +1,4 @@
-"""What hosts of a fleet ask of each other, with the fleet's secret."""
+"""What hosts of a fleet ask of each other, with a key that only hosts of the fleet can make."""
 
 import asyncio
 import hmac
@@ -29,7 +29,7 @@ async def remove_at_owner(fleet: Fleet, home_id: str) -> bool:
     owner = await asyncio.to_thread(fleet.registry.owner_of, home_id)
     if owner is None or owner.host == fleet.name or not owner.is_alive:
         return False
-    headers = {"authorization": f"Bearer {fleet.registry.secret()}"}
+    headers = {"authorization": fleet.registry.authorization(owner.host)}
     try:
         async with httpx.AsyncClient(trust_env=False, timeout=_TIMEOUT_S) as client:
             answer = await client.delete(owner.url + _HOME.format(id=home_id), headers=headers)
@@ -54,7 +54,7 @@ class Internal:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = Request(scope).headers.get("authorization", "")
-        wanted = f"Bearer {self._fleet.registry.secret()}"
+        wanted = self._fleet.registry.authorization(self._fleet.name)
         if not hmac.compare_digest(given.encode(), wanted.encode()):
             await refusal(401, "Not a host of this fleet", "Hosts of a fleet share its Postgres.")(
                 scope, receive, send

@@ -172,9 +172,9 @@ class FleetRegistry(Registry):
 
     # Hosts.
 
-    def secret(self) -> str:
-        """What hosts of the fleet show to each other."""
-        return self._secret
+    def authorization(self, name: str) -> str:
+        """What hosts of the fleet show to the one of that name, and what opens no other."""
+        return f"Bearer {derived(self._secret, name, of='requests to')}"
 
     def host_key(self, name: str) -> str:
         """What names a host of this fleet in requests that others pass on to it."""

@@ -86,7 +86,7 @@ async def _give(registry: "FleetRegistry", home_id: str, home: Home, after: int)
     owner = await asyncio.to_thread(registry.owner_of, home_id)
     if owner is None or not owner.is_alive:
         raise HomeAwayError("Its owner is not alive")
-    headers = {"authorization": f"Bearer {registry.secret()}"}
+    headers = {"authorization": registry.authorization(owner.host)}
     async with httpx.AsyncClient(base_url=owner.url, headers=headers, timeout=_TIMEOUT_S) as client:
         for message in waiting:
             answer = await client.post(SALVAGED.format(id=home_id), json=message)
