@@ -38,6 +38,8 @@ _KEY, _SECRET = "BENCH_MODEL_KEY", "BENCH_HOOK_SECRET"
 _THREADS = 200
 _CHAT_EVERY_S = 5.0
 _LOOK_S = 0.05
+# Until the memory has learned from the last messages.
+_SETTLES_S = 20.0
 _RECEIVED = "SELECT count(*) FROM events WHERE direction = 'inbound' AND channel = 'desk'"
 
 
@@ -85,6 +87,8 @@ class Load:
     drained_s: float = 0.0
     processor_s: float = 0.0
     idle_ms: list[float] = field(default_factory=list[float])
+    after_ms: list[float] = field(default_factory=list[float])
+    """Idle again, in a home that has all of the messages by now."""
     busy_ms: list[float] = field(default_factory=list[float])
     memory_mib: list[float] = field(default_factory=list[float])
 
@@ -112,6 +116,9 @@ def measure(per_minute: int, seconds: float) -> Load:
             found.drained_s = time.monotonic() - began
             found.processor_s = _processor_s(pid) - before_s
             found.memory_mib.append(_memory_mib(pid))
+            time.sleep(_SETTLES_S if seconds > _CHAT_EVERY_S else 0)
+            with _owner(home, address) as owner:
+                found.after_ms = [_chat_ms(owner) for _ in range(10)]
         found.answered = len(set(receiver.keys))
         found.repeated = len(receiver.keys) - found.answered
         connection = apsw.Connection(str(home.ledger("events")), flags=apsw.SQLITE_OPEN_READONLY)
@@ -148,7 +155,7 @@ def _send(found: Load, home: Home, address: str, pid: int, per_minute: int, seco
 
 def figures(found: Load) -> list[Figure]:
     """The table."""
-    idle, busy = median(found.idle_ms), median(found.busy_ms)
+    idle, busy, after = median(found.idle_ms), median(found.busy_ms), median(found.after_ms)
     first, highest, last = found.memory_mib[0], max(found.memory_mib), found.memory_mib[-1]
     middle = found.memory_mib[len(found.memory_mib) // 2]
     lost = found.sent - found.answered
@@ -169,8 +176,16 @@ def figures(found: Load) -> list[Figure]:
             "taken in and answered, a minute", f"{60 * found.answered / (found.took_s + found.drained_s):.0f}"
         ),
         Figure("processor time of a message", f"{1000 * found.processor_s / found.sent:.0f} ms"),
-        Figure("the owner's chat, idle, p50", f"{idle:.0f} ms"),
-        Figure("the owner's chat under load, p50", f"{busy:.0f} ms", "at most twice", busy <= 2 * idle),
+        Figure(
+            "the owner's chat, idle, in the empty home and after all messages, p50",
+            f"{idle:.0f}, {after:.0f} ms",
+        ),
+        Figure(
+            "the owner's chat under load, p50",
+            f"{busy:.0f} ms",
+            f"at most twice: {2 * idle:.0f} or {2 * after:.0f}",
+            busy <= 2 * idle,
+        ),
         Figure(
             "memory: idle, halfway, highest, at the end",
             f"{first:.0f}, {middle:.0f}, {highest:.0f}, {last:.0f} MiB",

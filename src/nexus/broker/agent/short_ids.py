@@ -5,6 +5,7 @@ the same numbers, and its cached prefix stays. Nothing outside of a request know
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
@@ -32,6 +33,8 @@ class ShortIds:
 
     _short: dict[str, str] = field(default_factory=dict[str, str])
     _long: dict[str, str] = field(default_factory=dict[str, str])
+    _counts: Counter[str] = field(default_factory=Counter[str])
+    """How many of each kind there are."""
 
     def shortened(self, messages: Iterable[ModelMessage]) -> list[ModelMessage]:
         """The messages as a model is to read them."""
@@ -60,7 +63,8 @@ class ShortIds:
 
     def _number(self, id_: str, kind: str) -> str:
         if id_ not in self._short:
-            short = f"{kind}_{sum(known.startswith(f'{kind}_') for known in self._short) + 1}"
+            self._counts[kind] += 1
+            short = f"{kind}_{self._counts[kind]}"
             self._short[id_], self._long[short] = short, id_
         return self._short[id_]
 
