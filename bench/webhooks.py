@@ -38,7 +38,7 @@ _KEY, _SECRET = "BENCH_MODEL_KEY", "BENCH_HOOK_SECRET"
 _THREADS = 200
 _CHAT_EVERY_S = 5.0
 _LOOK_S = 0.05
-# Until the memory has learned from the last messages.
+# For the memory to learn from the last messages. It may take longer.
 _SETTLES_S = 20.0
 _RECEIVED = "SELECT count(*) FROM events WHERE direction = 'inbound' AND channel = 'desk'"
 
