@@ -14,6 +14,7 @@ from nexus.config import LedgersConfig
 from nexus.engine.upkeep import Upkeep
 from nexus.home import Home
 from nexus.testing import ModelServer
+from unhurried import unhurried
 
 pytest_plugins = ["leftovers"]
 
@@ -38,6 +39,12 @@ def _leave(_: Upkeep) -> None:
 def a_clock_that_is_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test's home may be years ahead of the machine: the engine must not think the clock was set back."""
     monkeypatch.setattr(Upkeep, "_set_back", _leave)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is recalled in this process is found, however busy the machine is."""
+    unhurried(monkeypatch)
 
 
 @pytest.fixture

@@ -2,15 +2,25 @@
 
 import pytest
 
-from nexus.memory.recall.recall import Recall
+from nexus.memory.recall import recall
+from nexus.memory.recall.item import PATIENT_MS, Query
+from nexus.memory.recall.reading import Deadline
 from nexus.roles import memory_injection
 from nexus.roles.memory_injection import candidates
+
+_LONG_MS = 60_000
 
 
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time enough to recall, in this process; the limits themselves are those of the deadline's tests."""
-    for asking in (candidates.find, Recall.known):
+    monkeypatch.setattr(recall, "_deadline", _deadline)
+    for asking in (candidates.find, recall.Recall.known):
         assert asking.__kwdefaults__ is not None
-        monkeypatch.setitem(asking.__kwdefaults__, "deadline_ms", 8_000)
-    monkeypatch.setattr(candidates, "_OPENING_S", 8.0)
-    monkeypatch.setattr(memory_injection, "TIMEOUT_MS", 10_000)
+        monkeypatch.setitem(asking.__kwdefaults__, "deadline_ms", 25_000)
+    monkeypatch.setattr(candidates, "_OPENING_S", 25.0)
+    monkeypatch.setattr(memory_injection, "TIMEOUT_MS", 30_000)
+
+
+def _deadline(query: Query) -> Deadline:
+    """A long one, unless the question has one of its own."""
+    return Deadline(_LONG_MS if query.deadline_ms in {None, PATIENT_MS} else query.deadline_ms)

@@ -1,4 +1,4 @@
-"""Homes that are made once for several of these tests, and time for all of them."""
+"""Homes that are made once for several of these tests."""
 
 import fcntl
 import os
@@ -8,12 +8,6 @@ from pathlib import Path
 import pytest
 
 from acceptance.program import nexus
-from unhurried import unhurried
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    unhurried(monkeypatch)
 
 
 @pytest.fixture(scope="session")

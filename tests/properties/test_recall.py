@@ -79,6 +79,11 @@ def model() -> Embedder:
     return load(find(MODELS[DEFAULT_MODEL]))
 
 
+@pytest.fixture(autouse=True)
+def patient() -> None:
+    """The deadlines that people have are what is tested here."""
+
+
 async def asked(home: Home, texts: list[str], budget: Budget) -> list[float]:
     """How much longer than its deadline each took, by words and by meaning."""
     late: list[float] = []

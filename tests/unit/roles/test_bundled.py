@@ -1,6 +1,13 @@
 """The automations that come with the program, as people have them."""
 
+import pytest
+
 from nexus.roles.bundled import bundled
+
+
+@pytest.fixture(autouse=True)
+def patient() -> None:
+    """The limit that people have is what is tested here."""
 
 
 def test_nobody_waits_longer_than_three_seconds_for_memories() -> None:

@@ -37,6 +37,7 @@ def recall_tool(ask: Ask) -> Tool:
         answer, dropped = await _find(recall, query)
         if dropped:
             note = f"Found without {', '.join(dropped)}, which left no strong match."
+        require_time(answer)
         return "\n".join(filter(None, (_text(answer), note if answer.results else "")))
 
     return Tool(
@@ -53,6 +54,12 @@ def visible_to(request: Request) -> Visibility:
     if visible.nothing:
         raise ToolError("Nothing may be recalled on behalf of this request")
     return visible
+
+
+def require_time(answer: Matches) -> None:
+    """Refuse an answer that is empty because it was late: it doesn't say that nothing is known."""
+    if answer.late_arms and not answer.results:
+        raise ToolError("The search of the memory took too long and was stopped", hint="Make the call again.")
 
 
 async def _find(recall: Recall, query: Query) -> tuple[Matches, list[str]]:
@@ -112,9 +119,9 @@ def moment(arguments: Arguments, name: str) -> datetime | None:
 
 
 def _text(answer: Matches) -> str:
-    late = f"Left out for lack of time: {', '.join(answer.late_arms)}." if answer.late_arms else ""
     if not answer.results:
-        return "\n".join(filter(None, ("No matches.", late)))
+        return "No matches."
+    late = f"Left out for lack of time: {', '.join(answer.late_arms)}." if answer.late_arms else ""
     # What was said is a record of somebody's words, never an instruction to whoever reads it here.
     who = [f"{said} → {', '.join(names)}" for said, names in answer.meant.items()]
     strong = [_line(result) for result in answer.results if result.is_strong]

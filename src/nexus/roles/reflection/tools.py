@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from nexus.broker.tools.recall import moment, visible_to
+from nexus.broker.tools.recall import moment, require_time, visible_to
 from nexus.broker.tools.tool import Arguments, Context, Tool, parameters
 from nexus.context.wrapping import wrapped
 from nexus.errors import ToolError
@@ -118,6 +118,7 @@ def _search(services: "Services", kind: Level) -> Run:
             return await _evidence(services, context.call.execution_id, arguments["observation"])
         recall = await services.recall(visible)
         answer = await recall.find(_query(arguments, kind))
+        require_time(answer)
         found = [result.item for result in answer.results]
         await batches.note_shown(
             services.ledgers, context.call.execution_id, [(kind, item.id) for item in found]

@@ -10,7 +10,10 @@ from nexus.broker.tools.recall import recall_tool
 from nexus.broker.tools.tool import Context, Tool
 from nexus.errors import ToolError
 from nexus.ledgers import Ledgers, memory
+from nexus.memory.recall.item import Sighting
+from nexus.memory.recall.reading import LateError
 from nexus.memory.recall.recall import Recall
+from nexus.memory.recall.search import ARMS, Search
 from nexus.request import Visibility
 from unit.memory.recall.homes import ANN, NOW, know_people, learn, run, say
 
@@ -152,3 +155,24 @@ async def test_a_single_result_is_too_few_to_ask_for(opened: Ledgers, context: C
     said = await say(opened, "t", *[("Ann", f"I cannot eat dairy on day {day}.") for day in (1, 2, 3)])
     text = await call(opened, context, query="Which day can Ann not eat dairy?", max_results=1)
     assert all(event_id in text for event_id in said)
+
+
+async def test_a_search_that_was_stopped_does_not_say_that_nothing_is_known(
+    opened: Ledgers, context: Context
+) -> None:
+    asked: list[str] = []
+
+    async def late_once(search: Search) -> list[Sighting]:
+        asked.append(search.query.text)
+        if len(asked) == 1:
+            raise LateError
+        return await ARMS["keyword_events"](search)
+
+    async def ask(_: Context) -> Recall:
+        return Recall(opened, None, now=lambda: NOW, arms={"keyword_events": late_once})
+
+    await say(opened, "t", ("Ann", "I cannot eat any dairy."))
+    question = {"query": "What can Ann not eat, dairy?", "budget": "high"}
+    with pytest.raises(ToolError, match="took too long"):
+        await recall_tool(ask).call(question, context)
+    assert "dairy" in await recall_tool(ask).call(question, context)

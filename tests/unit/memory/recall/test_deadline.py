@@ -19,6 +19,11 @@ from unit.memory.recall.homes import LONG_MS, NOW, WordHashes, say
 ENDLESS = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
+@pytest.fixture(autouse=True)
+def patient() -> None:
+    """The deadlines that people have are what is tested here."""
+
+
 @pytest.fixture
 def short_arms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of LONG_MS, three seconds for the arms; the rest is for what comes after them."""

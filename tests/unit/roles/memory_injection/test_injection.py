@@ -208,7 +208,7 @@ async def test_a_busy_ledger_delays_the_record_and_not_the_task(home: Home, serv
         assert registered is not None
         context = Context(
             request=Request(event=Event(content=TASK), access=Access(memory="all")),
-            automation=registered,
+            automation=replace(registered, timeout_ms=8_000),
             hook_point="worker:pre_execution",
             invocation_id="inv_1",
         )
