@@ -23,4 +23,5 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _deadline(query: Query) -> Deadline:
     """A long one, unless the question has one of its own."""
-    return Deadline(_LONG_MS if query.deadline_ms in {None, PATIENT_MS} else query.deadline_ms)
+    own_ms = query.deadline_ms
+    return Deadline(_LONG_MS if own_ms is None or own_ms == PATIENT_MS else own_ms)
