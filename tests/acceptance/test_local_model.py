@@ -22,6 +22,8 @@ from nexus.home import Home
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 # Too few to begin repeating itself, as a model this small does; enough for a fact as JSON.
 _ANSWER_TOKENS = 48
+# A busy machine reads some ten tokens in a second.
+_READS_S = 400
 _SERVER = Path(__file__).with_name("local_model.py")
 
 
@@ -55,7 +57,7 @@ async def test_a_real_model_answers_through_the_whole_program(home: Home, local_
     settings = Config(
         models=ModelsConfig(manager=("local/smollm2",)),
         agents=AgentsConfig(output_tokens=_ANSWER_TOKENS),
-        providers={"local": ProviderConfig(base_url=local_url, timeout_ms=PATIENCE_S * 1000)},
+        providers={"local": ProviderConfig(base_url=local_url, timeout_ms=_READS_S * 1000)},
     )
     async with App(home, settings) as app:
         run = await app.send("Say hello.")
@@ -69,7 +71,7 @@ async def test_a_real_model_answers_through_the_whole_program(home: Home, local_
         NEXUS_MODELS_MANAGER="local/smollm2",
         NEXUS_AGENTS_OUTPUT_TOKENS=str(_ANSWER_TOKENS),
         NEXUS_PROVIDERS_LOCAL_BASE_URL=local_url,
-        NEXUS_PROVIDERS_LOCAL_TIMEOUT_MS=str(PATIENCE_S * 1000),
+        NEXUS_PROVIDERS_LOCAL_TIMEOUT_MS=str(_READS_S * 1000),
     )
     done = finish(home, env, "run", "--json", "--session", "main", "And again.")
     document = json.loads(done.stdout)
@@ -83,18 +85,18 @@ async def test_the_memorys_loop_runs_on_a_real_model_and_tells_honestly_what_cam
     home: Home, local_url: str
 ) -> None:
     """A model this small writes nothing of worth, and mostly nothing at all: then its run is flagged."""
-    # No reflection, because a busy machine reads some ten tokens in a second.
+    # No reflection, which would read as much again.
     async with App(home, Config()) as app:
         change = "UPDATE automations SET self_improvement = 0, timeout_ms = ? WHERE name = 'memory-writer'"
-        await app.ledgers.runtime.write(lambda c: c.execute(change, (PATIENCE_S * 1000,)))
+        await app.ledgers.runtime.write(lambda c: c.execute(change, (_READS_S * 1000,)))
     settings = Config(
         models=ModelsConfig(manager=("local/smollm2",), writer=("local/smollm2",)),
         agents=AgentsConfig(output_tokens=_ANSWER_TOKENS),
-        providers={"local": ProviderConfig(base_url=local_url, timeout_ms=PATIENCE_S * 1000)},
+        providers={"local": ProviderConfig(base_url=local_url, timeout_ms=_READS_S * 1000)},
     )
     async with App(home, settings) as app:
         await (await app.send("My colleague Sarah Chen leads Project X with Bob Miller.")).result()
-        await quiet(app, 2 * PATIENCE_S * 1000)
+        await quiet(app, 1000 * (_READS_S + PATIENCE_S))
         (run,) = await invocations(app)
         written = await facts(app)
     assert run["turns"] == 1, run
