@@ -18,10 +18,6 @@ from nexus.home import Home
 from nexus.testing import ModelRequest, ModelServer, Step, ToolCall, Turn
 
 MODEL = "test/large"
-UNHURRIED = AutomationsConfig(
-    timeout_ms=60_000, budget_ms=60_000, decision_budget_ms=60_000, worker_budget_ms=60_000
-)
-"""No automation is late because the machine is busy."""
 
 
 def settings(server: ModelServer, wire: str = "anthropic", **agents: Any) -> Config:
@@ -35,7 +31,10 @@ def settings(server: ModelServer, wire: str = "anthropic", **agents: Any) -> Con
         models=ModelsConfig(manager=(MODEL,)),
         providers={"test": provider},
         agents=AgentsConfig(**{"outage_ms": 0, **agents}),
-        automations=UNHURRIED,
+        # Nor is an automation late.
+        automations=AutomationsConfig(
+            timeout_ms=60_000, budget_ms=60_000, decision_budget_ms=60_000, worker_budget_ms=60_000
+        ),
     )
 
 

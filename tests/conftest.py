@@ -14,9 +14,8 @@ from nexus.config import LedgersConfig
 from nexus.engine.upkeep import Upkeep
 from nexus.home import Home
 from nexus.testing import ModelServer
-from unhurried import unhurried
 
-pytest_plugins = ["leftovers"]
+pytest_plugins = ["leftovers", "unhurried"]
 
 # A process asks for the system's time zone once, so no test can set it for itself alone.
 os.environ["TZ"] = "UTC"
@@ -39,12 +38,6 @@ def _leave(_: Upkeep) -> None:
 def a_clock_that_is_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test's home may be years ahead of the machine: the engine must not think the clock was set back."""
     monkeypatch.setattr(Upkeep, "_set_back", _leave)
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is recalled in this process is found, however busy the machine is."""
-    unhurried(monkeypatch)
 
 
 @pytest.fixture

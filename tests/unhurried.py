@@ -8,20 +8,18 @@ from nexus.memory.recall.reading import Deadline
 from nexus.roles import memory_injection
 from nexus.roles.memory_injection import candidates
 
-_LONG_MS = 60_000
+_LONG_MS = 25_000
 
 
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time enough to recall, in this process; the limits themselves are those of the deadline's tests."""
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time enough to recall, in this process. Tests of the limits themselves put nothing in its place."""
     monkeypatch.setattr(recall, "_deadline", _deadline)
-    for asking in (candidates.find, recall.Recall.known):
-        assert asking.__kwdefaults__ is not None
-        monkeypatch.setitem(asking.__kwdefaults__, "deadline_ms", 25_000)
-    monkeypatch.setattr(candidates, "_OPENING_S", 25.0)
-    monkeypatch.setattr(memory_injection, "TIMEOUT_MS", 30_000)
+    monkeypatch.setattr(candidates, "_OPENING_S", _LONG_MS / 1000)
+    monkeypatch.setattr(memory_injection, "TIMEOUT_MS", _LONG_MS + 5_000)
 
 
 def _deadline(query: Query) -> Deadline:
-    """A long one, unless the question has one of its own."""
-    own_ms = query.deadline_ms
-    return Deadline(_LONG_MS if own_ms is None or own_ms == PATIENT_MS else own_ms)
+    """A long one, unless a test gave the question a longer one than the program ever does."""
+    own_ms = query.deadline_ms or 0
+    return Deadline(own_ms if own_ms > PATIENT_MS else _LONG_MS)
