@@ -13,7 +13,7 @@ _LONG_MS = 25_000
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time enough to recall, in this process. Tests of the limits themselves put nothing in its place."""
+    """Time enough to recall, in this process. Tests of the limits override it."""
     monkeypatch.setattr(recall, "_deadline", _deadline)
     monkeypatch.setattr(candidates, "_OPENING_S", _LONG_MS / 1000)
     monkeypatch.setattr(memory_injection, "TIMEOUT_MS", _LONG_MS + 5_000)
