@@ -19,8 +19,10 @@ from nexus.errors import UsageError
 
 Row = dict[str, Any]
 
-ANSWERED = ("paraphrase", "direct", "other_person", "temporal", "update", "multi", "why")
+ANSWERED = ("paraphrase", "direct", "other_person", "temporal", "update", "past", "multi", "why")
 UNANSWERED = ("near", "far")
+HOW = ("corrected", "changed", "cancelled")
+"""How a fact came to be replaced: it was never true, was true, or was called off."""
 _ENTITY_TYPES = {"person", "pet", "place", "organisation", "project", "thing"}
 _MOST_SHARED = 0.1  # of the paraphrases may share a content word with their evidence
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?Z)?")
@@ -141,6 +143,11 @@ def _references(life: Life) -> Iterator[str]:
             yield f"{row['key']}: unknown message {row['message']}"
         if row.get("replaced_by") not in {*facts, None}:
             yield f"{row['key']}: replaced by unknown {row['replaced_by']}"
+        if row.get("how") not in {*HOW, None} or (row.get("how") and not row.get("replaced_by")):
+            yield f"{row['key']}: how {row['how']}"
+        yield from (
+            f"{row['key']}: unknown fact {key}" for key in row.get("distinct_from", ()) if key not in facts
+        )
     for row in life.messages:
         if row["speaker"] not in entities | {"me", "assistant"}:
             yield f"{row['key']}: unknown speaker {row['speaker']}"
@@ -151,7 +158,9 @@ def _references(life: Life) -> Iterator[str]:
         yield from (
             f"{row['id']}: unknown fact {key}" for key in row["must"] + row["may"] if key not in facts
         )
-        if (row["kind"] == "needs") != bool(row["must"]):
+        aliases = row.get("aliases", [])
+        yield from (f"{row['id']}: unknown entity" for alias in aliases if alias["entity"] not in entities)
+        if (row["kind"] == "needs") != bool(row["must"] or aliases):
             yield f"{row['id']}: kind {row['kind']} with must {row['must']}"
     sessions = {row["session"] for row in life.messages}
     yield from (
@@ -161,11 +170,13 @@ def _references(life: Life) -> Iterator[str]:
 
 def _dates(life: Life) -> Iterator[str]:
     facts = {row["key"]: row for row in life.facts}
+    places = {row["key"]: place for place, row in enumerate(life.facts)}
     for row in life.facts:
         if not _DATE.fullmatch(row["as_of"]) or row["as_of"][:10] > life.persona["now"][:10]:
             yield f"{row['key']}: as_of {row['as_of']}"
         later = facts.get(row.get("replaced_by", ""))
-        if later is not None and later["as_of"] <= row["as_of"]:
+        # A slip and its correction in one message have the same time; the correction comes later in the file.
+        if later is not None and (later["as_of"], places[later["key"]]) <= (row["as_of"], places[row["key"]]):
             yield f"{row['key']}: replaced by the older {later['key']}"
     for row in life.messages:
         if not _DATE.fullmatch(row["time"]):
@@ -181,6 +192,8 @@ def _questions(life: Life) -> Iterator[str]:
             yield f"{row['id']}: kind {row['kind']} with evidence {row['evidence']}"
         if row["kind"] == "update" and (not row.get("wrong") or set(row["evidence"]) & replaced):
             yield f"{row['id']}: an update needs what is wrong, and evidence that still holds"
+        if row["kind"] == "past" and not set(row["evidence"]) <= replaced:
+            yield f"{row['id']}: the past is asked about, and its evidence still holds"
 
 
 def _overlaps(life: Life) -> Iterator[tuple[str, set[str]]]:

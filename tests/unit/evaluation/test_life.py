@@ -24,6 +24,23 @@ def test_a_reference_to_nothing_is_a_problem(tmp_path: Path) -> None:
     assert lives.problems(lives.read(folder)) == ["q9: unknown fact f9"]
 
 
+def test_what_replaced_what_must_make_sense(tmp_path: Path) -> None:
+    folder = write_life(tmp_path / "ada")
+    rows = [json.loads(line) for line in (folder / "facts.jsonl").read_text().splitlines()]
+    told = {**rows[0], "key": "f7", "as_of": "2026-01-05T10:00:00Z", "replaced_by": "f8", "how": "corrected"}
+    same_minute = {**rows[0], "key": "f8", "as_of": "2026-01-05T10:00:00Z", "distinct_from": ["f0"]}
+    for order, wanted in (
+        ([told, same_minute], ["f8: unknown fact f0"]),
+        ([same_minute, told], ["f8: unknown fact f0", "f7: replaced by the older f8"]),
+    ):
+        (folder / "facts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, *order]))
+        assert lives.problems(lives.read(folder)) == wanted
+    (folder / "facts.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in [*rows, told | {"how": "so"}, same_minute])
+    )
+    assert "f7: how so" in lives.problems(lives.read(folder))
+
+
 def test_a_folder_without_a_life_and_a_broken_line_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"persona\.json is missing"):
         lives.read(tmp_path)
