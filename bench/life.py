@@ -1,6 +1,6 @@
 """How well the memory answers ordinary questions about an authored life.
 
-    python bench/life.py FOLDER… [--as facts|messages|both] [--json OUT] [--write]
+    python bench/life.py FOLDER… [--as facts|messages|both] [--links derived|stated|claimed] [--json OUT]
 
 Each FOLDER is a life (bench/lives/README.md has the format). It becomes a home; every question is asked of
 recall as a person asks it, of BM25, of each embedding model on this machine alone, and of rank fusion; every
@@ -53,11 +53,14 @@ class Corpus:
     keys: list[frozenset[str]]
 
 
-async def measure(folder: Path, what: life_data.As) -> dict[str, Any]:
+async def measure(folder: Path, what: life_data.As, links: life_data.Links = "derived") -> dict[str, Any]:
     """Everything that is measured of one life."""
     life = life_data.read(folder)
-    async with life_data.home_of(life, what, reranker=installed_reranker()) as (recall, filled, embedder):
-        report: dict[str, Any] = {"as": what, "language": life.language, "model": embedder.model_id}
+    async with life_data.home_of(life, what, reranker=installed_reranker(), links=links) as opened:
+        recall, filled, embedder = opened
+        report: dict[str, Any] = {
+            "as": what, "links": links, "language": life.language, "model": embedder.model_id
+        }  # fmt: skip
         methods = {"recall": _recall(recall, filled), **_baselines(_corpus(life, what), embedder)}
         for name, ask in methods.items():
             answers = {question["id"]: await ask(question["text"]) for question in life.questions}
@@ -235,7 +238,7 @@ def main() -> None:
     arguments = _arguments()
     reports: dict[str, Any] = {}
     for folder in arguments.folders:
-        reports[folder.name] = asyncio.run(measure(folder, arguments.what))
+        reports[folder.name] = asyncio.run(measure(folder, arguments.what, arguments.links))
         progress(f"{folder.name}: {reports[folder.name]['recall']['all']}")
     text = markdown(reports, arguments.what)
     print(text)
@@ -251,6 +254,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--as", dest="what", choices=("facts", "messages", "both"), default="facts")
+    parser.add_argument("--links", choices=("derived", "stated", "claimed"), default="derived")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
     parser.add_argument("--write", action="store_true", help="write the section of RESULTS.md")
     return parser.parse_args()

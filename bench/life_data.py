@@ -20,13 +20,28 @@ from nexus.evaluation.life import ANSWERED, UNANSWERED, Life, Row, problems, rea
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 from nexus.memory.embedding import Embedder, Vectors, embed_new
+from nexus.memory.facts import CLAIM
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import Reranker
 from nexus.memory.succession import derive
 
-__all__ = ["ANSWERED", "UNANSWERED", "As", "Filled", "Life", "Row", "fill", "home_of", "problems", "read"]
+__all__ = [
+    "ANSWERED",
+    "UNANSWERED",
+    "As",
+    "Filled",
+    "Life",
+    "Links",
+    "Row",
+    "fill",
+    "home_of",
+    "problems",
+    "read",
+]
 
 As = Literal["facts", "messages", "both"]
+Links = Literal["derived", "stated", "claimed"]
+"""Who says what replaced what: nobody, a person, or the memory writer, whom the judge checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +50,7 @@ class Filled:
 
     keys_of_fact: dict[str, str]  # fact id → key
     keys_of_event: dict[str, frozenset[str]]  # event id → keys of the facts that it states
+    events: frozenset[str]
 
     def keys(self, id_: str) -> frozenset[str]:
         """The keys of the facts that a result states."""
@@ -43,26 +59,33 @@ class Filled:
         return self.keys_of_event.get(id_, frozenset())
 
 
-async def fill(ledgers: Ledgers, life: Life, what: As) -> Filled:
-    """Record the life's entities, messages and facts. What replaced what is not told."""
+async def fill(ledgers: Ledgers, life: Life, what: As, links: Links = "derived") -> Filled:
+    """Record the life's entities, messages and facts.
+
+    Facts have their messages as sources in every form. As facts, the messages are no candidates.
+    """
     entity_ids = {row["key"]: ids.new("ent") for row in life.entities}
-    event_ids = {row["key"]: ids.new("evt") for row in life.messages} if what != "facts" else {}
+    event_ids = {row["key"]: ids.new("evt") for row in life.messages}
     fact_ids = {row["key"]: ids.new("fact") for row in life.facts} if what != "messages" else {}
     await ledgers.identity.write(_write_entities, life, entity_ids)
     await ledgers.events.write(_write_events, life, event_ids)
     await ledgers.memory.write(_write_facts, life, fact_ids, entity_ids, event_ids)
+    if links != "derived" and fact_ids:
+        await ledgers.memory.write(_write_links, life, fact_ids, 1.0 if links == "stated" else CLAIM)
     said: dict[str, set[str]] = {}
     for row in life.facts:
         if row.get("message") in event_ids:
             said.setdefault(event_ids[row["message"]], set()).add(row["key"])
     return Filled(
-        {id_: key for key, id_ in fact_ids.items()}, {id_: frozenset(keys) for id_, keys in said.items()}
+        {id_: key for key, id_ in fact_ids.items()},
+        {id_: frozenset(keys) for id_, keys in said.items()},
+        frozenset(event_ids.values()),
     )
 
 
 @asynccontextmanager
 async def home_of(
-    life: Life, what: As, *, reranker: Reranker | None = None
+    life: Life, what: As, *, reranker: Reranker | None = None, links: Links = "derived"
 ) -> AsyncGenerator[tuple[Recall, Filled, Embedder]]:
     """A temporary home that holds the life, embedded and with its successions, asked at the life's time."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -70,12 +93,18 @@ async def home_of(
         home.create()
         ledgers_.create(home)
         async with Ledgers(home, LedgersConfig(synchronous="normal")) as opened:
-            filled = await fill(opened, life, what)
+            filled = await fill(opened, life, what, links)
             vectors = Vectors(opened.embeddings, embedder_for(life.language))
             await embed_new(opened, vectors)
             await vectors.mirror.refresh()
             await derive(opened, vectors)
-            recall = Recall(opened, vectors, now=lambda: clock.parse(life.persona["now"]), reranker=reranker)
+            recall = Recall(
+                opened,
+                vectors,
+                without=filled.events if what == "facts" else frozenset(),
+                now=lambda: clock.parse(life.persona["now"]),
+                reranker=reranker,
+            )
             yield recall, filled, vectors.embedder
 
 
@@ -103,7 +132,7 @@ def _write_entities(connection: apsw.Connection, life: Life, entity_ids: dict[st
 def _write_events(connection: apsw.Connection, life: Life, event_ids: dict[str, str]) -> None:
     names = {row["key"]: row["name"] for row in life.entities} | {"me": "owner", "assistant": "nexus"}
     threads: dict[Any, str] = {}
-    for row in life.messages if event_ids else ():
+    for row in life.messages:
         if row["session"] not in threads:
             threads[row["session"]] = ids.new("thr")
             connection.execute(
@@ -152,6 +181,24 @@ def _write_facts(
             connection.execute(
                 "INSERT INTO fact_entities (fact_id, entity_id) VALUES (?, ?)",
                 (fact_ids[row["key"]], entity_id),
+            )
+
+
+def _write_links(
+    connection: apsw.Connection, life: Life, fact_ids: dict[str, str], confidence: float
+) -> None:
+    for row in life.facts:
+        if row.get("replaced_by"):
+            connection.execute(
+                "INSERT INTO causal_links (id, cause_fact_id, effect_fact_id, relation, confidence, how)"
+                " VALUES (?, ?, ?, 'replaced', ?, ?)",
+                (
+                    ids.new("cau"),
+                    fact_ids[row["key"]],
+                    fact_ids[row["replaced_by"]],
+                    confidence,
+                    row.get("how"),
+                ),
             )
 
 

@@ -1,27 +1,33 @@
 """Measure how well replaced facts are recognized in authored lives, and learn the judge's weights.
 
-    python bench/successions.py FOLDER… [--model NAME…] [--json OUT] [--write WEIGHTS]
+    python bench/successions.py TRAIN… [--leave-one-out] [--test FOLDER…] [--json OUT] [--write WEIGHTS]
 
-Every life is judged with weights learned from the other lives only, with each model's vectors. A link counts
-as right if the life says so (`replaced_by` in facts.jsonl). With --write, weights learned from all lives are
-written.
+With --leave-one-out, every life of TRAIN is judged with weights learned from the other lives only; those
+after --test with weights learned from all of TRAIN. Each is judged twice: with the messages in which its
+facts were said, and with the facts alone, with the vectors of the model that `nexus init` picks for its
+language. A link is right if the life says so (`replaced_by` in facts.jsonl); `look-alikes` counts pairs that
+the life calls distinct and the judge linked. `claimed` says what a writer's claims come to: how many true
+ones are linked, and how many false ones (for each fact that replaces nothing, the nearest earlier one). With
+--write, weights learned from all of TRAIN are written.
 """
 
 import argparse
 import hashlib
 import json
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from setting import embedder_from
+from report import progress
+from setting import embedder_for
 
-from nexus.memory.succession.chain import Link, links, nearness
-from nexus.memory.succession.judge import Judge
-from nexus.memory.succession.pairs import Statement, features, restates, stems_of
+from nexus.memory.succession.judge import Judge, Link, pair_features
+from nexus.memory.succession.pairs import Statement, stems_of
 
 Floats = NDArray[np.float64]
 
@@ -36,62 +42,88 @@ class Life:
     """The facts of a life in the order in which they were true, and which replaced which."""
 
     name: str
+    language: str
     facts: list[Statement]
     replaced: dict[str, str]
+    look_alikes: list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
     """A life as one model sees it: how near each two of its facts are."""
 
     life: Life
-    model: str
+    form: str
     closeness: Floats
 
+    @cached_property
+    def candidates(self) -> list[list[Statement]]:
+        """For each fact the earlier ones that share an entity or a meaning with it."""
+        found: list[list[Statement]] = []
+        facts = self.life.facts
+        for row, new in enumerate(facts):
+            earlier = sorted(range(row), key=lambda other: -self.closeness[other, row])
+            found.append(
+                [
+                    facts[other]
+                    for place, other in enumerate(earlier)
+                    if place < _NEAREST or facts[other].entities & new.entities
+                ]
+            )
+        return found
 
-def read(folder: Path) -> Life:
-    """Read a life's facts with the names of what they are about."""
+    def near(self, row: int) -> dict[str, float]:
+        """How near each earlier fact is."""
+        facts = self.life.facts
+        return {facts[other].id: float(self.closeness[other, row]) for other in range(row)}
+
+
+def read(folder: Path, *, with_messages: bool = True) -> Life:
+    """Read a life's facts with the names of what they are about, and the messages that said them."""
     names = {row["key"]: row for row in _rows(folder / "entities.jsonl")}
     rows = _rows(folder / "facts.jsonl")
-    facts = [
-        Statement(
-            id=row["key"],
-            text=row["text"],
-            at=row["as_of"] if "T" in row["as_of"] else f"{row['as_of']}T09:00:00.000Z",
-            seq=seq,
-            subject=next(iter(row["about"]), None),
-            target=row["about"][1] if len(row["about"]) > 1 else None,
-            entities=frozenset(row["about"]),
-            names=frozenset(
-                stem
-                for key in row["about"]
-                if key in names
-                for name in (names[key]["name"], *names[key].get("aliases", []))
-                for stem in stems_of(name)
-            ),
+    messages = {row["key"]: row for row in _rows(folder / "messages.jsonl")} if with_messages else {}
+    facts: list[Statement] = []
+    for seq, row in enumerate(rows):
+        said = messages.get(row.get("message", ""))
+        called = [names[each] for each in row["about"] if each in names]
+        facts.append(
+            Statement(
+                id=row["key"],
+                text=row["text"],
+                at=row["as_of"] if "T" in row["as_of"] else f"{row['as_of']}T09:00:00.000Z",
+                seq=seq,
+                subject=next(iter(row["about"]), None),
+                target=row["about"][1] if len(row["about"]) > 1 else None,
+                entities=frozenset(row["about"]),
+                names=frozenset(
+                    stem
+                    for entity in called
+                    for name in (entity["name"], *entity.get("aliases", []))
+                    for stem in stems_of(name)
+                ),
+                event_id=said["key"] if said else None,
+                thread_id=str(said["session"]) if said else None,
+                message=said["text"] if said else "",
+            )
         )
-        for seq, row in enumerate(rows)
-    ]
-    replaced = {row["key"]: row["replaced_by"] for row in rows if row.get("replaced_by")}
-    return Life(folder.name, sorted(facts, key=lambda fact: fact.place), replaced)
+    return Life(
+        folder.name,
+        json.loads((folder / "persona.json").read_text(encoding="utf-8"))["language"],
+        sorted(facts, key=lambda fact: fact.place),
+        {row["key"]: row["replaced_by"] for row in rows if row.get("replaced_by")},
+        [(other, row["key"]) for row in rows for other in row.get("distinct_from", ())],
+    )
 
 
-def case(life: Life, model: str, vectors: Floats) -> Case:
-    """How near each two facts are, in standard deviations above the mean of all."""
+def cases(folder: Path) -> list[Case]:
+    """A life with its messages, and its facts alone: how near two facts are, in deviations above the mean."""
+    lives = [read(folder, with_messages=with_messages) for with_messages in (True, False)]
+    vectors = np.asarray(embedder_for(lives[0].language).embed([fact.text for fact in lives[0].facts]), float)
     cosines = vectors @ vectors.T
     apart = cosines[np.triu_indices(len(cosines), 1)]
-    return Case(life, model, (cosines - apart.mean()) / apart.std())
-
-
-def _known_before(case: Case, row: int) -> list[int]:
-    """The earlier facts that share an entity or a meaning with one."""
-    facts, new = case.life.facts, case.life.facts[row]
-    earlier = sorted(range(row), key=lambda other: -case.closeness[other, row])
-    return [
-        other
-        for place, other in enumerate(earlier)
-        if place < _NEAREST or facts[other].entities & new.entities
-    ]
+    closeness = (cosines - apart.mean()) / apart.std()
+    return [Case(life, form, closeness) for life, form in zip(lives, ("messages", "facts"), strict=True)]
 
 
 def pairs(case: Case) -> tuple[list[dict[str, float]], list[bool]]:
@@ -101,29 +133,29 @@ def pairs(case: Case) -> tuple[list[dict[str, float]], list[bool]]:
     right: list[bool] = []
     known: dict[str, Link] = {}
     for row, new in enumerate(facts):
-        others = [facts[other] for other in _known_before(case, row)]
-        close = {facts[other].id: float(case.closeness[other, row]) for other in range(row)}
+        others, close = case.candidates[row], case.near(row)
         for old in others:
-            if old.id not in known and not restates(old, new):
-                rows.append(features(old, new, nearness(new, old, others, close, known)))
+            if old.id not in known:
+                rows.append(pair_features(new, old, others, close, known))
                 right.append(replaced.get(old.id) == new.id)
         known |= {old: Link(new.id, 1.0) for old, by in replaced.items() if by == new.id}
     return rows, right
 
 
-def judged(case: Case, judge: Judge) -> dict[str, str]:
+def links(case: Case, judge: Judge, claims: Mapping[str, str] | None = None) -> dict[str, str]:
     """The links that the judge makes when it meets the facts one after the other."""
     known: dict[str, Link] = {}
-    facts = case.life.facts
-    for row, new in enumerate(facts):
-        others = [facts[other] for other in _known_before(case, row)]
-        close = {facts[other].id: float(case.closeness[other, row]) for other in range(row)}
-        known |= links(new, others, close, known, judge)
+    for row, new in enumerate(case.life.facts):
+        claimed = {old: None for old, by in (claims or {}).items() if by == new.id}
+        others = case.candidates[row]
+        known |= judge.links(new, others, case.near(row), known, claims=claimed)
     return {old: link.new_id for old, link in known.items()}
 
 
-def learn(rows: list[dict[str, float]], right: list[bool], version: str = "") -> Judge:
+def learn(examples: Sequence[tuple[list[dict[str, float]], list[bool]]]) -> Judge:
     """Logistic regression on standardized features, by Newton's method."""
+    rows = [row for some, _ in examples for row in some]
+    right = [truth for _, some in examples for truth in some]
     names = list(rows[0])
     raw = np.array([[row[name] for name in names] for row in rows])
     mean, spread = raw.mean(axis=0), np.maximum(raw.std(axis=0), 1e-6)
@@ -137,70 +169,54 @@ def learn(rows: list[dict[str, float]], right: list[bool], version: str = "") ->
         curvature = (table * (chance * (1 - chance))[:, None]).T @ table + np.diag(penalty + 1e-9)
         weights = weights - np.linalg.solve(curvature, gradient)
     scaled = weights[:-1] / spread
-    return Judge(
-        version,
-        round(float(weights[-1] - (scaled * mean).sum()), 5),
-        {name: round(float(weight), 5) for name, weight in zip(names, scaled, strict=True)},
-        THRESHOLD,
-    )
+    bias = round(float(weights[-1] - (scaled * mean).sum()), 5)
+    named = {name: round(float(weight), 5) for name, weight in zip(names, scaled, strict=True)}
+    version = hashlib.sha256(json.dumps([bias, named, THRESHOLD]).encode()).hexdigest()[:12]
+    means = {name: round(float(value), 5) for name, value in zip(names, mean, strict=True)}
+    return Judge(version, THRESHOLD, bias, named, means)
 
 
-def measure(cases: list[Case]) -> dict[str, dict[str, dict[str, int]]]:
-    """For each life and model: links made, links right, links there are."""
-    learned = {(each.life.name, each.model): pairs(each) for each in cases}
-    judges: dict[str, Judge] = {}
-    for name in dict.fromkeys(each.life.name for each in cases):
-        rest = [learned[key] for key in learned if key[0] != name]
-        judges[name] = learn(
-            [row for rows, _ in rest for row in rows], [r for _, right in rest for r in right]
-        )
-    report: dict[str, dict[str, dict[str, int]]] = {}
-    for each in cases:
-        found = judged(each, judges[each.life.name])
-        right = sum(each.life.replaced.get(old) == new for old, new in found.items())
-        report.setdefault(each.life.name, {})[each.model] = {
-            "made": len(found),
-            "right": right,
-            "there": len(each.life.replaced),
-        }
-    return report
-
-
-def write(cases: list[Case], file: Path) -> None:
-    """Learn from all cases, and keep the weights."""
-    rows: list[dict[str, float]] = []
-    right: list[bool] = []
-    for each in cases:
-        some, truth = pairs(each)
-        rows += some
-        right += truth
-    judge = learn(rows, right)
-    version = hashlib.sha256(json.dumps([judge.bias, judge.weights, judge.threshold]).encode()).hexdigest()[
-        :12
-    ]
-    data = {
-        "version": version,
-        "threshold": judge.threshold,
-        "bias": judge.bias,
-        "weights": dict(judge.weights),
+def measure(case: Case, judge: Judge) -> dict[str, int]:
+    """Links made, right and there; look-alikes linked; what a writer's true and false claims come to."""
+    life, found = case.life, links(case, judge)
+    replacing = set(life.replaced.values())
+    false = {
+        case.candidates[row][0].id: fact.id
+        for row, fact in enumerate(life.facts)
+        if fact.id not in replacing and case.candidates[row]
     }
-    file.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    true_linked, false_linked = links(case, judge, life.replaced), links(case, judge, false)
+    return {
+        "made": len(found),
+        "right": sum(life.replaced.get(old) == new for old, new in found.items()),
+        "there": len(life.replaced),
+        "look-alikes linked": sum(found.get(old) == new for old, new in life.look_alikes),
+        "look-alikes": len(life.look_alikes),
+        "true claims linked": sum(life.replaced.get(old) == new for old, new in true_linked.items()),
+        "false claims linked": sum(false.get(old) == new for old, new in false_linked.items()),
+        "false claims": len(false),
+    }
 
 
-def show(report: dict[str, dict[str, dict[str, int]]]) -> None:
-    """Print precision and recall of each life and model, and of each model over all lives."""
-    total: dict[str, dict[str, int]] = {}
-    for life, models in report.items():
-        for model, counts in models.items():
-            _line(life, model, counts)
-            total[model] = {key: total.get(model, {}).get(key, 0) + value for key, value in counts.items()}
-    for model, counts in total.items():
-        _line("all", model, counts)
+def show(report: Mapping[str, Mapping[str, dict[str, int]]]) -> None:
+    """Print each life and, for more than one, the sum of all."""
+    totals: dict[str, dict[str, int]] = {}
+    for life, forms in report.items():
+        for form, counts in forms.items():
+            _print(life, form, counts)
+            totals[form] = {name: totals.get(form, {}).get(name, 0) + n for name, n in counts.items()}
+    for form, counts in totals.items() if len(report) > 1 else ():
+        _print("all", form, counts)
 
 
-def _line(life: str, model: str, counts: dict[str, int]) -> None:
+def _print(life: str, form: str, counts: Mapping[str, int]) -> None:
     precision, recall = counts["right"] / max(1, counts["made"]), counts["right"] / max(1, counts["there"])
-    print(f"{life:<12} {model:<24} precision {precision:.2f}  recall {recall:.2f}  {counts}")
+    claimed = counts["true claims linked"] / max(1, counts["there"])
+    print(
+        f"{life:<12} {form:<9} precision {precision:.2f}  recall {recall:.2f}  of {counts['there']:>3}  "
+        f"look-alikes {counts['look-alikes linked']} of {counts['look-alikes']}  "
+        f"claimed: true {claimed:.2f}, false {counts['false claims linked']} of {counts['false claims']}"
+    )
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
@@ -213,23 +229,30 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--model", action="append", help="the default model unless given; may be repeated")
+    parser.add_argument("--leave-one-out", action="store_true", help="measure each training life too")
+    parser.add_argument("--test", nargs="+", type=Path, default=[])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
-    lives = [read(folder) for folder in given.folders]
-    cases: list[Case] = []
-    for name in given.model or [None]:
-        embedder = embedder_from(name, None)
-        for life in lives:
-            vectors = np.asarray(embedder.embed([fact.text for fact in life.facts]), float)
-            cases.append(case(life, name or "default", vectors))
-    report = measure(cases)
+    train = [case for folder in given.folders for case in cases(folder)]
+    examples = [pairs(case) for case in train]
+    progress("features collected")
+    report: dict[str, dict[str, dict[str, int]]] = {}
+    for case in train if given.leave_one_out else ():
+        rest = [some for each, some in zip(train, examples, strict=True) if each.life.name != case.life.name]
+        report.setdefault(case.life.name, {})[case.form] = measure(case, learn(rest))
     show(report)
+    judge = learn(examples)
+    tested: dict[str, dict[str, dict[str, int]]] = {}
+    for case in (case for folder in given.test for case in cases(folder)):
+        tested.setdefault(case.life.name, {})[case.form] = measure(case, judge)
+    show(tested)
     if given.json:
-        given.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        given.json.write_text(
+            json.dumps({"train": report, "test": tested}, indent=2) + "\n", encoding="utf-8"
+        )
     if given.write:
-        write(cases, given.write)
+        given.write.write_text(json.dumps(asdict(judge), indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

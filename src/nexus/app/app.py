@@ -110,7 +110,7 @@ class App(Lifecycle):
         return await (await self.open_recall()).find(asked)
 
     async def remember(self, fact: str, **details: Any) -> dict[str, Any]:
-        """Store a fact as the owner, with `about`, `entities`, `as_of` or `confidence`."""
+        """Store a fact as the owner, with `about`, `entities`, `as_of`, `confidence`, `replaces` or `how`."""
         return await self.memory.run("fact", {"fact": fact, **details}, BY_OWNER)
 
     async def forget(self, entity: str, *, mentions: bool = True) -> forgetting.Report | None:

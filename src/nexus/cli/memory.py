@@ -18,6 +18,7 @@ for _command in (
     memory_views.episodes,
     memory_review.add,
     memory_review.correct,
+    memory_review.keep_both,
     memory_review.pin,
     memory_review.unpin,
     memory_review.review,

@@ -34,16 +34,37 @@ def add(ctx: click.Context, statement: str, about: str | None, as_json: bool) ->
 @click.command()
 @click.argument("fact_id", metavar="ID")
 @click.argument("statement")
+@click.option(
+    "--how",
+    type=click.Choice(["corrected", "changed", "cancelled"]),
+    help="It was never true, was true until now, or was called off.",
+)
 @as_json_option
 @click.pass_context
-def correct(ctx: click.Context, fact_id: str, statement: str, as_json: bool) -> None:
+def correct(ctx: click.Context, fact_id: str, statement: str, how: str | None, as_json: bool) -> None:
     """Replace the fact ID by STATEMENT. Both stay in the log."""
 
     async def work(ledgers: Ledgers) -> dict[str, Any]:
-        return await Memory(ledgers).correct(fact_id, statement, person())
+        return await Memory(ledgers).correct(fact_id, statement, person(), how=how)
 
     answer = with_ledgers(ctx, work)
     print_json(answer) if as_json else click.echo(f"{fact_id} is replaced by {answer['id']}.")
+
+
+@click.command("keep-both")
+@click.argument("fact_id", metavar="ID")
+@click.argument("other_id", metavar="[OTHER]", required=False)
+@as_json_option
+@click.pass_context
+def keep_both(ctx: click.Context, fact_id: str, other_id: str | None, as_json: bool) -> None:
+    """Say that the fact ID and the one that replaced it, or OTHER, are both true."""
+
+    async def work(ledgers: Ledgers) -> dict[str, Any]:
+        return await Memory(ledgers).keep_both(fact_id, other_id, person())
+
+    answer = with_ledgers(ctx, work)
+    told = f"Both are true: {fact_id} and {answer['distinct_from']}."
+    print_json(answer) if as_json else click.echo(told)
 
 
 @click.command()

@@ -8,6 +8,7 @@ import click
 from nexus.cli.place import counted, user_name, with_ledgers
 from nexus.cli.tables import print_table
 from nexus.ledgers import Ledgers
+from nexus.ledgers.memory import replacement_note
 from nexus.memory import grouping, views
 from nexus.memory.operations import Memory
 from nexus.memory.review import review
@@ -218,7 +219,7 @@ def _observation(fact: dict[str, Any]) -> str:
         marks += " [rejected]"
     if successor is None:
         return f"{fact['fact']}{marks}"
-    return f'{fact["fact"]}{marks} [replaced by "{successor["fact"]}" on {successor["at"][:10]}]'
+    return f"{fact['fact']}{marks} [{replacement_note(successor['how'], successor['at'], successor['fact'])}]"
 
 
 def _origin(fact: dict[str, Any]) -> str:

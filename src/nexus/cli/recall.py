@@ -131,10 +131,8 @@ def _show_result(place: int, result: Match, *, explain: bool) -> None:
     shown = textwrap.shorten(f"{kind}{who}{text}", 300, placeholder=" …")
     click.echo(textwrap.fill(shown, _WIDTH, initial_indent=head, subsequent_indent=_INDENT))
     if item.replaced_by:
-        by = item.replaced_by
-        note = textwrap.shorten(
-            f'Replaced by "{" ".join(by.text.split())}" on {by.at[:10]}.', 300, placeholder=" …"
-        )
+        note = item.replaced_by.note
+        note = textwrap.shorten(f"{note[0].upper()}{note[1:]}", 300, placeholder=" …")
         click.echo(textwrap.fill(note, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT))
     if explain:
         for label, words in _why(result):

@@ -23,6 +23,7 @@ import yaml
 from nexus import ids
 from nexus.errors import CareError
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.memory import replacement_note
 from nexus.ledgers.sql import rows
 from nexus.memory import merging, views
 
@@ -219,7 +220,8 @@ def _fact(fact: dict[str, Any], own: str, links: dict[str, str]) -> str:
     if said:
         line += f" ([[{_day(said['at'])}|{said['sender'] or 'said'}, {str(said['at'])[:10]}]])"
     if fact["replaced_by"]:
-        line += f"\n    - replaced: {_line(str(fact['replaced_by']['fact']))}"
+        by = fact["replaced_by"]
+        line += f"\n    - {_line(replacement_note(by['how'], by['at'], by['fact']))}"
     return line
 
 

@@ -49,7 +49,7 @@ async def known(ledgers: Ledgers, fact_id: str) -> Known:
     )
 
 
-async def corrected(ledgers: Ledgers, fact_id: str, statement: str) -> dict[str, Any]:
+async def corrected(ledgers: Ledgers, fact_id: str, statement: str, how: str | None = None) -> dict[str, Any]:
     """The arguments of the fact that replaces another.
 
     It is about the same subject. Others stay tied to it if the new statement still names them.
@@ -72,6 +72,7 @@ async def corrected(ledgers: Ledgers, fact_id: str, statement: str) -> dict[str,
         "target": old.target_entity_id if old.target_entity_id in still else None,
         "entities": [id_ for id_ in old.entities if id_ in still],
         "replaces": [fact_id],
+        "how": how,
         "source_type": "self_disclosed",
         "metadata": {"speaker": SPEAKER, "corrects": fact_id},
     }

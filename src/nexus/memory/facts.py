@@ -19,6 +19,9 @@ RELATIONSHIP_EXAMPLE: Final = (
     'memory-write.sh relationship --source "Sarah Chen" --target Anthropic --type WORKS_AT '
     '--fact "Sarah works at Anthropic" --source-type self_disclosed --confidence 1.0'
 )
+CLAIM: Final = 0.6
+"""The confidence of a link that a model states: the judge of replacements may still say no."""
+_HOW: Final = ("corrected", "changed", "cancelled")
 CAUSE_EXAMPLE: Final = "memory-write.sh causal-link --cause fact_01… --effect fact_02… --relation caused"
 
 
@@ -32,6 +35,7 @@ class AppendFact(Step):
     entities: tuple[str, ...]
     caused_by: tuple[str, ...]
     replaces: tuple[str, ...]
+    how: str | None
     extracted: str | None
     source_id: str | None = None
     target_id: str | None = None
@@ -74,18 +78,12 @@ class AppendFact(Step):
                 sql.queries("memory")["link_fact_entity"],
                 [(self.id, each, "mentioned") for each in self.linked],
             )
-        causes = [*((id_, "caused") for id_ in self.caused_by), *((id_, "replaced") for id_ in self.replaces)]
-        for cause, relation in causes:
-            _link(
-                connection,
-                ids.new("cau"),
-                cause,
-                self.id,
-                relation,
-                1.0,
-                recorded.source_episode_id,
-                scope.now,
-            )
+        episode_id = recorded.source_episode_id
+        for cause in self.caused_by:
+            _link(connection, cause, self.id, "caused", 1.0, episode_id, scope.now)
+        for old in self.replaces:
+            confidence = CLAIM if where.kind == "writer" else 1.0
+            _link(connection, old, self.id, "replaced", confidence, episode_id, scope.now, self.how)
         if recorded.source_episode_id:
             self._mention(connection, recorded, recorded.source_episode_id, scope.now)
 
@@ -115,6 +113,7 @@ class LinkFacts(Step):
     effect: str
     relation: str
     confidence: float
+    how: str | None
     episode_id: str | None
 
     @property
@@ -124,8 +123,19 @@ class LinkFacts(Step):
 
     def in_memory(self, connection: apsw.Connection, scope: Scope) -> None:
         episode = self.episode_id or scope.provenance.episode_id
+        confidence = self.confidence
+        if self.relation == "replaced":
+            confidence = CLAIM if scope.provenance.kind == "writer" else 1.0
         _link(
-            connection, self.id, self.cause, self.effect, self.relation, self.confidence, episode, scope.now
+            connection,
+            self.cause,
+            self.effect,
+            self.relation,
+            confidence,
+            episode,
+            scope.now,
+            self.how,
+            self.id,
         )
 
     def answer(self) -> dict[str, Any]:
@@ -154,6 +164,7 @@ def parse_causal_link(arguments: Arguments) -> LinkFacts:
         effect=effect,
         relation=arguments.text("relation") or "caused",
         confidence=arguments.share("confidence"),
+        how=_how(arguments),
         episode_id=arguments.text("episode"),
     )
 
@@ -181,8 +192,16 @@ def _parse(arguments: Arguments, *, source: str | None, type_: str | None) -> Ap
         entities=arguments.texts("entities"),
         caused_by=arguments.texts("caused_by"),
         replaces=arguments.texts("replaces"),
+        how=_how(arguments),
         extracted=arguments.text("extracted_fact"),
     )
+
+
+def _how(arguments: Arguments) -> str | None:
+    how = arguments.text("how")
+    if how is not None and how not in _HOW:
+        raise arguments.error(f"`how` is {', '.join(_HOW[:-1])} or {_HOW[-1]}, not {how!r}")
+    return how
 
 
 def _metadata(arguments: Arguments) -> dict[str, Any]:
@@ -192,13 +211,14 @@ def _metadata(arguments: Arguments) -> dict[str, Any]:
 
 def _link(
     connection: apsw.Connection,
-    id_: str,
     cause: str,
     effect: str,
     relation: str,
     confidence: float,
     episode_id: str | None,
     now: str,
+    how: str | None = None,
+    id_: str | None = None,
 ) -> None:
-    row = (id_, cause, effect, relation, confidence, episode_id, now)
+    row = (id_ or ids.new("cau"), cause, effect, relation, confidence, episode_id, now, how)
     connection.execute(sql.queries("memory")["add_causal_link"], row)

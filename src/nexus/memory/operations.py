@@ -237,16 +237,32 @@ class Memory:
         correction.require_owner(provenance)
         return await self.run("fact", correction.written_by_owner(dict(arguments)), provenance)
 
-    async def correct(self, fact_id: str, statement: str, provenance: Provenance) -> dict[str, Any]:
-        """Replace a fact by what the owner says is true now. Both stay in the log."""
+    async def correct(
+        self, fact_id: str, statement: str, provenance: Provenance, *, how: str | None = None
+    ) -> dict[str, Any]:
+        """Replace a fact by what the owner says is true now. Both stay in the log.
+
+        `how` says whether it was never true (`corrected`), was true (`changed`, the default) or was called
+        off (`cancelled`).
+        """
         correction.require_owner(provenance)
-        arguments = await correction.corrected(self.ledgers, fact_id, statement)
+        arguments = await correction.corrected(self.ledgers, fact_id, statement, how)
         held = await self.ledgers.memory.read(reviews.states, [fact_id])
         answer = await self.run("fact", arguments, provenance)
         if held[fact_id].is_pinned:
             await self.decide(answer["id"], "pin", provenance)
         await correction.refresh_profile(self.ledgers, fact_id, self._now)
         return {**answer, "replaces": fact_id}
+
+    async def keep_both(self, fact_id: str, other_id: str | None, provenance: Provenance) -> dict[str, Any]:
+        """Record that a fact and the one that replaced it, or another one, are both true."""
+        correction.require_owner(provenance)
+        other = other_id or (await correction.known(self.ledgers, fact_id)).replaced_by
+        if other is None:
+            raise UsageError(f"Nothing replaced {fact_id}", hint="Name the other fact as well.")
+        await self.run("causal-link", {"cause": fact_id, "effect": other, "relation": "distinct"}, provenance)
+        await correction.refresh_profile(self.ledgers, fact_id, self._now)
+        return {"id": fact_id, "distinct_from": other}
 
     async def decide(
         self, fact_id: str, decision: Decision, provenance: Provenance, *, reason: str | None = None

@@ -104,7 +104,7 @@ async def test_a_rejected_fact_is_not_recalled_until_that_is_taken_back(
 
 async def test_what_a_rejected_fact_replaced_holds_again(memory: Memory, ledgers: Ledgers) -> None:
     old = await _sarah(memory)
-    new = (await memory.run("fact", {"about": "sarah", "fact": "Sarah retired", "replaces": [old]}, WRITER))[
+    new = (await memory.run("fact", {"about": "sarah", "fact": "Sarah retired", "replaces": [old]}, OWNER))[
         "id"
     ]
     assert old in await ledgers.memory.read(successors, [old])
@@ -187,3 +187,21 @@ async def test_a_fact_is_forgotten_with_its_decisions_and_conclusions(
     assert b"Anthropic" not in data
     with pytest.raises(UsageError, match="Unknown fact"):
         await forgetting.find(ledgers, forgetting.fact, wanted=fact)
+
+
+async def test_both_are_true_takes_a_replacement_back(memory: Memory, ledgers: Ledgers) -> None:
+    old = await _sarah(memory)
+    new = (await memory.correct(old, "Sarah works at Mistral", OWNER, how="corrected"))["id"]
+    assert (await ledgers.memory.read(successors, [old]))[old].how == "corrected"
+    assert await memory.keep_both(old, None, OWNER) == {"id": old, "distinct_from": new}
+    assert await ledgers.memory.read(successors, [old]) == {}
+    with pytest.raises(UsageError, match="Nothing replaced"):
+        await memory.keep_both(old, None, OWNER)
+
+
+async def test_a_writers_claim_is_no_statement(memory: Memory, ledgers: Ledgers) -> None:
+    old = await _sarah(memory)
+    await memory.run("fact", {"about": "sarah", "fact": "Sarah keeps bees", "replaces": [old]}, WRITER)
+    assert await ledgers.memory.read(successors, [old]) == {}, "the judge decides"
+    with pytest.raises(UsageError, match="`how` is"):
+        await memory.run("fact", {"fact": "Sarah keeps bees", "replaces": [old], "how": "so"}, OWNER)

@@ -134,8 +134,7 @@ def _line(result: Match) -> str:
     item = result.item
     notes = [item.kind.replace("_", " "), item.id, item.at[:10]]
     if item.replaced_by:
-        by = item.replaced_by
-        notes.append(f'replaced on {by.at[:10]} by {by.id}: "{" ".join(by.text.split())}"')
+        notes.append(f"{item.replaced_by.note} ({item.replaced_by.id})")
     elif item.stale_since:
         notes.append(f"stale since {item.stale_since[:10]}")
     if item.confidence < 1:

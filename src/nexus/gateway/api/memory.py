@@ -19,6 +19,7 @@ from nexus.gateway.views.episodes import Episode, EpisodeView
 from nexus.gateway.views.events import EventView
 from nexus.gateway.views.facts import Fact, FactView
 from nexus.gateway.views.page import Page
+from nexus.ledgers.memory import How
 from nexus.ledgers.memory.reviews import Decision, State
 from nexus.memory.operations import BATCH, OPERATIONS
 from nexus.memory.writing import Provenance
@@ -33,6 +34,11 @@ OperationName = Annotated[
 ]
 
 
+_HOW = (
+    "`corrected`: the old fact was never true; `changed`: it was, until now; `cancelled`: it was called off."
+)
+
+
 class NewFact(BaseModel):
     """A fact to remember."""
 
@@ -41,12 +47,21 @@ class NewFact(BaseModel):
     entities: list[str] = Field(default_factory=list, description="Other entities it mentions.")
     confidence: float = Field(default=1.0, ge=0, le=1)
     as_of: str | None = Field(default=None, description="When it was true, such as 2026-05-01.")
+    replaces: list[str] = Field(default_factory=list, description="Ids of facts that it makes untrue.")
+    how: How | None = Field(default=None, description=_HOW)
 
 
 class Correction(BaseModel):
     """What is true instead."""
 
     fact: str = Field(min_length=1, pattern=r"\S", description="The statement, as a sentence.")
+    how: How | None = Field(default=None, description=_HOW)
+
+
+class Distinction(BaseModel):
+    """Another fact that is true as well."""
+
+    other: str | None = Field(default=None, description="Its id. Null: the fact that replaced this one.")
 
 
 class Review(BaseModel):
@@ -191,7 +206,13 @@ async def get_fact(home: Home, fact_id: FactId) -> FactView:
 @router.post("/facts/{fact_id}/correct", status_code=201)
 async def correct_fact(home: Home, fact_id: FactId, correction: Correction) -> dict[str, Any]:
     """Replace a fact by what is true now. Both stay in the log."""
-    return await home.memory.correct(fact_id, correction.fact, _ACTOR)
+    return await home.memory.correct(fact_id, correction.fact, _ACTOR, how=correction.how)
+
+
+@router.post("/facts/{fact_id}/keep-both", status_code=201)
+async def keep_both_facts(home: Home, fact_id: FactId, distinction: Distinction) -> dict[str, Any]:
+    """Record that a fact and the one that replaced it, or another one, are both true."""
+    return await home.memory.keep_both(fact_id, distinction.other, _ACTOR)
 
 
 @router.post("/facts/{fact_id}/reviews", status_code=201)

@@ -26,6 +26,7 @@ from nexus.ledgers import events
 from nexus.ledgers.events import NewEvent, Participant
 from nexus.ledgers.runtime import requests
 from nexus.memory import views
+from nexus.memory.recall import item
 from nexus.memory.recall.item import Match, Query
 from nexus.memory.references import meant
 from nexus.memory.writing import Provenance
@@ -50,6 +51,8 @@ class Statement:
     target_type: str = "Unknown"
     as_of: str | None = None
     confidence: float = 1.0
+    replaces: str | None = None
+    how: str | None = None
 
 
 class Mind:
@@ -181,6 +184,8 @@ def _fact(statement: Statement) -> dict[str, Any]:
         "target": statement.target,
         "as_of": statement.as_of,
         "confidence": statement.confidence,
+        "replaces": [statement.replaces] if statement.replaces else None,
+        "how": statement.how,
     }
     return {name: value for name, value in given.items() if value is not None}
 
@@ -198,10 +203,14 @@ def _memory(result: Match) -> Memory:
         stale_since=item.stale_since,
         caused_by=[Tie(**asdict(link)) for link in item.caused_by],
         leads_to=[Tie(**asdict(link)) for link in item.leads_to],
-        replaced_by=Replacement(**asdict(item.replaced_by)) if item.replaced_by else None,
+        replaced_by=_replacement(item.replaced_by),
         strength=result.strength,
         relevance=round(result.probability, 3),
     )
+
+
+def _replacement(by: item.Replacement | None) -> Replacement | None:
+    return None if by is None else Replacement(id=by.id, text=by.text, at=by.at, how=by.how)
 
 
 def _observation(fact: dict[str, Any]) -> Observation:
@@ -218,7 +227,7 @@ def _observation(fact: dict[str, Any]) -> Observation:
         how_known=fact["source_type"],
         said_by=said.get("sender"),
         source_event_id=fact["source_event_id"],
-        replaced_by=Replacement(id=by["id"], text=by["fact"], at=by["at"]) if by else None,
+        replaced_by=Replacement(id=by["id"], text=by["fact"], at=by["at"], how=by["how"]) if by else None,
     )
 
 

@@ -142,12 +142,19 @@ def _add_writing(server: MCPServer[Any], mind: Mind) -> None:
             Moment | None, Field(description="When it was or becomes true, where that was said.")
         ] = None,
         confidence: Annotated[float, Field(ge=0, le=1)] = 1.0,
+        replaces: Annotated[
+            Name | None, Field(description="The id of the fact that this one makes untrue, from `recall`.")
+        ] = None,
+        how: Annotated[
+            Literal["corrected", "changed", "cancelled"] | None,
+            Field(description="Of `replaces`: it was a mistake, was true until now, or was called off."),
+        ] = None,
     ) -> Remembered:
         """Write one statement into the person's memory, for good. It is kept with your name and the time.
 
         Remember what will matter in another conversation: preferences, decisions, people, dates, how
         something was solved. Do not remember secrets, or what can be looked up in files. What was learned
-        before is never overwritten: write what is true now, and the later statement stands.
+        before is never overwritten: write what is true now and name the fact that it `replaces`.
         """
         statement = Statement(
             fact=fact,
@@ -158,6 +165,8 @@ def _add_writing(server: MCPServer[Any], mind: Mind) -> None:
             target_type=target_type,
             as_of=as_of,
             confidence=confidence,
+            replaces=replaces,
+            how=how,
         )
         with _told():
             return await mind.remember(statement, client_of(ctx))

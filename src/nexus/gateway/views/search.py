@@ -165,7 +165,7 @@ async def _facts(app: App, text: str, period: Period, limit: int) -> Group:
             Result(
                 title=each.fact,
                 href=address("memory/facts", each.id),
-                note=f"replaced by: {each.replaced_by.fact}" if each.replaced_by else each.source_name or "",
+                note=each.replaced_by.note if each.replaced_by else each.source_name or "",
                 at=each.at,
             )
             for each in found

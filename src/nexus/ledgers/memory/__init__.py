@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import apsw
 
@@ -38,6 +38,10 @@ class NewFact:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
+How = Literal["corrected", "changed", "cancelled"]
+"""How a fact came to be replaced: it was never true, it was true until then, or it was called off."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Successor:
     """The fact that replaced another one, since when it holds, and how that is known."""
@@ -47,16 +51,42 @@ class Successor:
     at: str
     confidence: float
     basis: str  # stated or judged
+    how: How = "changed"
+    signals: tuple[str, ...] = ()  # what decided, the strongest first
+
+    @property
+    def note(self) -> str:
+        return replacement_note(self.how, self.at, self.fact)
+
+
+def replacement_note(how: How, at: str, text: str) -> str:
+    """Say of a replaced fact what holds instead, in the words that every surface uses."""
+    said = " ".join(text.split())
+    return f"until {at[:10]}; now: {said}" if how == "changed" else f"{how} on {at[:10]}: {said}"
 
 
 def successors(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, Successor]:
     """What replaced which of the given facts."""
     rows = connection.execute(sql.queries("memory")["successors"], (json.dumps(list(fact_ids)),))
-    found = cast("Iterable[tuple[str, str, str, str, float, str]]", rows)
+    found = cast("Iterable[tuple[str, str, str, str, float, str, How, str]]", rows)
     return {
-        old: Successor(id=id_, fact=fact, at=at, confidence=confidence, basis=basis)
-        for old, id_, fact, at, confidence, basis in found
+        old: Successor(
+            id=id_,
+            fact=fact,
+            at=at,
+            confidence=confidence,
+            basis=basis,
+            how=how,
+            signals=tuple(json.loads(signals)),
+        )
+        for old, id_, fact, at, confidence, basis, how, signals in found
     }
+
+
+def newest_about(connection: apsw.Connection, *, entity_ids: Iterable[str], limit: int) -> list[str]:
+    """Return the ids of the newest facts about some entities that nothing has replaced."""
+    given = {"entities": json.dumps(list(entity_ids)), "limit": limit}
+    return [str(row[0]) for row in connection.execute(sql.queries("memory")["newest_about"], given)]
 
 
 def append_facts(

@@ -42,8 +42,8 @@ INSERT INTO episode_entity_mentions (episode_id, entity_id, mention_count) VALUE
 ON CONFLICT DO UPDATE SET mention_count = mention_count + excluded.mention_count
 
 -- name: add_causal_link
-INSERT INTO causal_links (id, cause_fact_id, effect_fact_id, relation, confidence, source_episode_id, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO causal_links (id, cause_fact_id, effect_fact_id, relation, confidence, source_episode_id, created_at, how)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: add_episode
 INSERT INTO episodes (
@@ -185,9 +185,17 @@ ORDER BY created_at DESC, seq DESC LIMIT :limit
 SELECT count(*) FROM facts WHERE created_at >= ?
 
 -- name: successors
-SELECT old_fact_id, facts.id, fact, coalesce(as_of, valid_at), succession.confidence, basis
+SELECT old_fact_id, facts.id, fact, coalesce(as_of, valid_at), succession.confidence, basis, how, signals
 FROM fact_successions AS succession JOIN facts ON facts.id = new_fact_id
 WHERE old_fact_id IN (SELECT value FROM json_each(?))
+
+-- name: newest_about
+-- The newest facts about some entities that nothing has replaced.
+SELECT id FROM facts
+WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
+  AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = facts.id)
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = facts.id)
+ORDER BY seq DESC LIMIT :limit
 
 -- name: facts_from_event
 SELECT id, fact, source_entity_id FROM facts WHERE source_event_id = ? ORDER BY seq LIMIT 50

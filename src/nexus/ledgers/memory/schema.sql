@@ -230,10 +230,11 @@ CREATE TABLE causal_links (
   id                 TEXT PRIMARY KEY,   -- cau_…
   cause_fact_id      TEXT NOT NULL REFERENCES facts (id),
   effect_fact_id     TEXT NOT NULL REFERENCES facts (id),
-  relation           TEXT NOT NULL DEFAULT 'caused',   -- caused, enabled, prevented, …
-  confidence         REAL NOT NULL DEFAULT 1.0,
+  relation           TEXT NOT NULL DEFAULT 'caused',   -- caused, enabled, prevented, …; replaced; distinct: both are true
+  confidence         REAL NOT NULL DEFAULT 1.0,   -- of `replaced`: below 1 it is a model's claim, which the judge weighs
   source_episode_id  TEXT REFERENCES episodes (id),
   created_at         TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  how                TEXT CHECK (how IN ('corrected', 'changed', 'cancelled')),   -- of `replaced`
   CHECK (cause_fact_id <> effect_fact_id)
 ) STRICT;
 CREATE INDEX causal_links_cause ON causal_links (cause_fact_id);
@@ -246,6 +247,8 @@ CREATE TABLE fact_successions (
   confidence   REAL NOT NULL CHECK (confidence BETWEEN 0.0 AND 1.0),
   basis        TEXT NOT NULL CHECK (basis IN ('stated', 'judged')),   -- stated: by a causal link with relation `replaced`
   derived_at   TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  how          TEXT NOT NULL DEFAULT 'changed' CHECK (how IN ('corrected', 'changed', 'cancelled')),   -- never true, was true, called off
+  signals      TEXT NOT NULL DEFAULT '[]',   -- JSON: what decided, the strongest first
   CHECK (old_fact_id <> new_fact_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX fact_successions_new ON fact_successions (new_fact_id);
@@ -258,13 +261,20 @@ CREATE TABLE succession_progress (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER replaced_facts_are_succeeded AFTER INSERT ON causal_links
-WHEN NEW.relation = 'replaced'
+WHEN NEW.relation = 'replaced' AND NEW.confidence >= 1.0
 BEGIN
-  INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis)
-  VALUES (NEW.cause_fact_id, NEW.effect_fact_id, min(1.0, max(0.0, NEW.confidence)), 'stated')
+  INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis, how)
+  VALUES (NEW.cause_fact_id, NEW.effect_fact_id, 1.0, 'stated', coalesce(NEW.how, 'changed'))
   ON CONFLICT (old_fact_id) DO UPDATE
   SET new_fact_id = excluded.new_fact_id, confidence = excluded.confidence, basis = excluded.basis,
-      derived_at = excluded.derived_at;
+      how = excluded.how, signals = excluded.signals, derived_at = excluded.derived_at;
+END;
+
+CREATE TRIGGER distinct_facts_both_hold AFTER INSERT ON causal_links
+WHEN NEW.relation = 'distinct'
+BEGIN
+  DELETE FROM fact_successions
+  WHERE (old_fact_id, new_fact_id) IN (VALUES (NEW.cause_fact_id, NEW.effect_fact_id), (NEW.effect_fact_id, NEW.cause_fact_id));
 END;
 
 -- If a fact's successor is forgotten, later facts are searched again for another.
@@ -630,9 +640,9 @@ CREATE TRIGGER reopened_facts_replace_again AFTER INSERT ON fact_reviews
 WHEN NEW.decision IN ('accept', 'reopen') AND EXISTS (
   SELECT 1 FROM fact_reviews WHERE fact_id = NEW.fact_id AND decision = 'reject')
 BEGIN
-  INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis)
-  SELECT cause_fact_id, effect_fact_id, min(1.0, max(0.0, confidence)), 'stated'
-  FROM causal_links WHERE relation = 'replaced' AND effect_fact_id = NEW.fact_id
+  INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis, how)
+  SELECT cause_fact_id, effect_fact_id, 1.0, 'stated', coalesce(how, 'changed')
+  FROM causal_links WHERE relation = 'replaced' AND confidence >= 1.0 AND effect_fact_id = NEW.fact_id
   ON CONFLICT (old_fact_id) DO NOTHING;
   UPDATE succession_progress
   SET position = min(position, (SELECT seq - 1 FROM facts WHERE id = NEW.fact_id));

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from nexus.errors import UsageError
+from nexus.ledgers.memory import How, replacement_note
 
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
@@ -67,11 +68,19 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replacement:
-    """The fact that replaced another one, and since when it holds."""
+    """The fact that replaced another one, since when it holds, and how that is known."""
 
     id: str
     text: str
     at: str
+    how: How = "changed"
+    basis: str = "stated"  # or judged
+    signals: tuple[str, ...] = ()  # what the judge went by, the strongest first
+
+    @property
+    def note(self) -> str:
+        """What holds instead, in the words that every surface uses."""
+        return replacement_note(self.how, self.at, self.text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

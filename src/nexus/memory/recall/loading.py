@@ -12,6 +12,7 @@ import apsw
 
 from nexus import clock
 from nexus.ledgers import sql
+from nexus.ledgers.memory import How
 from nexus.memory.recall import causality, surroundings
 from nexus.memory.recall.item import Item, Replacement, Sighting
 from nexus.memory.recall.reading import SQL, LateError
@@ -153,8 +154,12 @@ def _fact(row: tuple[Any, ...]) -> Item:
         stale_since=stale_since,
         entity_ids=tuple(entity for entity in (source, target) if entity),
         subject_id=source,
-        replaced_by=Replacement(id=by[0], text=by[1], at=by[2]) if by[0] else None,
+        replaced_by=_replacement(*by) if by[0] else None,
     )
+
+
+def _replacement(id_: str, text: str, at: str, how: How, basis: str, signals: str) -> Replacement:
+    return Replacement(id=id_, text=text, at=at, how=how, basis=basis, signals=tuple(json.loads(signals)))
 
 
 def _summary(row: tuple[Any, ...]) -> Item:

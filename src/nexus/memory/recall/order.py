@@ -95,7 +95,9 @@ def order(
         ranked = [*_judged(best, found, table), *_rest(found, rows, scores, {entry.row for entry in best})]
         chosen = selection.choose(
             succession.order(
-                causality.order(ranked, asks_why=found.question.asks_why), asks_past=found.question.asks_past
+                causality.order(ranked, asks_why=found.question.asks_why),
+                asks_past=found.question.asks_past,
+                until=None if window is None else window[1],
             ),
             max_results=query.max_results,
             max_tokens=query.max_tokens,

@@ -362,7 +362,7 @@ SELECT f.id, f.fact, coalesce(f.as_of, f.valid_at), f.seq, f.source_event_id, f.
          coalesce(n.as_of, n.valid_at),
          CASE WHEN json_valid(f.metadata_json) AND json_extract(f.metadata_json, '$.valid_until') <= :now
               THEN json_extract(f.metadata_json, '$.valid_until') END),
-       n.id, n.fact, coalesce(n.as_of, n.valid_at)
+       n.id, n.fact, coalesce(n.as_of, n.valid_at), l.how, l.basis, l.signals
 FROM facts AS f
 LEFT JOIN fact_successions AS l ON l.old_fact_id = f.id
 LEFT JOIN facts AS n ON n.id = l.new_fact_id

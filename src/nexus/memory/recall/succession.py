@@ -2,21 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
+from nexus import clock
 from nexus.memory.recall.selection import Ranked
 
 
-def order(ranked: Sequence[Ranked], *, asks_past: bool = False) -> list[Ranked]:
+def order(
+    ranked: Sequence[Ranked], *, asks_past: bool = False, until: datetime | None = None
+) -> list[Ranked]:
     """Rank a replaced fact behind its successor; everything else keeps its place.
 
-    Of a chain A → B → C, C takes the place of the highest. Asked about the past, the highest of the
-    replaced ones takes the place of the current one. What moves up counts as much as what it passes. The
-    same holds for two messages if what the question asks of them is such a pair.
+    Of a chain A → B → C, C takes the place of the highest. Asked about the past, or about a time that ended
+    (`until`) before the successor was known, the highest of the replaced ones takes the place of the current
+    one. What moves up counts as much as what it passes. The same holds for two messages if what the question
+    asks of them is such a pair.
     """
     links = _links(ranked)
     if not links:
         return list(ranked)
-    return _past_first(ranked, links) if asks_past else _current_first(ranked, links)
+    if asks_past:
+        return _past_first(ranked, links)
+    at = {entry.item.id: entry.item.at for entry in ranked}
+    end = "" if until is None else clock.timestamp(until)
+    held_then = {old: new for old, new in links.items() if at[old] <= end < at[new]}
+    now = _current_first(ranked, {old: new for old, new in links.items() if old not in held_then})
+    return _past_first(now, held_then) if held_then else now
 
 
 def _current_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Ranked]:

@@ -15,11 +15,12 @@ import apsw
 import numpy as np
 
 from nexus.ledgers import Ledgers, sql
+from nexus.ledgers.memory import How
 from nexus.ledgers.sql import named
 from nexus.memory.embedding.job import Thread
 from nexus.memory.embedding.vectors import Floats, Vectors
 from nexus.memory.succession import judge
-from nexus.memory.succession.chain import Link, links
+from nexus.memory.succession.judge import Link
 from nexus.memory.succession.pairs import Statement, stems_of
 
 SQL: Final = named(Path(__file__).with_name("queries.sql"))
@@ -140,7 +141,10 @@ class _Pass:
         if not wanted:
             return {}
         queries = np.stack([own[fact.id] for fact in wanted])
+        claims, distinct = await self._opinions([fact.id for fact in wanted])
         near = await self._candidates(wanted, queries, times)
+        for fact, candidates in zip(wanted, near, strict=True):
+            candidates += [old for old in claims.get(fact.id, {}) if old not in candidates]
         everything = list(dict.fromkeys(id_ for some in near for id_ in some))
         others = facts | {each.id: each for each in await self._statements([*set(everything) - facts.keys()])}
         known = await self._links(everything + [fact.id for fact in wanted])
@@ -151,9 +155,13 @@ class _Pass:
         def weigh() -> dict[str, Link]:
             found: dict[str, Link] = {}
             for row, (fact, candidates) in enumerate(zip(wanted, near, strict=True)):
-                some = [others[id_] for id_ in candidates if id_ in others and others[id_].seq < fact.seq]
+                some = [
+                    others[id_]
+                    for id_ in candidates
+                    if id_ in others and others[id_].seq < fact.seq and (id_, fact.id) not in distinct
+                ]
                 close = {each.id: float(closeness[row, columns[each.id]]) for each in some}
-                found |= links(fact, some, close, known | found, judge.load())
+                found |= judge.load().links(fact, some, close, known | found, claims=claims.get(fact.id))
             return found
 
         return await self.thread(weigh)
@@ -188,7 +196,10 @@ class _Pass:
         rows = await self.ledgers.memory.read(sql.rows, SQL["statements"], (given,))
         tied = [_tied(row) for row in rows]
         families = await self._families({entity for some in tied for entity in some})
-        return [_statement(row, some, families) for row, some in zip(rows, tied, strict=True)]
+        events = json.dumps([row[7] for row in rows if row[7]])
+        said = await self.ledgers.events.read(sql.rows, SQL["messages"], (events,))
+        messages = {str(id_): (thread_id, str(text)) for id_, thread_id, text in said}
+        return [_statement(row, some, families, messages) for row, some in zip(rows, tied, strict=True)]
 
     async def _families(self, ids: Iterable[str]) -> dict[str, tuple[str, frozenset[str]]]:
         """For each entity the one that it stands for now, and the stems of what that is called."""
@@ -200,6 +211,20 @@ class _Pass:
                 self.families[start] = (root, stems_of(names))
         return self.families
 
+    async def _opinions(
+        self, ids: Sequence[str]
+    ) -> tuple[dict[str, dict[str, How | None]], set[tuple[str, str]]]:
+        """What the writer of each fact says that it replaces, and which pairs a person says are both true."""
+        claims: dict[str, dict[str, How | None]] = {}
+        distinct: set[tuple[str, str]] = set()
+        rows = await self.ledgers.memory.read(sql.rows, SQL["opinions"], (json.dumps(list(ids)),))
+        for old, new, relation, how in rows:
+            if relation == "distinct":
+                distinct.add((old, new))
+            else:
+                claims.setdefault(new, {})[old] = how
+        return claims, distinct
+
     async def _links(self, ids: Sequence[str]) -> dict[str, Link]:
         given = json.dumps(list(ids))
         rows = await self.ledgers.memory.read(sql.rows, SQL["links"], (given,))
@@ -208,7 +233,14 @@ class _Pass:
 
     def _write(self, connection: apsw.Connection, found: dict[str, Link], after: int) -> None:
         rows = [
-            {"old": old, "new": link.new_id, "confidence": link.confidence} for old, link in found.items()
+            {
+                "old": old,
+                "new": link.new_id,
+                "confidence": link.confidence,
+                "how": link.how,
+                "signals": json.dumps(link.signals),
+            }
+            for old, link in found.items()
         ]
         connection.executemany(SQL["put"], rows)
         connection.execute(SQL["set_position"], (_key(self.vectors.embedder.model_id), after))
@@ -229,9 +261,13 @@ def _tied(row: tuple[Any, ...]) -> list[str]:
 
 
 def _statement(
-    row: tuple[Any, ...], tied: list[str], families: dict[str, tuple[str, frozenset[str]]]
+    row: tuple[Any, ...],
+    tied: list[str],
+    families: dict[str, tuple[str, frozenset[str]]],
+    messages: dict[str, tuple[str | None, str]],
 ) -> Statement:
-    id_, text, at, seq, source, target, relation_type, event_id, valid_until, _ = row
+    id_, text, at, seq, source, target, relation_type, event_id, valid_until, _, confidence = row
+    thread_id, message = messages.get(event_id or "", (None, ""))
     return Statement(
         id=id_,
         text=text,
@@ -243,7 +279,10 @@ def _statement(
         entities=frozenset(families[each][0] if each in families else each for each in tied),
         names=frozenset(name for each in tied if each in families for name in families[each][1]),
         event_id=event_id,
+        thread_id=thread_id,
+        message=message,
         valid_until=valid_until if isinstance(valid_until, str) else None,
+        confidence=confidence,
     )
 
 

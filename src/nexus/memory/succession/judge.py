@@ -1,60 +1,252 @@
-"""Whether one fact replaces another: a calibrated sum over the features of the pair.
+"""Decide which earlier facts a new one replaces: a calibrated sum over the features of each pair.
 
-The weights are learned from the lives in `bench/lives` by `bench/successions.py`, which also measures them
-on each life after learning from the others.
+`bench/successions.py` learns the weights from the lives in `bench/lives` and measures them on each life after
+learning from the others. Pure functions, no ledger.
 """
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from nexus.memory.succession.pairs import Nearness, Statement, features, restates
+from nexus.ledgers.memory import How
+from nexus.memory.succession.pairs import Nearness, Statement, features, how_replaced, restates, tells_event
 
+# Being the nearest of a few facts says little: then the lead counts only so far.
+_FEW_RIVALS: Final = 8
+_LEAD_AMONG_FEW: Final = 1.0
 # The lives don't have relation types, so these weights are not learned.
 _SAME_RELATION: Final = 1.0
+_SLOT_RELATION: Final = 3.0
+_SLOT_RELATIONS: Final = frozenset(
+    {"works_at", "lives_in", "reports_to", "located_in", "led_by", "married_to"}
+)
 _OTHER_RELATION: Final = -1.5
 _SAME_RELATION_AND_TARGET: Final = -0.5
 # A fact that was said to hold until then needs less to be replaced.
 _ENDED: Final = 2.0
+# The lives hold few lists and hardly any events: what one can have many of, and what happened, is replaced
+# only if something says so.
+_LISTED: Final = -2.0
+_HAPPENED: Final = -4.0
+# Hearsay hardly replaces what somebody said of themselves or the owner said.
+_LESS_SURE: Final = -2.0
+# A writer's claim makes a replacement twenty times as likely: enough for a doubtful pair, not for any.
+_CLAIMED: Final = 3.0
+# Where the message itself speaks of a change or a correction, the claim is worth seven times as much again.
+_CLAIMED_AND_CUED: Final = 5.0
+_MOST_SIGNALS: Final = 3
+_LEAST_SIGNAL: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A fact's successor."""
+
+    new_id: str
+    confidence: float
+    stated: bool = False
+    how: How = "changed"
+    signals: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Weights by the name of the feature, and from which probability a pair is a replacement."""
+    """Weights and means by the name of the feature, and from which probability a pair is a replacement."""
 
     version: str
+    threshold: float
     bias: float
     weights: Mapping[str, float]
-    threshold: float
+    means: Mapping[str, float]
 
-    def probability(self, old: Statement, new: Statement, near: Nearness) -> float:
-        """How likely it is that `new` replaces `old`, the earlier one of the two."""
-        if restates(old, new) or (old.event_id is not None and old.event_id == new.event_id):
-            return 0.0
-        values = features(old, new, near)
-        logit = self.bias + sum(weight * values[name] for name, weight in self.weights.items())
-        logit += _by_relation(old, new)
-        if old.valid_until is not None and old.valid_until <= new.at:
-            logit += _ENDED
-        return 1 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
+    def links(
+        self,
+        fact: Statement,
+        others: Sequence[Statement],
+        closeness: Mapping[str, float],
+        known: Mapping[str, Link],
+        *,
+        claims: Mapping[str, How | None] | None = None,
+    ) -> dict[str, Link]:
+        """Return the links that a fact adds or changes, by the id of the older fact.
+
+        `others` are the facts that share an entity or a meaning with it, `known` their links so far, `claims`
+        those that its writer says it replaces. One that has a successor gets another only if that is
+        likelier, and if it does not follow the first one anyway.
+        """
+        claimed = claims or {}
+        values, logits = self._weigh(fact, others, closeness, known)
+        for id_ in logits.keys() & claimed.keys():
+            own = values[id_]
+            is_cued = own["announced"] or own["corrected"] or own["changes"] or own["ends"] or own["cancels"]
+            logits[id_] += _CLAIMED_AND_CUED if is_cued else _CLAIMED
+        chances = {id_: _probability(logit) for id_, logit in logits.items()}
+        likely = {id_ for id_, chance in chances.items() if chance >= self.threshold}
+        found: dict[str, Link] = {}
+        for other in others:
+            if other.id not in likely:
+                continue
+            old, new = _by_time(fact, other)
+            current = found.get(old.id) or known.get(old.id)
+            if current is not None and not _overtakes(current, new, chances[other.id], others, likely, known):
+                continue
+            signals = self._signals(values[other.id], is_claimed=other.id in claimed)
+            how = claimed.get(other.id) or how_replaced(old, new)
+            found[old.id] = Link(new.id, chances[other.id], how=how, signals=signals)
+        return found
+
+    def chances(
+        self,
+        fact: Statement,
+        others: Sequence[Statement],
+        closeness: Mapping[str, float],
+        known: Mapping[str, Link],
+    ) -> dict[str, float]:
+        """Return how likely each pair is a replacement by its features alone."""
+        _, logits = self._weigh(fact, others, closeness, known)
+        return {id_: _probability(logit) for id_, logit in logits.items()}
+
+    def _weigh(
+        self,
+        fact: Statement,
+        others: Sequence[Statement],
+        closeness: Mapping[str, float],
+        known: Mapping[str, Link],
+    ) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+        values: dict[str, dict[str, float]] = {}
+        logits: dict[str, float] = {}
+        for other in others:
+            own = pair_features(fact, other, others, closeness, known)
+            if other.place == fact.place or (own["restates"] and not own["restates_cued"]):
+                continue
+            values[other.id] = own
+            logit = self.bias + sum(weight * own[name] for name, weight in self.weights.items())
+            logits[other.id] = logit + _beyond_learned(*_by_time(fact, other), own)
+        return values, logits
+
+    def _signals(self, values: Mapping[str, float], *, is_claimed: bool) -> tuple[str, ...]:
+        added = {
+            signal: sum(self.weights[name] * (values[name] - self.means[name]) for name in names)
+            for signal, names in _SIGNALS.items()
+        }
+        if is_claimed:
+            added["the writer says so"] = _CLAIMED
+        strongest = sorted(added, key=lambda signal: -added[signal])
+        return tuple(signal for signal in strongest if added[signal] >= _LEAST_SIGNAL)[:_MOST_SIGNALS]
+
+
+def pair_features(
+    fact: Statement,
+    other: Statement,
+    others: Sequence[Statement],
+    closeness: Mapping[str, float],
+    known: Mapping[str, Link],
+) -> dict[str, float]:
+    """Return what is weighed of one pair."""
+    return features(*_by_time(fact, other), _nearness(fact, other, others, closeness, known))
 
 
 @cache
 def load() -> Judge:
-    """The judge that ships with Nexus."""
+    """Return the judge that ships with Nexus."""
     data = json.loads(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
-    return Judge(data["version"], data["bias"], data["weights"], data["threshold"])
+    return Judge(**data)
 
 
-def _by_relation(old: Statement, new: Statement) -> float:
+def _by_time(fact: Statement, other: Statement) -> tuple[Statement, Statement]:
+    return (other, fact) if other.place < fact.place else (fact, other)
+
+
+def _nearness(
+    fact: Statement,
+    other: Statement,
+    others: Sequence[Statement],
+    closeness: Mapping[str, float],
+    known: Mapping[str, Link],
+) -> Nearness:
+    """How near a fact is to another one, beside those on the same side of it that have no successor."""
+    own, earlier = closeness[other.id], other.place < fact.place
+    rivals = [
+        rival
+        for rival in others
+        if rival.id != other.id and rival.id not in known and (rival.place < fact.place) == earlier
+    ]
+    nearest = sorted(rivals, key=lambda rival: -closeness[rival.id])
+    # One that says the same as it doesn't speak against it.
+    lead = next(
+        (
+            own - closeness[rival.id]
+            for rival in nearest
+            if not restates(rival, other) and not restates(other, rival)
+        ),
+        _LEAD_AMONG_FEW,
+    )
+    if len(rivals) < _FEW_RIVALS:
+        lead = min(lead, _LEAD_AMONG_FEW)
+    rank = 1 + sum(closeness[rival.id] > own for rival in rivals)
+    return Nearness(closeness=own, rank=rank, margin=lead)
+
+
+def _beyond_learned(old: Statement, new: Statement, values: Mapping[str, float]) -> float:
+    """What speaks for a pair beyond what was learned: an expiry, a list, whose word it is, relation types."""
+    logit = _ENDED if old.valid_until is not None and old.valid_until <= new.at else 0.0
+    logit += _LISTED * values["one_of_many_uncued"]
+    if tells_event(old.text) and tells_event(new.text) and not values["corrected"]:
+        logit += _HAPPENED
+    if new.confidence < old.confidence:
+        logit += _LESS_SURE
     one, two = old.relation_type, new.relation_type
     if one is None or two is None:
-        return 0.0
+        return logit
     if one.casefold() != two.casefold():
-        return _OTHER_RELATION
-    same_target = old.target is not None and old.target == new.target
-    return _SAME_RELATION + (_SAME_RELATION_AND_TARGET if same_target else 0.0)
+        return logit + _OTHER_RELATION
+    if old.target is not None and old.target == new.target:
+        return logit + _SAME_RELATION + _SAME_RELATION_AND_TARGET
+    if one.casefold() not in _SLOT_RELATIONS:
+        return logit + _SAME_RELATION
+    return logit + _SLOT_RELATION + _SAME_RELATION * values["changes"]
+
+
+def _probability(logit: float) -> float:
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
+
+
+def _overtakes(
+    current: Link,
+    new: Statement,
+    chance: float,
+    others: Sequence[Statement],
+    likely: set[str],
+    known: Mapping[str, Link],
+) -> bool:
+    if current.stated or chance <= current.confidence or current.new_id == new.id:
+        return False
+    following = known.get(current.new_id)
+    first = next((other for other in others if other.id == current.new_id), None)
+    chained = current.new_id in likely or (following is not None and following.new_id == new.id)
+    return not chained and (first is None or not restates(first, new))
+
+
+_SIGNALS: Final[Mapping[str, tuple[str, ...]]] = {
+    "the message corrects something": (
+        "corrected", "corrected_in_talk", "corrected_nearest", "corrected_share",
+    ),
+    "the message says that something changed": ("announced", "announced_share", "announced_nearest"),
+    "the wording says that something changed": (
+        "changes", "ends", "cancels", "rescheduled", "changed_share", "changed_closeness", "restates_cued",
+    ),
+    "the old value is named": ("lost_named", "lost_named_cued"),
+    "same attribute": ("same_attribute", "attribute_changed", "slot_changed"),
+    "another value": (
+        "value_differs", "value_differs_share", "numbers_differ", "weekdays_differ", "years_differ",
+    ),
+    "same subject": ("same_subject", "same_entities", "other_entity", "no_entity"),
+    "same words": ("share", "overlap", "first_word", "numbers_shared", "uncued_share"),
+    "same meaning": ("closeness", "nearest", "rank", "margin", "share_closeness"),
+    "same conversation": ("same_message", "same_talk", "same_talk_share", "same_talk_nearest"),
+}  # fmt: skip
+"""What `--explain` calls the features."""

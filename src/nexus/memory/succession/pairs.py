@@ -4,13 +4,14 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 
 from nexus import clock
+from nexus.ledgers.memory import How
 
 _WORDS: Final = cast("dict[str, Any]", json.loads(Path(__file__).with_name("cues.json").read_text("utf-8")))
 # Of a list of beginnings, words up to this length are whole words.
@@ -26,6 +27,18 @@ _YEAR: Final = re.compile(r"(?:19|20)\d\d")
 # Inflected forms of a word mostly agree in so many letters.
 _STEM: Final = 6
 _SHORTEST: Final = 3
+# What follows within so many hours in a conversation belongs to the same talk.
+_TALK_HOURS: Final = 6.0
+_HAPPENED: Final = re.compile(
+    r"\b(?:went|wanted|was|were|had|did|made|met|saw|came|got|took|gave|bought|told|said|found|fixed|sent|wrote|ate"
+    r"|ran|brought|thought|felt|heard|lost|won|built|broke|spoke|slept|drove|flew|\w{3,}ed)\b"
+)
+_HOLDS: Final = re.compile(
+    r"\b(?:is|are|am|has|have|will|does|do|can|must|should|lives|works|costs|takes|starts|opens|runs|likes|wants|"
+    r"owns|uses|plays|moved|moves|postponed|pushed|cancelled|canceled|called off|rescheduled|now)\b"
+)
+_SENTENCES: Final = re.compile(r"(?<=[.!?;\u2026\n])\s+|\s+-\s+")
+_FEW_SENTENCES: Final = 2
 
 
 def _phrases(name: str) -> re.Pattern[str]:
@@ -41,18 +54,43 @@ CHANGE: Final = _phrases("change")
 """Something is different from now on, or from a given date."""
 END: Final = _phrases("end")
 """Something that held has ended."""
+CORRECTION: Final = _phrases("correction")
+"""Something that was said a moment ago was wrong."""
+RESCHEDULING: Final = _phrases("reschedule")
+"""Something takes place at another time."""
+CANCELLATION: Final = _phrases("cancellation")
+"""Something that was arranged won't happen."""
 ADDITION: Final = _phrases("addition")
 """Something holds beside what was there before."""
+EXCEPTION: Final = _phrases("exception")
+"""Something holds for a while, and the rule stays."""
+MANY: Final = _phrases("many")
+"""Something of which one can have, do or like many."""
 PLAN: Final = _phrases("plan")
 """Something was only planned, expected or wished for."""
+HEARSAY: Final = _phrases("hearsay")
+"""Something was joked, rumored, considered or offered."""
+PAST: Final = _phrases("past")
+"""Something was so before, and is told again."""
 WEEKDAYS: Final = frozenset(cast("list[str]", _WORDS["weekdays"]))
 MONTHS: Final = frozenset(cast("list[str]", _WORDS["months"]))
 FUNCTION_WORDS: Final = frozenset(cast("list[str]", _WORDS["function_words"]))
+_DATE_WORDS: Final = frozenset(word[:_STEM] for word in WEEKDAYS | MONTHS)
+
+# "From 13 November on", "ab März", "desde 2026": not the hours of "from 9 to 5".
+_FROM_DATE: Final = re.compile(
+    rf"\b(?:from|as of|starting|ab|desde|a partir de|a partir du|depuis) (?:the |dem |el |le )?(?:next|"
+    rf"(?:\d{{1,2}} (?:de )?)?(?:{'|'.join(sorted(MONTHS))})|(?:19|20)\d\d)\b"
+)
 
 # What somebody or something has one of at a time, by the beginnings of the words that speak of it.
 _ATTRIBUTES: Final = {
     name: _beginnings(words) for name, words in cast("dict[str, list[str]]", _WORDS["attributes"]).items()
 }
+
+
+# Of these nearly everybody has one at a time.
+_SLOTS: Final = frozenset({"home", "work", "school", "partner", "doctor", "name"})
 
 
 def attributes(words: Iterable[str]) -> frozenset[str]:
@@ -79,6 +117,13 @@ class Text:
     ends: bool
     adds: bool
     plans: bool
+    corrects: bool
+    cancels: bool
+    reschedules: bool
+    excepts: bool
+    is_one_of_many: bool
+    is_hearsay: bool
+    is_past: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +140,10 @@ class Statement:
     entities: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()  # stems of what its entities are called
     event_id: str | None = None
+    thread_id: str | None = None
+    message: str = ""  # what was said when it was learned
     valid_until: str | None = None
+    confidence: float = 1.0
 
     @property
     def place(self) -> tuple[str, int]:
@@ -128,25 +176,47 @@ def read(text: str) -> Text:
         attributes=attributes(words),
         money=_MONEY.search(text) is not None,
         clock=_CLOCK.search(text) is not None,
-        changes=CHANGE.search(running) is not None,
+        changes=CHANGE.search(running) is not None or _FROM_DATE.search(running) is not None,
         ends=END.search(running) is not None,
         adds=ADDITION.search(running) is not None,
         plans=PLAN.search(running) is not None,
+        corrects=CORRECTION.search(running) is not None,
+        cancels=CANCELLATION.search(running) is not None,
+        reschedules=RESCHEDULING.search(running) is not None,
+        excepts=EXCEPTION.search(running) is not None,
+        is_one_of_many=MANY.search(running) is not None,
+        is_hearsay=HEARSAY.search(running) is not None,
+        is_past=PAST.search(running) is not None,
     )
 
 
 def features(old: Statement, new: Statement, near: Nearness) -> dict[str, float]:
     """What the judge weighs. `old` is the earlier one."""
-    one, two = read(old.text), read(new.text)
+    one, two, said = read(old.text), read(new.text), read(_clause(new))
     shared_names = old.names & new.names
     first, second = one.stems - shared_names, two.stems - shared_names
     both = first & second
     share = len(both) / max(1, min(len(first), len(second)))
+    value_differs = _differ(one, two)
+    if value_differs and not first - _DATE_WORDS:
+        share = 1.0  # the old one says nothing but a value of what both are about
     overlap = len(both) / max(1, len(first | second))
     closeness = min(near.closeness, 6.0)
-    days = (clock.parse(new.at) - clock.parse(old.at)).total_seconds() / 86_400
+    hours = max(0.0, (clock.parse(new.at) - clock.parse(old.at)).total_seconds() / 3_600)
+    is_same_message = old.event_id is not None and old.event_id == new.event_id
+    is_same_talk = hours < _TALK_HOURS and (
+        old.thread_id is None or new.thread_id is None or old.thread_id == new.thread_id
+    )
+    same_attribute = float(bool(one.attributes & two.attributes))
     changed = float(two.changes or two.ends)
-    told_apart = _differ(one, two)
+    corrected = float(said.corrects)
+    announced = float(said.changes or said.ends or said.cancels)
+    # What the old one says and the new one doesn't, named where the new one was said: "not the 14th".
+    lost = (one.stems | one.numbers | one.weekdays) - (two.stems | two.numbers | two.weekdays)
+    named = read(new.message) if new.message else two
+    lost_named = len(lost & (named.stems | named.numbers | named.weekdays)) / max(1, len(lost))
+    restated = float(restates(old, new))
+    is_list = float(one.is_one_of_many and two.is_one_of_many)
     return {
         "closeness": closeness,
         "nearest": 1.0 if near.rank == 1 else 0.0,
@@ -155,13 +225,24 @@ def features(old: Statement, new: Statement, near: Nearness) -> dict[str, float]
         "same_subject": float(old.subject is not None and old.subject == new.subject),
         "same_entities": len(old.entities & new.entities) / max(1, len(old.entities | new.entities)),
         "other_entity": float(bool(old.entities - new.entities) and bool(new.entities - old.entities)),
+        "no_entity": float(not old.entities & new.entities),
         "share": share,
         "overlap": overlap,
         "first_word": float(_opening(old) == _opening(new)),
         "changes": float(two.changes),
         "ends": float(two.ends),
+        "cancels": float(two.cancels),
         "adds": float(two.adds),
         "planned": float(one.plans),
+        "excepts": float(two.excepts and not one.excepts),
+        "hearsay": float(two.is_hearsay and not one.is_hearsay),
+        "one_of_many": is_list,
+        "one_of_many_uncued": is_list * float(not (changed or announced or corrected)),
+        "uncued_share": share * float(not (changed or announced or corrected)),
+        "past": float(two.is_past),
+        "old_past": float(one.is_past),
+        "restates": restated,
+        "restates_cued": restated * max(changed, announced, corrected),
         "numbers_differ": float(bool(one.numbers) and bool(two.numbers) and not one.numbers & two.numbers),
         "numbers_shared": float(bool(one.numbers & two.numbers)),
         "weekdays_differ": float(bool(one.weekdays) and bool(two.weekdays) and one.weekdays != two.weekdays),
@@ -169,28 +250,87 @@ def features(old: Statement, new: Statement, near: Nearness) -> dict[str, float]
         "both_clock": float(one.clock and two.clock),
         "both_dates": float(bool(one.dates) and bool(two.dates)),
         "one_money": float(one.money != two.money),
-        "value_differs": told_apart,
-        "days": math.log1p(max(0.0, days)),
-        "same_attribute": float(bool(one.attributes & two.attributes)),
+        "value_differs": value_differs,
+        "value_differs_share": value_differs * share,
+        "rescheduled": value_differs
+        * float((two.reschedules or said.reschedules) and bool(old.entities & new.entities)),
+        "days": math.log1p(hours / 24),
+        "same_attribute": same_attribute,
         "other_attribute": float(
             bool(one.attributes) and bool(two.attributes) and not one.attributes & two.attributes
         ),
-        "attribute_changed": float(bool(one.attributes & two.attributes)) * changed,
+        "attribute_changed": same_attribute * changed,
+        "slot_changed": float(
+            bool(one.attributes & two.attributes & _SLOTS)
+            and old.subject is not None
+            and old.subject == new.subject
+            and two.changes
+            and not two.adds
+        ),
         "years_differ": float(bool(one.years) and bool(two.years) and not one.years & two.years),
         "old_changes": float(one.changes),
-        "same_day": float(days < 1),
         "changed_share": changed * share,
         "changed_closeness": changed * closeness,
         "share_closeness": share * closeness,
+        "same_message": float(is_same_message),
+        "same_talk": float(is_same_talk and not is_same_message),
+        "same_talk_share": float(is_same_talk) * share,
+        "same_talk_nearest": float(is_same_talk) * float(near.rank == 1),
+        "corrected": corrected,
+        "corrected_in_talk": corrected * float(is_same_talk),
+        "corrected_nearest": corrected * float(near.rank == 1),
+        "corrected_share": corrected * share,
+        "announced": announced,
+        "announced_share": announced * share,
+        "announced_nearest": announced * float(near.rank == 1),
+        "said_adds": float(said.adds),
+        "said_excepts": float(said.excepts),
+        "said_hearsay": float(said.is_hearsay),
+        "lost_named": lost_named,
+        "lost_named_cued": lost_named * max(changed, announced, corrected),
     }
+
+
+def how_replaced(old: Statement, new: Statement) -> How:
+    """How a statement came to be replaced, by what was said with the new one."""
+    two, said = read(new.text), read(_clause(new))
+    hours = (clock.parse(new.at) - clock.parse(old.at)).total_seconds() / 3_600
+    if two.cancels or said.cancels:
+        return "cancelled"
+    is_same_message = old.event_id is not None and old.event_id == new.event_id
+    return "corrected" if is_same_message or (said.corrects and hours < _TALK_HOURS) else "changed"
+
+
+def _clause(statement: Statement) -> str:
+    """The part of its message that speaks of a statement, with what stands before it."""
+    if not statement.message:
+        return ""
+    sentences = [each for each in _SENTENCES.split(statement.message) if each.strip()]
+    if len(sentences) <= _FEW_SENTENCES:
+        return statement.message
+    told = read(statement.text)
+    wanted = told.stems | told.numbers | told.weekdays
+
+    def shared(at: int) -> int:
+        said = read(sentences[at])
+        return len(wanted & (said.stems | said.numbers | said.weekdays))
+
+    best = max(range(len(sentences)), key=shared)
+    return " ".join(sentences[max(0, best - 1) : best + 1])
 
 
 def restates(old: Statement, new: Statement) -> bool:
     """Whether the later one says the same again, perhaps with more detail: nothing is taken back."""
     one, two = read(old.text), read(new.text)
-    if two.ends and not one.ends:
+    if (two.ends or two.cancels) and not (one.ends or one.cancels):
         return False
     return one.stems <= two.stems and one.numbers <= two.numbers and one.weekdays <= two.weekdays
+
+
+@lru_cache(maxsize=8192)
+def tells_event(text: str) -> bool:
+    """Whether a text tells what happened once, in the past tense, and not how things are. English alone."""
+    return _HAPPENED.search(text) is not None and _HOLDS.search(text) is None
 
 
 def fold(text: str) -> str:
@@ -233,8 +373,3 @@ def _differ(one: Text, two: Text) -> float:
         (one.dates, two.dates),
     )
     return float(any(first and second and first != second for first, second in kinds))
-
-
-def vector(values: Mapping[str, float], names: tuple[str, ...]) -> list[float]:
-    """The features in a fixed order."""
-    return [values[name] for name in names]

@@ -23,13 +23,19 @@ DELETE FROM fact_successions WHERE basis = 'judged'
 DELETE FROM succession_progress
 
 -- name: restate
-INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis)
-SELECT cause_fact_id, effect_fact_id, min(1.0, max(0.0, confidence)), 'stated'
+INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis, how)
+SELECT cause_fact_id, effect_fact_id, 1.0, 'stated', coalesce(how, 'changed')
 FROM causal_links AS l
-WHERE relation = 'replaced' AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = l.effect_fact_id)
+WHERE relation = 'replaced' AND confidence >= 1.0
+  AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = l.effect_fact_id)
+  AND NOT EXISTS (SELECT 1 FROM causal_links AS later
+                  WHERE later.relation = 'distinct' AND later.created_at >= l.created_at
+                    AND (later.cause_fact_id, later.effect_fact_id) IN (
+                      VALUES (l.cause_fact_id, l.effect_fact_id), (l.effect_fact_id, l.cause_fact_id)))
 ORDER BY created_at
 ON CONFLICT (old_fact_id) DO UPDATE
-SET new_fact_id = excluded.new_fact_id, confidence = excluded.confidence, basis = excluded.basis
+SET new_fact_id = excluded.new_fact_id, confidence = excluded.confidence, basis = excluded.basis,
+    how = excluded.how, signals = excluded.signals
 
 -- name: next_facts
 SELECT seq, id, created_at FROM facts WHERE seq > :after AND seq <= :until ORDER BY seq LIMIT :limit
@@ -57,7 +63,7 @@ ORDER BY created_at DESC LIMIT :limit
 -- name: statements
 SELECT id, fact, coalesce(as_of, valid_at), seq, source_entity_id, target_entity_id, relation_type, source_event_id,
        CASE WHEN json_valid(metadata_json) THEN json_extract(metadata_json, '$.valid_until') END,
-       (SELECT json_group_array(entity_id) FROM fact_entities WHERE fact_id = facts.id)
+       (SELECT json_group_array(entity_id) FROM fact_entities WHERE fact_id = facts.id), confidence
 FROM facts WHERE id IN (SELECT value FROM json_each(?))
   AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = facts.id)
 
@@ -67,12 +73,25 @@ WHERE old_fact_id IN (SELECT value FROM json_each(?))
 
 -- name: put
 -- A fact may have been forgotten while its pairs were weighed, and what was stated stands.
-INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis)
-SELECT :old, :new, :confidence, 'judged'
+INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis, how, signals)
+SELECT :old, :new, :confidence, 'judged', :how, :signals
 WHERE EXISTS (SELECT 1 FROM facts WHERE id = :old) AND EXISTS (SELECT 1 FROM facts WHERE id = :new)
 ON CONFLICT (old_fact_id) DO UPDATE
-SET new_fact_id = excluded.new_fact_id, confidence = excluded.confidence, derived_at = excluded.derived_at
+SET new_fact_id = excluded.new_fact_id, confidence = excluded.confidence, how = excluded.how,
+    signals = excluded.signals, derived_at = excluded.derived_at
 WHERE basis = 'judged'
+
+-- name: opinions
+-- What a model claims and a person rules out about the given facts: old, new, `replaced` or `distinct`, how.
+SELECT cause_fact_id, effect_fact_id, relation, how FROM causal_links
+WHERE (relation = 'distinct' OR (relation = 'replaced' AND confidence < 1.0))
+  AND effect_fact_id IN (SELECT value FROM json_each(?1))
+UNION ALL
+SELECT effect_fact_id, cause_fact_id, relation, how FROM causal_links
+WHERE relation = 'distinct' AND cause_fact_id IN (SELECT value FROM json_each(?1))
+
+-- name: messages
+SELECT id, thread_id, substr(content, 1, 2000) FROM events WHERE id IN (SELECT value FROM json_each(?))
 
 -- name: families
 -- For each entity the one that it stands for now, with all that it is called.

@@ -195,7 +195,8 @@ async def _prepared(reader: Reader, episode: "Past") -> _Call:
     for number, chunk in enumerate(chunks, start=1):
         task = transcript.task(chunk, shown)
         assembled = await extractor.assembled(f"estimate:{number}", task)
-        fixed = len((assembled.system_prompt + json.dumps(extraction.SCHEMA)).encode()) / per_token
+        schema = json.dumps(extraction.schema(with_notes=False))
+        fixed = len((assembled.system_prompt + schema).encode()) / per_token
         prompt += fixed + len(assembled.user_turn().encode()) / per_token
         cached += fixed if fixed >= _LEAST_CACHED else 0
         spoken = sum(len(source.text.encode()) for source in chunk.sources) / per_token

@@ -181,6 +181,8 @@ class Reader:
             provenance=Provenance(actor=NAME, kind="writer", request_id=request.request_id, event_id=last),
             time_limit_ms=lambda calls: time_limit.limit_ms(self.model, calls) or _TIMEOUT_MS,
             most_calls=MOST_CALLS,
+            # What is known now is mostly newer than what an old conversation says.
+            shows_notes=False,
             write=write,
             writing=self._writing,
         )

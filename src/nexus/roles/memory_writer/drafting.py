@@ -97,6 +97,8 @@ class Drafting:
     sources: Sequence[Source]
     meant: Mapping[str, str]
     """Entities that the messages mean without naming them, by how they are called there."""
+    notes: Sequence[str] = ()
+    """The facts that the model was shown, in the order of their numbers."""
     phone_region: str = ""
     _people: set[str] = field(default_factory=set[str])
     _entities: dict[str, str] = field(default_factory=dict[str, str])
@@ -148,7 +150,12 @@ class Drafting:
             return
         if about == speaker and (opening := " ".join(anchors.opening(text))):
             about = self._entity(opening, heard) or about
-        given = {"event": _event(heard), "as_of": heard.message.event.occurred_at if heard.message else None}
+        given: dict[str, Any] = {
+            "event": _event(heard),
+            "as_of": heard.message.event.occurred_at if heard.message else None,
+        }
+        if draft.replaces is not None and 0 < draft.replaces <= len(self.notes):
+            given |= {"replaces": [self.notes[draft.replaces - 1]], "how": draft.how}
         others = [each for each in self._named(text, heard) if each != about]
         tie = self._tie(text, about, speaker, others, heard)
         if tie is not None:

@@ -10,36 +10,32 @@ from typing import Any, Final, cast
 
 from nexus.errors import UnusableAnswerError
 
-SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "facts": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "message": {"type": "integer"},
-                    "about": {"type": "string"},
-                    "fact": {"type": "string"},
-                },
-                "required": ["message", "about", "fact"],
-                "additionalProperties": False,
-            },
-        },
-        "people": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"name": {"type": "string"}, "also_called": {"type": "string"}},
-                "required": ["name", "also_called"],
-                "additionalProperties": False,
-            },
-        },
-    },
-    "required": ["facts", "people"],
-    "additionalProperties": False,
-}
-"""Flat, so that a small model can fill it in: one sentence for each fact, and who is named."""
+_TEXT: Final = {"type": "string"}
+HOW: Final = ("corrected", "changed", "cancelled")
+
+
+@cache
+def schema(*, with_notes: bool) -> dict[str, Any]:
+    """Return what the model fills in: flat, so that a small one can. Only notes can be replaced."""
+    fact: dict[str, Any] = {"message": {"type": "integer"}, "about": _TEXT, "fact": _TEXT}
+    if with_notes:
+        fact |= {"replaces": _TEXT, "how": {"type": "string", "enum": ["", *HOW]}}
+    person: dict[str, Any] = {"name": _TEXT, "also_called": _TEXT}
+    return _object({"facts": _array(_object(fact)), "people": _array(_object(person))})
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _array(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
 
 _MOST_FACTS: Final = 60
 _LONGEST: Final = 600
@@ -49,6 +45,7 @@ _OBJECT: Final = re.compile(r"\{[^{}]*\}")
 _FACT_KEYS: Final = ("fact", "statement", "text", "content", "value")
 _ABOUT_KEYS: Final = ("about", "subject", "entity", "who", "person")
 _MESSAGE_KEYS: Final = ("message", "message_number", "source", "id", "n")
+_NOTE: Final = re.compile(r"\bN?(\d{1,2})\b", re.IGNORECASE)
 _ALIAS_KEYS: Final = ("also_called", "alias", "aliases", "nickname", "also")
 
 
@@ -74,6 +71,9 @@ class Draft:
     fact: str
     about: str = ""
     message: int | None = None
+    replaces: int | None = None
+    """The number of the note that it says is no longer true."""
+    how: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,8 +148,16 @@ def _drafts(given: object) -> Iterator[Draft]:
         elif isinstance(each, Mapping):
             fields = cast("Mapping[str, Any]", each)
             fact = _line(_first(fields, _FACT_KEYS))
+            note = _NOTE.search(_line(fields.get("replaces")))
+            how = _line(fields.get("how")).casefold()
             if fact:
-                yield Draft(fact=fact, about=_line(_first(fields, _ABOUT_KEYS)), message=_number(fields))
+                yield Draft(
+                    fact=fact,
+                    about=_line(_first(fields, _ABOUT_KEYS)),
+                    message=_number(fields),
+                    replaces=int(note[1]) if note else None,
+                    how=how if how in HOW else None,
+                )
 
 
 def _people(given: object) -> Iterator[Person]:

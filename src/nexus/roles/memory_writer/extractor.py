@@ -11,11 +11,13 @@ import apsw
 from nexus.automations.workspace import Workspace
 from nexus.context import AssembledContext
 from nexus.errors import UnusableAnswerError, UsageError
+from nexus.ledgers.memory import newest_about
 from nexus.memory.operations import BATCH
+from nexus.memory.recall.item import Item, Query
 from nexus.memory.recall.reading import Deadline, LateError
 from nexus.memory.recall.referents import Referents
 from nexus.memory.writing import Provenance
-from nexus.request import Access, Request
+from nexus.request import EVERYTHING, Access, Request
 from nexus.roles import instructions
 from nexus.roles.memory_writer import extraction, known, transcript
 from nexus.roles.memory_writer.drafting import Drafting
@@ -29,6 +31,12 @@ ROLE: Final = "writer"
 _NAME: Final = "memory-writer"
 _TURNS: Final = 2
 _REFERENTS_MS: Final = 500
+# How many facts the model sees on the same matters, and how long looking for them may take.
+_MOST_NOTES: Final = 8
+_NOTES_A_MESSAGE: Final = 5
+_NEWEST_NOTES: Final = 4
+_ASKED_CHARACTERS: Final = 400
+_NOTES_MS: Final = 1_000
 # What it has learned about its work must not crowd out the work.
 _LEARNED: Final = 1_500
 _NOTHING: Final = "Nothing to remember"
@@ -60,6 +68,8 @@ class Extractor:
     most_calls: int = transcript.MOST_CHUNKS
     write: Callable[[Operations], Awaitable[object]] | None = None
     """What is done with what it found; None: it is written to the memory."""
+    shows_notes: bool = True
+    """Whether the model sees what is known on the same matters, to say what is no longer true."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a draft becomes memory: two drafts that name somebody new would make them twice."""
     _said: list[str] = field(default_factory=list[str])
@@ -75,7 +85,8 @@ class Extractor:
         self.gate.meant = frozenset(meant.values())
         shown = await self.known(names, meant)
         for number, chunk in enumerate(chunks, start=1):
-            await self._chunk(chunk, number, shown, meant)
+            notes = await self._notes(chunk, [*meant.values()]) if self.shows_notes else []
+            await self._chunk(chunk, number, shown, meant, notes)
         if left:
             self._said.append(f"{left} further characters were not read")
         return "; ".join(self._said) or _NOTHING
@@ -100,11 +111,25 @@ class Extractor:
             return False
         return transcript.says_something(heard)
 
-    async def _chunk(self, chunk: Chunk, number: int, shown: Sequence[str], meant: dict[str, str]) -> None:
-        found = await self._asked(chunk, number, shown)
+    async def _chunk(
+        self,
+        chunk: Chunk,
+        number: int,
+        shown: Sequence[str],
+        meant: dict[str, str],
+        notes: Sequence[Item],
+    ) -> None:
+        found = await self._asked(chunk, number, shown, notes)
         if found is None or (not found.facts and not found.people):
             return
-        draft = partial(_drafted, chunk=chunk, found=found, meant=meant, phone_region=self.gate.phone_region)
+        draft = partial(
+            _drafted,
+            chunk=chunk,
+            found=found,
+            meant=meant,
+            notes=[note.id for note in notes],
+            phone_region=self.gate.phone_region,
+        )
         async with self.writing:
             operations = await self.services.ledgers.identity.read(draft)
             if not operations:
@@ -116,12 +141,15 @@ class Extractor:
                 return
         self._said.append(f"{len(found.facts)} facts found")
 
-    async def _asked(self, chunk: Chunk, number: int, shown: Sequence[str]) -> Extraction | None:
+    async def _asked(
+        self, chunk: Chunk, number: int, shown: Sequence[str], notes: Sequence[Item] = ()
+    ) -> Extraction | None:
         """What the model finds. An answer that cannot be read is asked for once more."""
         label = f"meeseeks:{_NAME}:{self.label}:{number}"
-        task = transcript.task(chunk, shown)
+        lines = [f"N{place} ({note.at[:10]}) {note.text}" for place, note in enumerate(notes, start=1)]
+        task = transcript.task(chunk, shown, lines)
         for attempt in range(_TURNS):
-            answer = await self.ask(await self.assembled(label, task), attempt)
+            answer = await self.ask(await self.assembled(label, task, with_notes=bool(notes)), attempt)
             try:
                 return extraction.read(answer)
             except UnusableAnswerError as error:
@@ -134,7 +162,7 @@ class Extractor:
     async def _written(self, operations: Operations) -> None:
         await self.services.memory.run(BATCH, {"operations": operations}, self.provenance, rules=self.gate)
 
-    async def assembled(self, label: str, task: str) -> AssembledContext:
+    async def assembled(self, label: str, task: str, *, with_notes: bool = False) -> AssembledContext:
         """The prompt of one call."""
         assembled = await self.services.broker.assemble_context(
             replace(self.request, access=ACCESS), session_label=label, task=task, role=ROLE
@@ -147,7 +175,7 @@ class Extractor:
         if self.gate.is_owners:
             learned = await asyncio.to_thread(instructions.learned, self.workspace, _NAME)
             assembled.role_context = learned[:_LEARNED]
-        assembled.output_schema = extraction.SCHEMA
+        assembled.output_schema = extraction.schema(with_notes=with_notes)
         assembled.max_turns = _TURNS
         assembled.timeout_ms = self._timeout_ms
         return assembled
@@ -167,6 +195,27 @@ class Extractor:
                 found |= {each.said: id_ for id_, each in named.items() if each.via != "owner" and each.said}
         return found
 
+    async def _notes(self, chunk: Chunk, meant: Sequence[str]) -> list[Item]:
+        """Facts on the same matters that still hold, the nearest first, then the newest of whom is meant."""
+        if not self.gate.is_owners:
+            return []
+        recall = await self.services.recall(EVERYTHING)
+        found: dict[str, Item] = {}
+        for source in chunk.sources:
+            query = Query(
+                text=source.text[:_ASKED_CHARACTERS],
+                kinds=frozenset({"fact"}),
+                max_results=_NOTES_A_MESSAGE,
+                deadline_ms=_NOTES_MS,
+            )
+            found |= {match.item.id: match.item for match in (await recall.find(query)).results}
+        ids = await self.services.ledgers.memory.read(newest_about, entity_ids=meant, limit=_NEWEST_NOTES)
+        found |= {item.id: item for item in await recall.known([id_ for id_ in ids if id_ not in found])}
+        notes = [item for item in found.values() if item.stale_since is None][:_MOST_NOTES]
+        # What it is shown it may repeat: that is an echo, and no news.
+        self.gate.evidence.remember([note.text for note in notes], standing=True)
+        return notes
+
     async def known(self, names: Sequence[str], meant: dict[str, str]) -> list[str]:
         """What the model is shown of whom the messages name."""
         if not self.gate.is_owners:
@@ -177,7 +226,14 @@ class Extractor:
 
 
 def _drafted(
-    connection: apsw.Connection, chunk: Chunk, found: Extraction, meant: dict[str, str], phone_region: str
+    connection: apsw.Connection,
+    chunk: Chunk,
+    found: Extraction,
+    meant: dict[str, str],
+    notes: Sequence[str],
+    phone_region: str,
 ) -> list[dict[str, Any]]:
-    drafting = Drafting(connection=connection, sources=chunk.sources, meant=meant, phone_region=phone_region)
+    drafting = Drafting(
+        connection=connection, sources=chunk.sources, meant=meant, notes=notes, phone_region=phone_region
+    )
     return drafting.operations(found)

@@ -66,10 +66,11 @@ def chunks(due: Sequence[Heard], before: Sequence[Heard], most: int = MOST_CHUNK
     return made, sum(len(source.text) for chunk in left for source in chunk)
 
 
-def task(chunk: Chunk, known: Sequence[str]) -> str:
+def task(chunk: Chunk, known: Sequence[str], notes: Sequence[str] = ()) -> str:
     """The user turn of one call."""
     parts = [
         wrapped("known", "\n".join(known)) if known else "",
+        wrapped("notes", "\n".join(notes)) if notes else "",
         wrapped("before", "\n".join(_reference(chunk))),
         wrapped("messages", "\n".join(_lines(chunk.sources))),
         "What do these messages teach that will still matter in a month? Answer with the JSON object.",

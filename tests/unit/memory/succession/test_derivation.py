@@ -1,6 +1,7 @@
 """Links between a fact and the one that replaces it, derived from the log."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from nexus.ledgers import Ledgers, memory
 from nexus.memory import succession
 from nexus.memory.embedding import Vectors, embed_new
 from nexus.memory.succession import judge
+from nexus.memory.succession.pairs import Nearness, Statement, features
 from unit.memory.recall.homes import WordHashes
 
 RUTH, MARTIN = "ent_ruth", "ent_martin"
@@ -28,6 +30,11 @@ def fact(text: str, month: int, *, about: str = RUTH) -> memory.NewFact:
     return memory.NewFact(
         id=ids.new("fact"), fact=text, source_entity_id=about, as_of=datetime(2025, month, 3, tzinfo=UTC)
     )
+
+
+def at_minute(text: str, minute: int) -> memory.NewFact:
+    said = datetime(2026, 5, 3, 9, minute, tzinfo=UTC)
+    return memory.NewFact(id=ids.new("fact"), fact=text, source_entity_id=RUTH, as_of=said)
 
 
 async def learn(opened: Ledgers, *facts: memory.NewFact) -> list[str]:
@@ -93,6 +100,73 @@ async def test_a_fact_said_again_or_in_more_detail_is_not_replaced(opened: Ledge
     )
     await derive(opened)
     assert await links(opened) == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "how"),
+    [
+        ("Ruth works at Google", "Ruth works at Anthropic now", "changed"),
+        ("Ruth lives in Aarhus with Martin", "Ruth lives in Rotterdam now: she moved from Aarhus", "changed"),
+        ("Ruth's trip to Leeds is on Monday", "Ruth's trip to Leeds is cancelled", "cancelled"),
+    ],
+)
+async def test_what_is_taught_in_one_conversation_is_replaced(
+    opened: Ledgers, old: str, new: str, how: str
+) -> None:
+    told = [at_minute(old, 0), at_minute("Ruth has a dog named Biscuit", 1), at_minute(new, 2)]
+    await learn(opened, *told)
+    await derive(opened)
+    assert await links(opened) == {told[0].id: (told[2].id, "judged")}
+    by = (await opened.memory.read(memory.successors, [str(told[0].id)]))[str(told[0].id)]
+    assert by.how == how
+    assert by.signals
+
+
+async def test_lists_and_look_alikes_of_one_conversation_stay(opened: Ledgers) -> None:
+    texts = ["Ruth wants to read book 1", "Ruth wants to read book 2", "Ruth is allergic to nuts"]
+    texts += ["Ruth is allergic to cashews", "Ruth has a dog named Biscuit", "Ruth has a cat named Tom"]
+    await learn(opened, *(at_minute(text, place) for place, text in enumerate(texts)))
+    await derive(opened)
+    assert await links(opened) == {}
+
+
+def test_a_claim_carries_a_doubtful_pair_and_not_an_impossible_one() -> None:
+    def said(id_: str, text: str, minute: int) -> Statement:
+        return Statement(id=id_, text=text, at=f"2026-05-03T09:0{minute}:00.000Z", seq=minute, **ruth)
+
+    ruth: dict[str, Any] = {"subject": RUTH, "entities": frozenset({RUTH}), "names": frozenset({"ruth"})}
+    old = said("old", "Ruth's choir meets on Tuesdays", 0)
+    other = said("other", "Ruth grows sweet peas", 1)
+    new = said("new", "Ruth sings with her choir on Thursdays", 2)
+    near = {"old": 3.0, "other": -0.5}
+    weighed = judge.load()
+    assert 0.06 < weighed.chances(new, [old, other], near, {})["old"] < weighed.threshold
+    assert weighed.links(new, [old, other], near, {}) == {}
+    claimed = weighed.links(new, [old, other], near, {}, claims={"old": "corrected", "other": None})
+    assert list(claimed) == ["old"]
+    assert claimed["old"].how == "corrected"
+    assert "the writer says so" in claimed["old"].signals
+
+
+async def test_what_a_person_calls_distinct_is_never_linked_again(opened: Ledgers) -> None:
+    await learn(opened, OLD, NEW)
+    await derive(opened)
+    await _link(opened, str(OLD.id), str(NEW.id), "distinct", 1.0)
+    assert await links(opened) == {}
+    await derive(opened)
+    assert await succession.rebuild(opened, Vectors(opened.embeddings, WordHashes())) == 0
+    assert await links(opened) == {}
+
+
+async def _link(opened: Ledgers, old: str, new: str, relation: str, confidence: float) -> None:
+    row = (ids.new("cau"), old, new, relation, confidence)
+    await opened.memory.write(
+        lambda c: c.execute(
+            "INSERT INTO causal_links (id, cause_fact_id, effect_fact_id, relation, confidence)"
+            " VALUES (?, ?, ?, ?, ?)",
+            row,
+        )
+    )
 
 
 async def test_the_later_one_in_time_replaces_whatever_was_recorded_first(opened: Ledgers) -> None:
@@ -166,9 +240,7 @@ async def test_the_state_counts_links_and_what_waits(opened: Ledgers) -> None:
 
 
 def test_the_judge_weighs_only_features_that_exist() -> None:
-    from nexus.memory.succession.pairs import Nearness, Statement, features
-
     one = Statement(id="a", text="one", at="2025-01-01T00:00:00.000Z", seq=1)
     known = features(one, one, Nearness(closeness=1.0, rank=1, margin=0.0))
-    assert judge.load().weights.keys() <= known.keys()
+    assert judge.load().weights.keys() == judge.load().means.keys() == known.keys()
     assert np.isfinite(list(known.values())).all()

@@ -79,6 +79,13 @@ async def replace(request: Request, app: App) -> Response:
     return back(address("memory/facts", fact_id))
 
 
+async def keep_both(request: Request, app: App) -> Response:
+    """Record that a fact and the one that replaced it are both true."""
+    fact_id = request.path_params["id"]
+    await app.memory.keep_both(fact_id, None, ACTOR)
+    return back(address("memory/facts", fact_id))
+
+
 async def decide(request: Request, app: App) -> Response:
     """Accept, reject or pin a fact, or take that back."""
     fact_id, decision = request.path_params["id"], request.path_params["decision"]
@@ -170,5 +177,6 @@ ROUTES = (
     get("/memory/facts/{id}", shown),
     post("/memory/facts/{id}/correct", correct),
     post("/memory/facts/{id}/replace", replace),
+    post("/memory/facts/{id}/keep-both", keep_both),
     post("/memory/facts/{id}/{decision}", decide),
 )
