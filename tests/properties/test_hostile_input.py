@@ -29,9 +29,10 @@ from unit.history.samples import SAMPLES
 
 _MOST_CPU_S = 2.0
 _PIECES = (
-    b"<a ", b"<!--", b"<![", b"<blockquote>", b"&#x", b"</p>", b"\0", b"\r\n\r\n", b"--b\r\n",
-    b"=?utf-8?q?=40?=",     b"Content-Type: multipart/mixed; boundary=b\r\n\r\n", b"(", b'"', b"\xff", b"{", b"[",
-    b"\\ud800", b"PK\x03\x04",     b"From \n", b"9" * 5_000, b"../", b"%PDF-1.4\n", b"BEGIN:VCARD\n", b"---\n", b"&a *a ",
+    b"<a ", b"<!--", b"<![", b"<blockquote>", b"&#x", b"</p>", b"\0", b"\r\n\r\n", b"--b\r\n", b"(", b'"',
+    b"\xff",
+    b"=?utf-8?q?=40?=", b"Content-Type: multipart/mixed; boundary=b\r\n\r\n", b"{", b"[", b"\\ud800",
+    b"PK\x03\x04", b"From \n", b"9" * 5_000, b"../", b"%PDF-1.4\n", b"BEGIN:VCARD\n", b"---\n", b"&a *a ",
 )  # fmt: skip
 
 
