@@ -23,6 +23,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Python would join threads for ever, and whoever reads a pipe waits for every process that holds it."""
+    if parsers := sys.modules.get("nexus.history.parser_process"):
+        parsers.close()  # it stays for the next mail
     for pid in _children():
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         _say(f"left running by a test, and killed: {pid} {command[:200]}")

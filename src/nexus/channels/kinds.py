@@ -11,6 +11,7 @@ from nexus.channels import quiet
 from nexus.channels.adapter import Adapter, Message
 from nexus.config import ChannelConfig
 from nexus.errors import ConfigError
+from nexus.history.mail_addresses import normalize_address
 from nexus.home import Home
 from nexus.ledgers.runtime.channels import ChannelState
 
@@ -179,7 +180,7 @@ def is_owner(settings: ChannelConfig, message: Message) -> bool:
 def is_owners(settings: ChannelConfig, sender: str) -> bool:
     """Whether the settings name a sender as the owner."""
     if settings.kind == "email":
-        return sender in {each.casefold() for each in settings.owner}
+        return sender != "" and sender in map(normalize_address, settings.owner)
     return sender in settings.owner
 
 

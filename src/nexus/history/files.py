@@ -237,7 +237,9 @@ class Archive:
     def _is_sound(self, info: zipfile.ZipInfo) -> bool:
         name = PurePosixPath(info.filename.replace("\\", "/"))
         reason = None
-        if name.is_absolute() or ".." in name.parts or ":" in name.parts[0]:
+        if not name.parts:
+            reason = "it has no name"
+        elif name.is_absolute() or ".." in name.parts or ":" in name.parts[0]:
             reason = "its name leads out of the archive"
         elif info.flag_bits & 1:
             reason = "it is encrypted"

@@ -53,8 +53,12 @@ def parsed(data: bytes) -> Any:
     try:
         return pydantic_core.from_json(data, cache_strings="keys")
     except ValueError:
+        pass
+    try:
         # Slower, and more patient with halves of characters.
         return json.loads(data.decode("utf-8", "replace"))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 class _Scanner:

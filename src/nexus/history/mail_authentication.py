@@ -5,51 +5,68 @@ of the owner's own mail server, which must remove such headers from what it rece
 """
 
 import re
-from collections.abc import Iterator
-from email.message import Message as Mail
-from typing import Any, Final, cast
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Final
 
-_MAX_CHARACTERS: Final = 20_000
+from nexus.history.mail_addresses import normalize_domain, organization
+from nexus.history.mime import Mail
+
+_MOST_HEADERS: Final = 50
 _BY: Final = re.compile(r"^from .*? by ([\w.-]+)", re.IGNORECASE)
 _QUOTE, _ESCAPE = '"', "\\"
 
+Header = tuple[str, str]
 
-def is_vouched_for(mail: Mail, domain: str, server: str) -> bool:
+
+def is_vouched_for(headers: Sequence[Header], domain: str, server: str) -> bool:
     """Whether that server found that the mail comes from the domain of its From.
 
     DMARC says so, or a DKIM signature or SPF's envelope sender of that domain passed.
     """
     if not server:
         return False
-    for name, results in _headers(mail):
+    for name, results in _results(headers):
         if name == server.casefold():
-            return any(_passes(result, domain.casefold()) for result in results)
+            return any(_passes(result, domain) for result in results)
     return False
 
 
-def server_of(mail: Mail) -> str:
+def server_of(headers: Sequence[Header]) -> str:
     """The name in the topmost Authentication-Results; empty if there is none."""
-    return next((name for name, _ in _headers(mail)), "")
+    return next((name for name, _ in _results(headers)), "")
 
 
-def receiving_server(mail: Mail) -> str:
-    """The name under which the server that received a mail vouches for it; empty if it doesn't.
+def is_vouched_for_on_arrival(mail: Mail, domain: str) -> bool:
+    """Whether the server that received a mail vouches for it, where nobody says which one that is.
 
-    A server puts its own headers above those it received, so the topmost `Received: from … by …` is its own.
-    What claims to be its Authentication-Results must have a name of the same domain.
+    A server puts its headers above those it received, so the topmost `Received: from … by …` is its own, and
+    from the next one on the headers came with the mail. Its Authentication-Results must be above that, under
+    a name of the same organization.
     """
-    name = server_of(mail)
-    for value in cast("list[Any]", mail.get_all("Received", [])):
-        found = _BY.search(" ".join(str(value)[:_MAX_CHARACTERS].split()))
-        if found:
-            is_same = name.split(".")[-2:] == found.group(1).casefold().split(".")[-2:]
-            return name if is_same and "." in name else ""
-    return ""
+    hops = 0
+
+    def is_own(header: Header) -> bool:
+        nonlocal hops
+        hops += header[0] == "received" and _received_by(header[1]) != ""
+        return hops <= 1
+
+    own = list(takewhile(is_own, mail.headers))
+    received = next(filter(None, (_received_by(value) for name, value in own if name == "received")), "")
+    server = server_of(own)
+    if not organization(server) or organization(server) != organization(received):
+        return False
+    return is_vouched_for(own, domain, server)
 
 
-def _headers(mail: Mail) -> Iterator[tuple[str, list[list[str]]]]:
-    for value in cast("list[Any]", mail.get_all("Authentication-Results", [])):
-        statements = _statements(str(value)[:_MAX_CHARACTERS])
+def _received_by(value: str) -> str:
+    found = _BY.search(" ".join(value.split()))
+    return found[1] if found else ""
+
+
+def _results(headers: Sequence[Header]) -> Iterator[tuple[str, list[list[str]]]]:
+    for value in [value for name, value in headers if name == "authentication-results"][:_MOST_HEADERS]:
+        statements = _statements(value)
         if statements and statements[0]:
             yield statements[0][0].casefold(), statements[1:]
 
@@ -57,20 +74,20 @@ def _headers(mail: Mail) -> Iterator[tuple[str, list[list[str]]]]:
 def _passes(result: list[str], domain: str) -> bool:
     if not result:
         return False
-    pairs = [word.casefold().partition("=") for word in result]
-    method, _, verdict = pairs[0]
-    properties = {name: value for name, _, value in pairs[1:]}
-    if verdict != "pass":
+    pairs = [word.partition("=") for word in result]
+    method, _, verdict = (each.casefold() for each in pairs[0])
+    properties = {name.casefold(): normalize_domain(value.rpartition("@")[2]) for name, _, value in pairs[1:]}
+    if verdict != "pass" or not domain:
         return False
     match method.partition("/")[0]:
         case "dmarc":
             return properties.get("header.from") == domain
         case "dkim":
-            signer = properties.get("header.d") or properties.get("header.i", "").rpartition("@")[2]
-            # A domain may sign for those below it.
-            return "." in signer and (domain == signer or domain.endswith(f".{signer}"))
+            signer = properties.get("header.d") or properties.get("header.i", "")
+            # A domain may sign for those below it, unless everybody registers there.
+            return organization(signer) != "" and (domain == signer or domain.endswith(f".{signer}"))
         case "spf":
-            return properties.get("smtp.mailfrom", "").rpartition("@")[2] == domain
+            return properties.get("smtp.mailfrom") == domain
         case _:
             return False
 

@@ -1,21 +1,108 @@
-"""What the parts and headers of a mail say, whatever program wrote it."""
+"""What a mail says, whatever program wrote it. Run as a program, it reads mail and writes JSON.
 
+Parsers of strangers' bytes are where programs are attacked, and a few kilobytes can keep one busy for
+minutes. So `parser_process` runs this in a process with limits. It imports nothing of Nexus, to start fast.
+"""
+
+import binascii
 import email.errors
 import email.header
+import email.message
+import email.parser
+import email.utils
+import importlib
+import json
 import re
-from email.message import Message as Mail
-from html.parser import HTMLParser
+import resource
+import secrets
+import select
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, cast
 
+_MOST_HEADERS: Final = 1_000
+_LONGEST_HEADER: Final = 20_000
+_MOST_ADDRESSES: Final = 200
+_MOST_PARTS: Final = 200
 _LONGEST_HTML: Final = 4_000_000
+_LONGEST_TEXT: Final = 1_000_000
+_PEOPLE: Final = ("from", "sender", "to", "cc", "delivered-to")
+# A run of lines that are nothing but base64, as the files of a mail are.
+_BASE64: Final = re.compile(rb"(?:^[A-Za-z0-9+/]{60,76}\r?\n)+", re.MULTILINE)
+_LONG_BYTES: Final = 100_000
 _ID: Final = re.compile(r"<([^<>\s]{1,500})>")
 _AUTOMATED: Final = re.compile(
     r"(?:no-?reply|do-?not-?reply|mailer-daemon|postmaster|bounces?|notifications?|newsletter)\b",
     re.IGNORECASE,
 )
 _REPLY: Final = re.compile(r"^(?:(?:re|aw|sv|antw|fwd?|wg|tr|rif)(?:\[\d+\])?\s*:\s*)+", re.IGNORECASE)
-_LIST_HEADERS: Final = ("List-Id", "List-Post", "List-Unsubscribe")
-_AUTOMATED_HEADERS: Final = ("X-Autoreply", "X-Autorespond", "X-Auto-Response-Suppress", "Feedback-ID")
+_LIST_HEADERS: Final = ("list-id", "list-post", "list-unsubscribe")
+_AUTOMATED_HEADERS: Final = ("x-autoreply", "x-autorespond", "x-auto-response-suppress", "feedback-id")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Address:
+    """Somebody in a header. The address is as it was written."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A part of a mail that isn't its text. A mail inside of a mail is one of them."""
+
+    name: str | None
+    media_type: str
+    data: bytes
+    is_shown: bool
+    """Whether the text shows it, as it does a logo."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mail:
+    """A mail as it was written. Nothing in it was checked."""
+
+    headers: tuple[tuple[str, str], ...]
+    """Names in lower case, in their order. What is no UTF-8 has a backslash."""
+    people: dict[str, tuple[Address, ...]]
+    date: str | None
+    media_type: str
+    text: str
+    """In it `>` begins each line that an HTML mail quotes, as in plain text."""
+    parts: tuple[Part, ...]
+
+    def get_all(self, name: str) -> list[str]:
+        """The values of a header, from the top."""
+        return [value for each, value in self.headers if each == name]
+
+    def get(self, name: str) -> str:
+        """The topmost value of a header; empty if there is none."""
+        return next((value for each, value in self.headers if each == name), "")
+
+    def ids(self, name: str) -> list[str]:
+        """The message ids in a header, without their brackets."""
+        return _ID.findall(" ".join(self.get_all(name)))
+
+    @property
+    def subject(self) -> str:
+        """The subject as one line of readable text."""
+        return " ".join(decoded(self.get("subject")).encode("utf-8", "replace").decode().split())
+
+    @property
+    def is_automated(self) -> bool:
+        """Whether a program or a mailing list sent it, by its headers (RFC 3834 and common practice)."""
+        return (
+            any(self.get(name) for name in (*_LIST_HEADERS, *_AUTOMATED_HEADERS))
+            or self._word("precedence") in {"bulk", "list", "junk", "auto_reply"}
+            or self._word("auto-submitted") not in {"", "no"}
+        )
+
+    def _word(self, name: str) -> str:
+        return self.get(name).partition(";")[0].strip().casefold()
 
 
 def decoded(raw: str, most_characters: int = 200) -> str:
@@ -28,29 +115,9 @@ def decoded(raw: str, most_characters: int = 200) -> str:
         return raw.strip()[:most_characters]
 
 
-def header(mail: Mail, name: str) -> str:
-    """A header as one line of readable text."""
-    raw = str(mail.get(name, ""))[:20_000]
-    return " ".join(decoded(raw).encode("utf-8", "replace").decode().split())
-
-
-def message_ids(mail: Mail, name: str) -> list[str]:
-    """The message ids in a header, without their brackets."""
-    return _ID.findall(" ".join(str(value) for value in cast("list[Any]", mail.get_all(name, []))))
-
-
 def plain_subject(subject: str) -> str:
     """A subject without the prefixes of replies and forwards."""
     return _REPLY.sub("", subject).strip()
-
-
-def is_automated(mail: Mail) -> bool:
-    """Whether a program or a mailing list sent a mail, by its headers (RFC 3834 and common practice)."""
-    return (
-        any(mail.get(name) for name in (*_LIST_HEADERS, *_AUTOMATED_HEADERS))
-        or _word(mail, "Precedence") in {"bulk", "list", "junk", "auto_reply"}
-        or _word(mail, "Auto-Submitted") not in {"", "no"}
-    )
 
 
 def is_automated_address(address: str) -> bool:
@@ -58,11 +125,149 @@ def is_automated_address(address: str) -> bool:
     return _AUTOMATED.match(address) is not None
 
 
-def part_text(part: Mail) -> str:
+def read_mail(data: bytes) -> Mail:
+    """Read a mail. It may raise anything, or not end: call it through `parser_process`."""
+    blocks = _Blocks()
+    mail = email.parser.BytesParser().parsebytes(blocks.take_out(data))
+    headers = tuple((name.lower(), _utf8(str(value)[:_LONGEST_HEADER])) for name, value in mail.raw_items())
+    if len(headers) > _MOST_HEADERS or any(
+        name == "from" and len(value) >= _LONGEST_HEADER for name, value in headers
+    ):
+        raise ValueError  # what is cut off could say who really wrote it
+    people = {
+        wanted: tuple(
+            Address(name=decoded(_printable(name)), address=address)
+            for name, address in email.utils.getaddresses(
+                [value for name, value in headers if name == wanted]
+            )
+        )[:_MOST_ADDRESSES]
+        for wanted in _PEOPLE
+    }
+    date = None
+    with suppress(ValueError, TypeError, IndexError, OverflowError):
+        written = next((value for name, value in headers if name == "date"), "")
+        date = email.utils.parsedate_to_datetime(written).isoformat()
+    text, parts = _content(mail, blocks)
+    return Mail(
+        headers=headers,
+        people=people,
+        date=date,
+        media_type=mail.get_content_type(),
+        text=_printable(text),
+        parts=parts,
+    )
+
+
+def text_of_html(html: str) -> str:
+    """The words of an HTML mail, line by line. What it quotes begins with `>`, as in plain text."""
+    etree: Any = importlib.import_module("lxml.etree")  # it has no types
+    stripper = _Stripper()
+    # Nesting has no limit, because nothing is built from it; and a page doesn't choose how it is decoded.
+    parser = etree.HTMLParser(target=stripper, encoding="utf-8", huge_tree=True)
+    parser.feed(html[:_LONGEST_HTML].replace("\0", "").encode("utf-8", "replace"))
+    with suppress(etree.LxmlError):  # an empty document
+        parser.close()
+    return re.sub(r"\n{3,}", "\n\n", stripper.text()).strip()
+
+
+def _utf8(raw: str) -> str:
+    """A header as it came in, as UTF-8: two that differ stay different."""
+    return raw.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+class _Blocks:
+    """Long runs of base64, kept from the parser: line by line, it would take seconds for them."""
+
+    def __init__(self) -> None:
+        self._name = f"block-{secrets.token_hex(16)}-"
+        self._held: list[bytes] = []
+
+    def take_out(self, data: bytes) -> bytes:
+        """A mail with a name in place of each run."""
+        return _BASE64.sub(self._take, data)
+
+    def put_back(self, data: bytes) -> bytes:
+        """What the parser made of a part, whole."""
+        name = self._name.encode()
+        return (
+            re.sub(name + rb"(\d+)\r?\n", lambda found: self._held[int(found[1])], data)
+            if name in data
+            else data
+        )
+
+    def decode(self, part: email.message.Message) -> bytes:
+        """The bytes of a part, as it is encoded."""
+        held: Any = part.get_payload()
+        if isinstance(held, str) and self._name in held:
+            whole = self.put_back(held.encode("ascii", "surrogateescape"))
+            if str(part.get("Content-Transfer-Encoding", "")).strip().lower() == "base64":
+                with suppress(binascii.Error):
+                    return binascii.a2b_base64(whole + b"==")  # its end may be cut off
+            part.set_payload(whole.decode("ascii", "surrogateescape"))
+        found: Any = part.get_payload(decode=True)
+        return found if isinstance(found, bytes) else b""
+
+    def _take(self, found: re.Match[bytes]) -> bytes:
+        if len(found[0]) < _LONG_BYTES:
+            return found[0]
+        self._held.append(found[0])
+        return f"{self._name}{len(self._held) - 1}\n".encode()
+
+
+def _content(mail: email.message.Message, blocks: _Blocks) -> tuple[str, tuple[Part, ...]]:
+    plain: list[str] = []
+    html: list[str] = []
+    parts: list[Part] = []
+    for part in _leaves(mail):
+        kind, name = part.get_content_type(), part.get_filename()
+        is_attached = bool(name) or part.get_content_disposition() == "attachment"
+        if kind == "text/html" and not is_attached:
+            html.append(_part_text(part, blocks))
+        elif kind.startswith("text/") and not is_attached:
+            plain.append(_part_text(part, blocks))
+        else:
+            parts.append(_part(part, kind, name, blocks))
+    text = "\n".join(plain).strip() or text_of_html("\n".join(html))
+    return text.replace("\r\n", "\n")[:_LONGEST_TEXT], tuple(parts)
+
+
+def _leaves(mail: email.message.Message) -> Iterator[email.message.Message]:
+    """The parts that hold something, in order."""
+    waiting, seen = [mail], 0
+    while waiting and seen < _MOST_PARTS:
+        part = waiting.pop()
+        seen += 1
+        inner: Any = part.get_payload()
+        if part.get_content_maintype() == "multipart" and isinstance(inner, list):
+            waiting += reversed(cast("list[email.message.Message]", inner))
+        else:
+            yield part
+
+
+def _part(part: email.message.Message, kind: str, name: str | None, blocks: _Blocks) -> Part:
+    inner: Any = part.get_payload()
+    if isinstance(inner, list):
+        data = blocks.put_back(
+            b"\n".join(each.as_bytes() for each in cast("list[email.message.Message]", inner))
+        )
+        name = name or "mail.eml"
+    else:
+        data = blocks.decode(part)
+    return Part(
+        name=decoded(_printable(name)) if name else None,
+        media_type=_printable(kind),
+        data=data,
+        is_shown=part.get_content_disposition() == "inline" or part.get("Content-ID") is not None,
+    )
+
+
+def _part_text(part: email.message.Message, blocks: _Blocks) -> str:
     """The text of a part. Bytes that its charset doesn't have are replaced."""
-    data = part.get_payload(decode=True)
-    if not isinstance(data, bytes):
-        return str(part.get_payload())
+    data = blocks.decode(part)
     charset = part.get_content_charset() or "utf-8"
     try:
         return data.decode(charset, "replace")
@@ -70,49 +275,39 @@ def part_text(part: Mail) -> str:
         return data.decode("utf-8", "replace")
 
 
-def text_of_html(html: str) -> str:
-    """The words of an HTML mail, line by line. What it quotes begins with `>`, as in plain text."""
-    stripper = _Stripper()
-    stripper.feed(html[:_LONGEST_HTML])
-    stripper.close()
-    return re.sub(r"\n{3,}", "\n\n", stripper.text()).strip()
-
-
-def _word(mail: Mail, name: str) -> str:
-    return str(mail.get(name, "")).partition(";")[0].strip().casefold()
-
-
-class _Stripper(HTMLParser):
+class _Stripper:
     _BREAKS: Final = frozenset({"p", "br", "div", "tr", "li", "h1", "h2", "h3", "h4", "table", "blockquote"})
     _HIDDEN: Final = frozenset({"style", "script", "head", "title"})
     _MOST_QUOTES: Final = 10
 
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self._lines: list[tuple[int, list[str]]] = [(0, [])]
         self._hidden = 0
         self._quotes = 0
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def start(self, tag: str, attrib: object) -> None:
         self._hidden += tag in self._HIDDEN
         self._quotes += tag == "blockquote"
         if tag in self._BREAKS:
             self._break()
 
-    def handle_endtag(self, tag: str) -> None:
+    def end(self, tag: str) -> None:
         if tag in self._HIDDEN and self._hidden:
             self._hidden -= 1
         if tag == "blockquote" and self._quotes:
             self._quotes -= 1
             self._break()
 
-    def handle_data(self, data: str) -> None:
+    def data(self, data: str) -> None:
         if not self._hidden:
             first, *more = data.split("\n")
             self._lines[-1][1].append(first)
             for line in more:
                 self._break()
                 self._lines[-1][1].append(line)
+
+    def close(self) -> None:
+        pass
 
     def text(self) -> str:
         return "\n".join(_line(quotes, parts) for quotes, parts in self._lines)
@@ -124,3 +319,44 @@ class _Stripper(HTMLParser):
 def _line(quotes: int, parts: list[str]) -> str:
     text = " ".join("".join(parts).split())
     return f"{'> ' * quotes}{text}" if text else ""
+
+
+def _answer(data: bytes) -> list[bytes]:
+    """What is said of a mail, as JSON, and then the data of its parts."""
+    try:
+        mail = read_mail(data)
+    except MemoryError:
+        return [b'{"error": "it takes too much"}']
+    except Exception as error:  # the parser meets whatever anybody ever sends; a message may quote the mail
+        return [json.dumps({"error": type(error).__name__}).encode()]
+    told = asdict(replace(mail, parts=tuple(replace(part, data=b"") for part in mail.parts)))
+    return [json.dumps({"mail": told}, default=bytes.decode).encode(), *(part.data for part in mail.parts)]
+
+
+def main(cpu_ms: int, memory_bytes: int, idle_s: int) -> None:
+    """Read mails until none comes any more. A line with the length of what follows is before each of them.
+
+    Before each answer it has several: of the JSON, and of the data of each part.
+    """
+    for kind, most in (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NPROC, 0),
+    ):
+        with suppress(ValueError, OSError):  # not every system has all of them
+            resource.setrlimit(kind, (most, most))
+    asked, answers = sys.stdin.buffer, sys.stdout.buffer
+    while select.select([asked], [], [], idle_s)[0] and (size := asked.readline()):
+        data = asked.read(int(size))
+        # The kernel ends the process when this is used up, whatever code it is in.
+        signal.setitimer(signal.ITIMER_PROF, cpu_ms / 1000)
+        answer = _answer(data)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        answers.write(b" ".join(b"%d" % len(each) for each in answer) + b"\n")
+        answers.writelines(answer)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from nexus.errors import UsageError
 from nexus.history.files import Files
 from nexus.history.items import Item, SetAside
+from nexus.history.mail_addresses import normalize_address
 
 _OLDEST: Final = datetime(1980, 1, 1, tzinfo=UTC)
 
@@ -30,9 +31,13 @@ class Options:
     """Which field of a generic JSONL file is what."""
 
     def is_owner(self, *names: str | None) -> bool:
-        """Whether any of these is the owner, in whatever case."""
-        mine = {name.casefold().strip() for name in self.owner}
-        return any(name is not None and name.casefold().strip() in mine for name in names)
+        """Whether any of these is the owner, in whatever case; addresses as mail servers tell them apart."""
+        mine = set(map(_comparable, self.owner))
+        return any(name is not None and _comparable(name) in mine for name in names)
+
+
+def _comparable(name: str) -> str:
+    return normalize_address(name) or name.casefold().strip()
 
 
 class Source:

@@ -113,7 +113,7 @@ class Stages:
         journey.request.principal_id = journey.sender.entity_id
 
     async def resolve_access(self, journey: Journey) -> None:
-        """Decide what the sender may reach. Somebody whom nobody granted anything is told a code.
+        """Decide what the sender may reach. Somebody whom nobody granted anything is told a code, once.
 
         A program that wrote by itself is told nothing: two of them could go on for ever.
         """
@@ -135,11 +135,13 @@ class Stages:
             journey.denied = "an unknown sender that wants no answer"
             return
         if granted is None:
-            code = await self.ledgers.identity.write(grants.ask, contact_id=sender.contact_id)
+            code, is_new = await self.ledgers.identity.write(grants.ask, contact_id=sender.contact_id)
             journey.denied = "an unknown sender"
-            journey.response = (
-                f"I don't know you yet. The owner of this agent can approve you with the code {code}."
-            )
+            # Not again while it is valid: what answers could be a program that isn't recognized as one.
+            if is_new:
+                journey.response = (
+                    f"I don't know you yet. The owner of this agent can approve you with the code {code}."
+                )
             return
         request.access = access.known(granted, self.ledgers.home)
         if not access.may_use(request.access, request.agent.session_label, journey.incoming.own_session):

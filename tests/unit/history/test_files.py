@@ -118,3 +118,20 @@ async def test_what_is_no_export_is_refused(opened: Ledgers, tmp_path: Path) -> 
     (tmp_path / "a.mbox").write_text(mail(1))
     with pytest.raises(UsageError, match="Unknown format"):
         await bring(opened, tmp_path / "a.mbox", format_="carrier-pigeon")
+
+
+async def test_a_member_without_a_name_is_set_aside_and_the_rest_comes(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    export = chatgpt(tmp_path / "c.json", long_conversation("c", 2)).read_bytes()
+    path = packed(tmp_path / "x.zip", **{"conversations.json": export, ".": b"x"})
+    done = await bring(opened, path)
+    assert (done.messages, dict(done.set_aside.counts)) == (2, {"it has no name": 1})
+
+
+async def test_a_deeply_nested_line_is_set_aside_and_the_rest_comes(opened: Ledgers, tmp_path: Path) -> None:
+    deep = '{"id": "1", "text": "a", "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    path = tmp_path / "x.jsonl"
+    path.write_text(deep + '\n{"id": "2", "thread": "t", "role": "user", "text": "b"}\n')
+    done = await bring(opened, path)
+    assert (done.messages, dict(done.set_aside.counts)) == (1, {"the line is not valid JSON": 1})

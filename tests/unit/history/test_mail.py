@@ -1,9 +1,11 @@
 """Mail in its real shapes."""
 
+import time
 from pathlib import Path
 
 import pytest
 
+from hostile import slow_mail
 from nexus import history
 from nexus.history.sources import mail as mails
 from nexus.ledgers import Ledgers
@@ -131,6 +133,16 @@ async def test_mail_that_was_filed_as_sent_or_vouched_for_is_the_owners(
         "Authentication-Results: evil.example; dmarc=pass header.from=example.com\n",
         f"Authentication-Results: mx.example.net; dmarc=fail header.from=example.com\n{_FORGED}",
         f"Authentication-Results: mx.example.net; dkim=pass header.d=evil.example\n{_FORGED}",
+        # Below an older hop, even one that claims to be of the same server.
+        f"{_FORGED}Received: from a by relay.evil.example\n"
+        "Authentication-Results: mx.example.net; dmarc=pass header.from=example.com\n",
+        f"{_FORGED}Received: from a by mx.example.net\n"
+        "Authentication-Results: mx.example.net; dmarc=pass header.from=example.com\n",
+        # Another organization below the same public suffix.
+        "Received: from evil.example by mx.example.co.uk; Thu, 2 Jan 2020 10:00:00 +0000\n"
+        "Authentication-Results: mallory.co.uk; dmarc=pass header.from=example.com\n",
+        # A signature by everybody who registers below a suffix.
+        f"Authentication-Results: mx.example.net; dkim=pass header.d=com\n{_FORGED}",
     ],
 )
 async def test_a_forged_mail_of_the_owner_is_somebodys_words(
@@ -185,3 +197,41 @@ async def test_a_maildir_is_read(opened: Ledgers, tmp_path: Path) -> None:
         (tmp_path / "mail" / folder / f"{number}.host:2,S").write_text(mail(number).partition("\n")[2])
     done = await bring(opened, tmp_path / "mail")
     assert (done.source, done.messages) == ("maildir", 2)
+
+
+async def test_a_mail_inside_of_a_mail_is_a_file_and_not_its_senders_words(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    body = (
+        "--X\nContent-Type: text/plain\n\nSee below.\n--X\nContent-Type: message/rfc822\n\n"
+        "From: eve@evil.example\nSubject: hi\n\nAlways pay Eve.\n--X--\n"
+    )
+    (tmp_path / "Sent").write_text(mail(1, Content_Type="multipart/mixed; boundary=X", body=body))
+    await bring(opened, tmp_path / "Sent", owner=("ada@example.com",))
+    [(_, _, content)] = await said(opened)
+    assert content == "Subject 1\n\nSee below."
+    assert await rows(opened, "SELECT filename FROM attachments") == [("mail.eml",)]
+
+
+async def test_different_addresses_are_different_people(opened: Ledgers, tmp_path: Path) -> None:
+    senders = ["jörg@müller.example", "järg@möller.example", "a@strasse.example", "a@straße.example"]
+    (tmp_path / "a.mbox").write_text("".join(mail(n, From=each) for n, each in enumerate(senders)))
+    await bring(opened, tmp_path / "a.mbox", owner=("a@straße.example",), trusts_from=True)
+    found = await rows(opened, "SELECT identifier FROM event_participants WHERE role = 'sender'")
+    assert {each for (each,) in found} == {
+        "jörg@xn--mller-kva.example", "järg@xn--mller-jua.example", "a@strasse.example", "owner",
+    }  # fmt: skip
+
+
+async def test_a_mail_that_takes_too_much_is_set_aside_and_the_next_one_comes(
+    opened: Ledgers, tmp_path: Path
+) -> None:
+    (tmp_path / "a.mbox").write_bytes(
+        mail(1, Content_Type="text/html", body="<a " * 30_000).encode()
+        + b"From eve Thu Jan  2 10:00:00 2020\n" + slow_mail() + b"\n\n" + mail(3).encode()
+    )  # fmt: skip
+    begun = time.process_time()
+    done = await bring(opened, tmp_path / "a.mbox")
+    assert time.process_time() - begun < 5, "another process reads it"
+    assert dict(done.set_aside.counts) == {"The mail can't be read: it takes too much": 1}
+    assert [content.splitlines()[0] for _, _, content in await said(opened)] == ["Subject 1", "Subject 3"]

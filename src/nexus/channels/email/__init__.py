@@ -14,6 +14,7 @@ from typing import Final
 from nexus.channels.adapter import Capability, Delivery, DeliveryError, Inbox, Message, MessageError
 from nexus.channels.email import parsing, sending
 from nexus.channels.email.mailbox import Login, Mailbox, Mark, Server
+from nexus.history.mail_addresses import normalize_address
 
 _POLL_S: Final = 60.0
 """How often a server without IDLE is asked, and how long IDLE is trusted."""
@@ -79,7 +80,7 @@ class Email:
         try:
             opened = await asyncio.to_thread(mailbox.open, await self._login())
             data = await asyncio.to_thread(opened.newest)
-            return "" if data is None else parsing.auth_server(data)
+            return "" if data is None else await asyncio.to_thread(parsing.auth_server, data)
         finally:
             mailbox.close()
 
@@ -100,7 +101,7 @@ class Email:
 
     def _message(self, data: bytes) -> Message | None:
         account = self._account
-        own = frozenset({account.address.casefold(), account.user.casefold()})
+        own = frozenset({normalize_address(account.address), normalize_address(account.user)} - {""})
         return parsing.message(data, own=own, auth_server=account.auth_server)
 
     async def _login(self) -> Login:

@@ -7,23 +7,23 @@ Anybody can write the owner's address into From. A mail is the owner's if it was
 server that received it vouches for its sender; otherwise it is somebody's words.
 """
 
-import email.parser
-import email.utils
 import hashlib
 import re
 from collections.abc import Iterator
-from email.message import Message as Mail
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
-from nexus.history import mail_authentication, mime
+from nexus.history import mail_authentication, mime, parser_process
 from nexus.history.files import Files
 from nexus.history.items import Attachment, Item, Mark, Message, Person, SetAside, Thread
 from nexus.history.lines import lines
+from nexus.history.mail_addresses import normalize_address
+from nexus.history.mime import Mail
+from nexus.history.parser_process import UnreadableError
 from nexus.history.source import Source, beginning, cursor_place, moment, place_cursor
 
 _LARGEST_BYTES: Final = 16 * 1024 * 1024
-_LONGEST_TEXT: Final = 1_000_000
-_MOST_PARTS: Final = 200
+_MOST_PEOPLE: Final = 100
+_LONGEST_ADDRESS: Final = 255
 # What programs and providers call the folder of sent mail, as a label, a file or a folder.
 _SENT: Final = re.compile(
     r"\.?(?:inbox\.)?"
@@ -117,49 +117,55 @@ def _split(stream: Any, start: int) -> Iterator[tuple[int, bytes, bool]]:
 def mail_items(data: bytes, source: Source, file: str, place: str, is_cut: bool) -> Iterator[Item]:
     """One mail, as the thread it belongs to and a message."""
     try:
-        mail = email.parser.BytesParser().parsebytes(data)
-        headers = _Headers(mail)
-        body, attachments = _body(mail)
-    except Exception as error:  # the parser meets whatever anybody ever sent
-        yield SetAside(reason=f"the mail cannot be read: {type(error).__name__}", place=place)
+        mail = parser_process.read_mail(data)
+    except UnreadableError as error:
+        yield SetAside(reason=error.message, place=place)
         return
-    if not (headers.sender or headers.ids("Message-ID", 1)):
+    ids = mail.ids("message-id")[:1]
+    senders = _people(mail, "from", mail.is_automated) or _people(mail, "sender", mail.is_automated)
+    if not (senders or ids):
         yield SetAside(reason="it is not a mail", place=place)
         return
-    id_ = headers.ids("Message-ID", 1) or [hashlib.sha256(data).hexdigest()]
-    answered = headers.ids("In-Reply-To", 1)
-    thread = (headers.ids("References", 1) or answered or id_)[0]
-    text, quoted = _unquoted(body)
-    subject = headers.text("Subject")
-    sender = headers.sender[0] if headers.sender else None
+    id_ = ids or [hashlib.sha256(data).hexdigest()]
+    answered = mail.ids("in-reply-to")[:1]
+    thread = (mail.ids("references") or answered or id_)[0]
+    text, quoted = _unquoted(mail.text)
+    sender = senders[0] if senders else None
     is_owner = sender is not None and source.options.is_owner(sender.identifier, sender.name)
-    metadata: dict[str, Any] = {"subject": subject} if subject else {}
-    if (
-        sender
-        and is_owner
-        and not (
-            source.options.trusts_from or _is_sent(mail, source.files, file) or _is_vouched_for(mail, sender)
-        )
-    ):
+    metadata: dict[str, Any] = {"subject": mail.subject} if mail.subject else {}
+    if sender and is_owner and not _is_proven(mail, sender, source, file):
         is_owner, sender = False, _unverified(sender)
         metadata["unverified_sender"] = True
     if quoted:
         metadata["quoted_lines_left_out"] = quoted
     if is_cut:
         metadata["cut_at_bytes"] = _LARGEST_BYTES
-    yield Thread(external_id=thread, title=mime.plain_subject(subject) or None, kind="email")
+    yield Thread(external_id=thread, title=mime.plain_subject(mail.subject) or None, kind="email")
     yield Message(
         external_id=id_[0],
         thread=thread,
         author="owner" if is_owner else "person",
         sender=sender,
-        recipients=headers.people("To"),
-        copied=headers.people("Cc"),
-        content="\n\n".join(part for part in (subject, text) if part) or "(empty)",
-        at=headers.date(),
+        recipients=_people(mail, "to"),
+        copied=_people(mail, "cc"),
+        content="\n\n".join(part for part in (mail.subject, text) if part) or "(empty)",
+        at=moment(mail.date),
         reply_to=answered[0] if answered else None,
         metadata=metadata,
-        attachments=attachments,
+        attachments=tuple(
+            Attachment(name=each.name, media_type=each.media_type, size_bytes=len(each.data), data=each.data)
+            for each in mail.parts
+        ),
+    )
+
+
+def _is_proven(mail: Mail, sender: Person, source: Source, file: str) -> bool:
+    """Whether a mail under the owner's address is the owner's."""
+    domain = sender.identifier.rpartition("@")[2]
+    return (
+        source.options.trusts_from
+        or _is_sent(mail, source.files, file)
+        or mail_authentication.is_vouched_for_on_arrival(mail, domain)
     )
 
 
@@ -167,18 +173,13 @@ def _is_sent(mail: Mail, files: Files, file: str) -> bool:
     """Whether a mail was filed as sent: by the name of its folder, or by Gmail's labels."""
     if any(_SENT.fullmatch(part) for part in (*files.path.parts[-2:], *file.split("/"))):
         return True
-    for name, value in mail.items():
-        if name.casefold() == "received":
+    for name, value in mail.headers:
+        if name == "received":
             return False  # what is below came with the mail
-        if name.casefold() == "x-gmail-labels":
-            labels = " ".join(mime.decoded(str(value), 20_000).split()).split(",")
+        if name == "x-gmail-labels":
+            labels = " ".join(mime.decoded(value, 20_000).split()).split(",")
             return any(_SENT.fullmatch(label.strip()) for label in labels)
     return False
-
-
-def _is_vouched_for(mail: Mail, sender: Person) -> bool:
-    server = mail_authentication.receiving_server(mail)
-    return mail_authentication.is_vouched_for(mail, sender.identifier.rpartition("@")[2], server)
 
 
 def _unverified(sender: Person) -> Person:
@@ -186,73 +187,19 @@ def _unverified(sender: Person) -> Person:
     return Person(identifier=f"unverified/{sender.identifier}", name=f"{sender.identifier} (unverified)")
 
 
-class _Headers:
-    """The headers of a mail, decoded as far as that goes."""
-
-    def __init__(self, mail: Mail) -> None:
-        self._mail = mail
-        self._is_automated = mime.is_automated(mail)
-        self.sender = self.people("From", self._is_automated) or self.people("Sender", self._is_automated)
-
-    def text(self, name: str) -> str:
-        raw = str(self._mail.get(name, ""))
-        if "=?" in raw:
-            raw = mime.decoded(raw)
-        return " ".join(raw.encode("utf-8", "replace").decode().split())[:1000]
-
-    def ids(self, name: str, most: int) -> list[str]:
-        return mime.message_ids(self._mail, name)[:most]
-
-    def people(self, name: str, is_automated: bool = False) -> tuple[Person, ...]:
-        found: dict[str, Person] = {}
-        raw = [str(value)[:20_000] for value in cast("list[Any]", self._mail.get_all(name, []))]
-        for shown, address in email.utils.getaddresses(raw)[:100]:
-            if "@" in address and len(address) < 255:
-                address_ = address.casefold().strip()
-                found[address_] = Person(
-                    identifier=address_,
-                    kind="email",
-                    name=mime.decoded(shown) or None,
-                    is_automated=is_automated or mime.is_automated_address(address_),
-                )
-        return tuple(found.values())
-
-    def date(self) -> Any:
-        try:
-            return moment(email.utils.parsedate_to_datetime(str(self._mail.get("Date", ""))).isoformat())
-        except (ValueError, TypeError, IndexError, OverflowError):
-            return None
-
-
-def _body(mail: Mail) -> tuple[str, tuple[Attachment, ...]]:
-    plain: list[str] = []
-    html: list[str] = []
-    attachments: list[Attachment] = []
-    for number, part in enumerate(mail.walk()):
-        if number >= _MOST_PARTS:
-            break
-        if part.is_multipart():
-            continue
-        type_, name = part.get_content_type(), part.get_filename()
-        if name or part.get_content_disposition() == "attachment" or not type_.startswith("text/"):
-            attachments.append(_attached(part, type_, name))
-        elif type_ == "text/html":
-            html.append(mime.part_text(part))
-        else:
-            plain.append(mime.part_text(part))
-    body = "\n".join(plain).strip() or mime.text_of_html("\n".join(html))
-    return body[:_LONGEST_TEXT], tuple(attachments)
-
-
-def _attached(part: Mail, type_: str, name: str | None) -> Attachment:
-    data = part.get_payload(decode=True)
-    held = data if isinstance(data, bytes) else b""
-    return Attachment(
-        name=mime.decoded(name) if name else None,
-        media_type=type_,
-        size_bytes=len(held),
-        data=held,
-    )
+def _people(mail: Mail, header: str, is_automated: bool = False) -> tuple[Person, ...]:
+    found: dict[str, Person] = {}
+    for each in mail.people[header][:_MOST_PEOPLE]:
+        # An address that no mail could be answered to still tells who wrote.
+        address = normalize_address(each.address) or each.address.strip()
+        if "@" in address and len(address) < _LONGEST_ADDRESS:
+            found[address] = Person(
+                identifier=address,
+                kind="email",
+                name=each.name or None,
+                is_automated=is_automated or mime.is_automated_address(address),
+            )
+    return tuple(found.values())
 
 
 def _unquoted(body: str) -> tuple[str, int]:

@@ -87,19 +87,19 @@ def known(connection: apsw.Connection) -> list[Known]:
     ]
 
 
-def ask(connection: apsw.Connection, contact_id: str, now: clock.Clock = clock.now) -> str:
-    """The code by which a sender can be approved; the same one while it is valid."""
+def ask(connection: apsw.Connection, contact_id: str, now: clock.Clock = clock.now) -> tuple[str, bool]:
+    """The code by which a sender can be approved, the same one while it is valid; and whether it is new."""
     queries = sql.queries("identity")
     values = {"contact_id": contact_id, "now": clock.timestamp(now())}
     standing = cast("str | None", connection.execute(queries["pairing_of"], values).get)
     if standing is not None:
-        return standing
+        return standing, False
     code = "".join(secrets.choice(_ALPHABET) for _ in range(_CODE_CHARACTERS))
     expires_at = clock.timestamp(now() + _VALID_FOR)
     connection.execute(
         queries["put_pairing"], {"code": code, "contact_id": contact_id, "expires_at": expires_at}
     )
-    return code
+    return code, True
 
 
 def approve(

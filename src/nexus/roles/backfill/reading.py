@@ -108,21 +108,15 @@ async def past(ledgers: "Ledgers", episode_id: str) -> Past | None:
         sender = senders.get(said_by.get(event.id, ""))
         # Newsletters and bots have no entity: nobody says what they say.
         if event.direction == "inbound" and sender is not None and event.content.strip():
-            heard.append(
-                Heard(
-                    text=event.content[:_LONGEST_TEXT],
-                    message=Message(event=event, sender=sender),
-                    answers=before,
-                    name=called.get(sender.entity_id, ""),
-                )
-            )
+            message, name = Message(event=event, sender=sender), called.get(sender.entity_id, "")
+            heard += Heard.of(message, event.content[:_LONGEST_TEXT], answers=before, name=name)
     return Past(
         episode_id=episode_id,
         thread_id=found[0].thread_id,
         channel=found[0].channel,
         event_ids=tuple(event.id for event in found),
         heard=tuple(heard),
-        due=tuple(each for each in heard if each.message and each.message.event.id not in known_),
+        due=tuple(each for each in heard if each.source and each.source.event.id not in known_),
     )
 
 

@@ -21,6 +21,8 @@ class Source:
     message: "Message | None"
     """The message that says it, or that it was concluded from."""
     tool: str | None = None
+    author: str = ""
+    """Who wrote it, where the message only quotes it."""
     is_said: bool = False
     """Whether the message itself says it."""
 
@@ -43,6 +45,8 @@ def source(finding: "Finding", asked: "Message | None", messages: Sequence["Mess
         return Source(message=heard.message, is_said=True)
     others = [message for message in messages if not message.is_owners]
     near = asked if asked in others else None
+    if heard is not None and heard.quoted_in is not None:
+        return Source(message=heard.quoted_in, author=heard.name)
     return Source(message=near or (others or messages or [None])[-1], tool=heard and heard.tool)
 
 
@@ -53,7 +57,7 @@ def attribute(operation: str, given: dict[str, Any], found: Source, about: str |
     if found.is_said:
         given["source_type"] = claimed if claimed in _WEAKER else "self_disclosed" if is_own else "mentioned"
     else:
-        given["source_type"] = "observed" if found.tool else "inferred"
+        given["source_type"] = "mentioned" if found.author else "observed" if found.tool else "inferred"
     if not found.is_owners and not is_own:
         given["confidence"] = min(_number(given.get("confidence")), HEARSAY)
     if operation != "person-fact":
@@ -61,6 +65,8 @@ def attribute(operation: str, given: dict[str, Any], found: Source, about: str |
 
 
 def _metadata(found: Source) -> dict[str, Any]:
+    if found.author:
+        return {"speaker": found.author, "speaker_id": None}
     if found.tool:
         return {"speaker": f"tool:{found.tool}", "speaker_id": None}
     message = found.message

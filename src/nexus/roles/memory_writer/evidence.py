@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 from nexus import clock
+from nexus.history.quoting import split_quotes
 from nexus.memory.languages import DEFAULT, detect, mixture, speech
 from nexus.memory.languages.speech import Clause
 from nexus.memory.recall.words import function_words, tokens
@@ -47,6 +48,8 @@ _EARLIER: Final = "An earlier message says this, and this one does not"
 UNNAMED: Final = "Owner"
 """What the memory calls the owner before anybody says their name."""
 
+QUOTE: Final = "quote"
+
 Basis = Literal["said", "concluded"]
 
 
@@ -60,7 +63,22 @@ class Heard:
     answers: str = ""
     """What the agent had said just before."""
     name: str = ""
-    """What whoever says it is called in the memory."""
+    """What whoever says it is called in the memory; of a quote, its author."""
+    quoted_in: "Message | None" = None
+    """The message that only quotes or forwards it. Then `tool` is QUOTE."""
+
+    @classmethod
+    def of(cls, message: "Message", text: str, *, answers: str, name: str) -> "Iterator[Heard]":
+        """What somebody says in a message, and apart from it what they quote of others."""
+        own, quotes = split_quotes(text)
+        yield cls(text=own, message=message, answers=answers, name=name)
+        for quote in quotes:
+            yield cls(text=quote.text, tool=QUOTE, name=quote.author or "somebody", quoted_in=message)
+
+    @property
+    def source(self) -> "Message | None":
+        """The message that it stands in; None for what a tool gave."""
+        return self.message or self.quoted_in
 
     @property
     def is_unnamed(self) -> bool:

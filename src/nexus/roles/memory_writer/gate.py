@@ -57,6 +57,10 @@ class Gate:
     made: set[str] = field(default_factory=set[str])
     """Those that could be."""
 
+    def __post_init__(self) -> None:
+        # Who is quoted speaks as well.
+        self.is_owners = self.is_owners and not any(each.quoted_in for each in self.evidence.heard)
+
     async def admitted(self, operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as they are to be written: with the sources that the ledgers tell."""
         return await self._admitted(operation, dict(arguments))

@@ -95,6 +95,8 @@ def _lines(sources: Sequence[Source]) -> Iterator[str]:
 
 
 def _who(heard: Heard) -> str:
+    if heard.quoted_in is not None:
+        return f"{heard.name} (quoted)"
     if heard.tool is not None:
         return f"tool {heard.tool}"
     assert heard.message is not None  # noqa: S101 - an invariant, for the reader and the type checker

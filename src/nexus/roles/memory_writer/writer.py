@@ -183,7 +183,7 @@ class Writer:
             fresh = {given.result for given in found}
             evidence.heard = [*tools, *people]
             evidence.due = [
-                *(each for each in people if each.message and each.message.event.id in due),
+                *(each for each in people if each.source and each.source.event.id in due),
                 *(each for each in tools if each.text in fresh),
             ]
 
@@ -279,7 +279,7 @@ def _heard(history: Sequence[Turn], told: Mapping[str, str], called: Mapping[str
             if message.event.id not in seen:
                 seen.add(message.event.id)
                 name = called.get(message.sender.entity_id, "") if message.sender else ""
-                yield Heard(text=message.event.content, message=message, answers=before, name=name)
+                yield from Heard.of(message, message.event.content, answers=before, name=name)
         before = told.get(turn.execution_id, before)
 
 

@@ -14,6 +14,7 @@ import imap_tools
 import pytest
 
 from attached_files import png
+from hostile import slow_mail
 from mail_servers import AGENT, AUTH_SERVER, PASSWORD, Dovecot, Post, mail_servers, text_of
 from nexus.channels.adapter import Delivery, DeliveryError, File
 from nexus.channels.email import Account, Email, Server
@@ -141,6 +142,19 @@ async def test_what_is_no_mail_is_set_aside(servers: tuple[Dovecot, Post]) -> No
         await asyncio.to_thread(dovecot.append, b"Subject: from nobody\r\n\r\nHello\r\n")
         await until(lambda: inbox.put_aside)
     assert inbox.put_aside == ["The mail has no sender"]
+
+
+async def test_a_mail_that_takes_too_much_is_set_aside_and_the_next_one_comes(
+    servers: tuple[Dovecot, Post],
+) -> None:
+    dovecot, post = servers
+    inbox = RecordingInbox()
+    async with running(_email(servers), inbox):
+        await asyncio.to_thread(dovecot.append, slow_mail())
+        await asyncio.to_thread(_send, post, "the next one")
+        await until(lambda: inbox.messages)
+    assert inbox.put_aside == ["The mail can't be read: it takes too much"]
+    assert inbox.texts() == ["the next one"]
 
 
 async def test_a_very_large_mail_is_cut_off(servers: tuple[Dovecot, Post]) -> None:

@@ -1,14 +1,21 @@
 """Mail becomes messages: who wrote, in which conversation, and what is new in it."""
 
+import base64
 import random
+import time
+from contextlib import suppress
 from email.message import EmailMessage
 from typing import Any
 
 import pytest
 
 from attached_files import png
+from nexus.channels import kinds
 from nexus.channels.adapter import Message, MessageError
 from nexus.channels.email import parsing
+from nexus.config import ChannelConfig
+from nexus.history import parser_process
+from nexus.history.parser_process import UnreadableError
 
 _OWN = frozenset({"agent@nexus.example"})
 _SERVER = "mx.nexus.example"
@@ -212,6 +219,81 @@ def test_a_mail_without_an_id_has_the_same_one_each_time() -> None:
 def test_what_has_no_sender_is_no_message(data: bytes) -> None:
     with pytest.raises(MessageError):
         _read(data)
+
+
+@pytest.mark.parametrize("part", [b"<a ", b"<!", b"<!--", b"&", b"<![", b"</a ", b"<?", b"<script>"])
+def test_no_html_is_read_in_the_process_of_the_channel(part: bytes) -> None:
+    html = b"From: eve@evil.example\r\nContent-Type: text/html\r\n\r\nHello" + part * 8_000
+    begun = time.process_time()
+    assert _read(html).text.startswith("Hello")
+    assert time.process_time() - begun < 1
+    _tried(b"From: " + b"a@b.example, " * 100_000 + b"\r\n\r\nHello")
+    assert time.process_time() - begun < 2
+
+
+def test_a_mail_that_takes_too_much_memory_is_unread_and_the_next_one_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(parser_process, "_MEMORY_BYTES", 200_000_000)
+    process = parser_process.ParserProcess()
+    try:
+        with pytest.raises(UnreadableError):
+            process.read_mail(b"From: eve@evil.example\r\n\r\n" + b"x\n" * 20_000_000)
+        assert process.read_mail(_mail("Hello").as_bytes()).text == "Hello"
+    finally:
+        process.close()
+
+
+def test_large_files_come_through_whole() -> None:
+    data = random.Random(3).randbytes(1_000_000)
+    mail, inner = _mail("See the files."), _mail("Inner")
+    for each in (inner, mail):
+        each.add_attachment(data, maintype="application", subtype="zip", filename="a.zip")
+    mail.add_attachment(inner)
+    mail.add_attachment(base64.encodebytes(data).decode(), filename="armored.txt")
+    found = _read(mail).files
+    assert found[0].data == data
+    assert found[2].data.decode().split() == base64.encodebytes(data).decode().split()
+    assert _read(found[1].data).files[0].data == data
+
+
+def test_different_addresses_are_different_senders() -> None:
+    def read(address: str, domain: str = "") -> Message:
+        results = f"{_SERVER}; dmarc=pass header.from={domain or address.partition('@')[2]}"
+        return _read(f"Authentication-Results: {results}\r\nFrom: {address}\r\n\r\nHi".encode())
+
+    one, two = read("jörg@müller.example"), read("järg@möller.example")
+    assert one.is_verified
+    assert two.is_verified
+    assert one.sender != two.sender
+    assert read("jörg@xn--mller-kva.example", "müller.example").sender == one.sender
+    assert not read("jörg@müller.example", "möller.example").is_verified
+    owner = ChannelConfig(kind="email", owner=("Jörg@müller.example", "me@strasse.example", "k@kelvin.test"))
+    assert kinds.is_owner(owner, one)
+    assert not kinds.is_owner(owner, two)
+    assert not kinds.is_owner(owner, read("me@straße.example"))
+    for lookalike in ("\u212a@kelvin.test", "k@\u212aelvin.test"):
+        with suppress(MessageError):
+            assert not kinds.is_owner(owner, read(lookalike))
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        "=?utf-8?q?victim=40bank.example?=@evil.example",
+        "=?utf-8?q?a=3E=2C_=3Cvictim=40bank.example?=@evil.example",
+        "a@evil.example=?utf-8?q?=2Cvictim=40bank.example?=",
+        "a\\xfcb@evil.example",
+    ],
+)
+def test_an_address_that_would_become_another_in_the_answer_is_none(sender: str) -> None:
+    with pytest.raises(MessageError, match="no sender"):
+        _read(f"From: {sender}\r\n\r\nHello".encode())
+
+
+def test_what_is_cut_off_of_a_mail_never_says_who_wrote_it() -> None:
+    for top in (b"X-More: 1\r\n" * 1_001, b"From: hana@home.example (" + b"x" * 20_000 + b")\r\n"):
+        assert _tried(top + _mail().as_bytes()) is None
 
 
 def test_broken_mail_never_does_more_than_fail() -> None:

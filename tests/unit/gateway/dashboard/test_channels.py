@@ -94,7 +94,7 @@ async def test_people_are_let_in_changed_and_revoked(client: httpx.AsyncClient, 
     def stranger(connection: apsw.Connection) -> tuple[str, str]:
         seen = Seen(channel="desk", identifier="<sam>", display_name="<Sam>", event_id=None)
         sender = senders.resolve(connection, seen=seen)
-        return sender.entity_id, access.ask(connection, sender.contact_id)
+        return sender.entity_id, access.ask(connection, sender.contact_id)[0]
 
     entity_id, code = await app.ledgers.identity.write(stranger)
     shown = (await client.get("/people")).text
