@@ -85,7 +85,7 @@ class Approvals:
         preview: str = "",
         asked: Asked,
     ) -> Approval:
-        """Ask about a call, unless that was done, or a rule allows it. The same call again is one question."""
+        """Ask about a call, unless a rule allows it. The same call again finds the same question."""
 
         def record(connection: apsw.Connection) -> Approval:
             found = approvals.ask(
