@@ -190,9 +190,11 @@ class Client:
         """One request with its trace."""
         return await self._http.get(f"/api/requests/{quote(request_id)}")
 
-    async def decide(self, approval_id: str, decision: str) -> dict[str, Any]:
+    async def decide(self, approval_id: str, decision: str, call_hash: str) -> dict[str, Any]:
         """Allow a waiting tool call (`once`, `session`, `always`), or `deny` it."""
-        return await self._http.post(f"/api/approvals/{quote(approval_id)}", {"decision": decision})
+        return await self._http.post(
+            f"/api/approvals/{quote(approval_id)}", {"decision": decision, "call_hash": call_hash}
+        )
 
     async def recall(self, text: str, **options: Any) -> dict[str, Any]:
         """Memories that match a question, best first, with the reasons."""

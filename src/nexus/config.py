@@ -252,8 +252,16 @@ class ToolsConfig:
     network: bool = _setting(False, "Whether commands may use the network.", held=True)
     ask: tuple[str, ...] = _setting(
         (),
-        "Calls to ask you about first: a tool such as `bash`, or a tool with a pattern such as "
-        "`bash(git push *)`; `*` is any. Empty: none, the sandbox decides.",
+        "Calls to ask you about first: a tool such as `bash`, one with a value in any argument such as "
+        "`bash(git push *)`, or in a named one such as `files__delete(path=/etc/*)`; `*` is any. A "
+        "convenience, not a boundary: that is the sandbox. Empty: none.",
+    )
+    ask_when_tainted: tuple[str, ...] = _setting(
+        ("send", "publish", "pay", "delete", "schedule(op=ask)"),
+        "Calls to ask you about in a run that has read text you didn't write, such as mail, web pages, "
+        "guests' messages or results of MCP servers: what tools do (`send`, `publish`, `pay`, `delete`), "
+        "or patterns as in `ask`. Empty: none.",
+        held=True,
     )
 
 

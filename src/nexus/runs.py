@@ -22,7 +22,7 @@ class Delta:
     `begin` and `done` enclose one answer of the model. `restart` withdraws what came since `begin`: the model
     is asked again, or, where its text gives a reason, the same answer follows in a shorter form. `waiting`
     says why no provider answers while the run waits for one. `approval` says that a call waits for the owner,
-    with the id to decide it by. `end` is the last of a run.
+    with the id to decide it by and the hash of the exact call. `end` is the last of a run.
     """
 
     kind: Kind
@@ -30,6 +30,7 @@ class Delta:
     tool: str = ""
     call_id: str = ""
     approval_id: str = ""
+    call_hash: str = ""
     failed: bool = False
 
 

@@ -5,7 +5,7 @@ from starlette.routing import Route
 from browser.pictures import script
 from nexus.gateway.dashboard.routes import routes
 
-# Not pages: parts of one, and files. A commit looks as a version does.
+# Not pages: parts of one, and files. A commit looks as a version does, an approval as in the chat.
 _WITHOUT_PICTURE = {
     "/favicon.ico",
     "/sw.js",
@@ -17,6 +17,7 @@ _WITHOUT_PICTURE = {
     "/messages/{id}/text",
     "/events/{id}/files/{place}",
     "/automations/{name}/changes/{commit}",
+    "/approvals/{id}",
 }
 
 

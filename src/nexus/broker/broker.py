@@ -53,7 +53,7 @@ class Broker:
         self._workers = Dispatcher(ledgers, queue, config.agents, self._start)
         self._tools = {tool.name: tool for tool in tools}
         self._apart: set[str] = set()
-        self.approvals = Approvals(ledgers, config.tools.ask)
+        self.approvals = Approvals(ledgers, config.tools, config.gateway.public_url)
         self.pace = Pace()
         self._parts = Parts(
             home=home,

@@ -17,13 +17,15 @@ from nexus.broker import pace
 from nexus.broker.agent import library
 from nexus.broker.agent.models import Models
 from nexus.broker.agent.records import Limits
-from nexus.broker.approvals import Approvals, subject
+from nexus.broker.approvals import Approvals
 from nexus.broker.budgets import Budgets, Spender
 from nexus.broker.compaction import compact
 from nexus.broker.dispatch import Dispatcher
 from nexus.broker.journal import LedgerJournal, key_of
+from nexus.broker.questions import render
 from nexus.broker.queue import Turn
 from nexus.broker.streams import Stream, Streams
+from nexus.broker.taint import find_effects, find_source
 from nexus.broker.tools import Call, Context, Sandbox, Tool
 from nexus.broker.tools import Grant as SandboxGrant
 from nexus.broker.tools import Limits as SandboxLimits
@@ -246,7 +248,7 @@ class AgentRun:
             self._job(request, context, context.user_turn(), before.messages, opened, stream),
             journal=journal,
             call=partial(self._call, request, context, journal),
-            approve=partial(self._approved, request, journal, stream),
+            approve=partial(self._approve, request, context, journal, stream),
             steered=self._steered,
             output_schema=context.output_schema,
             images=[each for each in context.attachments if each.is_image],
@@ -328,36 +330,61 @@ class AgentRun:
         said = [AssembledContext.from_json(input_["context"]) for input_ in await self._turn.steered()]
         return [context.user_turn() for context in said]
 
-    async def _approved(
+    async def _approve(
         self,
         request: Request,
+        context: AssembledContext,
         journal: LedgerJournal,
         stream: Stream,
         tool: Tool,
         arguments: Mapping[str, Any],
         call_id: str,
+        interrupted: bool,
     ) -> bool:
         """Wait for the owner, where the settings say so. What may not be called anyway isn't asked for."""
-        waits = self._parts.approvals
-        if not waits.asks(tool.name, arguments) or not self._access(request).may_call(tool.name):
+        waits, access = self._parts.approvals, self._access(request)
+        execution_id, key = self._turn.execution.id, journal.key(call_id)
+        if not access.may_call(tool.name):
             return False
+        if interrupted and not tool.repeatable and not await waits.was_asked(execution_id, key):
+            return False  # it may have been made already, so it won't be made now
+        effects = find_effects(tool, access)
+        look = partial(find_source, self._ledgers, request, context.session_label, self._parts.tools.values())
+        reason = await waits.find_reason(tool.name, arguments, effects, look)
+        if reason is None:
+            return False
+        preview = ""
+        if tool.preview is not None:
+            given = await self._tool_context(request, context, journal, call_id)
+            # A call that would fail has nothing to show, and says why when it is made.
+            with suppress(ToolError), pace.waiting(), ungated():
+                preview = await tool.preview(arguments, given)
 
         async def asked(approval: Approval) -> None:
-            told = subject(approval.arguments)
             stream.publish(
-                Delta(kind="approval", text=told, tool=tool.name, call_id=call_id, approval_id=approval.id)
+                Delta(
+                    kind="approval",
+                    text=render(approval),
+                    tool=tool.name,
+                    call_id=call_id,
+                    approval_id=approval.id,
+                    call_hash=approval.call_hash,
+                )
             )
             await self._parts.hooks.asked(request, approval)
 
         with pace.waiting():
-            return await waits.wait(
+            waiting = await waits.ask(
                 request_id=request.request_id,
-                execution_id=self._turn.execution.id,
-                call_key=journal.key(call_id),
+                execution_id=execution_id,
+                call_key=key,
                 tool=tool.name,
                 arguments=arguments,
+                reason=reason,
+                preview=preview,
                 asked=asked,
             )
+            return await waits.wait(waiting)
 
     async def _call(
         self,
@@ -368,24 +395,12 @@ class AgentRun:
         arguments: Mapping[str, Any],
         call_id: str,
     ) -> str:
-        access = self._access(request)
-        if not access.may_call(tool.name):
+        if not self._access(request).may_call(tool.name):
             raise ToolError(
                 f"`{tool.name}` may not be used here", hint="Do without it, or say why it is needed."
             )
-        call = Call(
-            request=replace(request, access=access),
-            execution_id=self._turn.execution.id,
-            session_label=context.session_label,
-            key=journal.key(call_id),
-        )
         known = await asyncio.to_thread(self._parts.secrets)
-        self._turn.context.require()
-        if access.memory_socket:
-            # A run that goes on after a restart may come before the process that opens its socket.
-            place = Path(access.memory_socket).parent
-            await asyncio.to_thread(place.mkdir, PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-        given = _tool_context(self._parts.home, access, call, self._parts.workers, context)
+        given = await self._tool_context(request, context, journal, call_id)
         try:
             # Some tools have a time limit of their own.
             with pace.waiting(), ungated():
@@ -393,6 +408,23 @@ class AgentRun:
             return secrets.redact(result, known)
         except ToolError as error:
             raise ToolError(secrets.redact(error.message, known), hint=error.hint) from None
+
+    async def _tool_context(
+        self, request: Request, context: AssembledContext, journal: LedgerJournal, call_id: str
+    ) -> Context:
+        access = self._access(request)
+        call = Call(
+            request=replace(request, access=access),
+            execution_id=self._turn.execution.id,
+            session_label=context.session_label,
+            key=journal.key(call_id),
+        )
+        self._turn.context.require()
+        if access.memory_socket:
+            # A run that goes on after a restart may come before the process that opens its socket.
+            place = Path(access.memory_socket).parent
+            await asyncio.to_thread(place.mkdir, PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        return _tool_context(self._parts.home, access, call, self._parts.workers, context)
 
     async def _ended(
         self,

@@ -18,25 +18,20 @@ from nexus.home import Home
 def approvals(ctx: click.Context, as_json: bool) -> None:
     """List tool calls that wait for your approval; allow or deny them.
 
-    Which calls wait is set by `ask` in [tools] in config.toml.
+    Which calls wait is set by `ask` and `ask_when_tainted` in [tools] in config.toml. Patterns and rules are
+    a convenience, not a boundary: what a call can reach is decided by the sandbox.
     """
-    if ctx.invoked_subcommand is not None:
-        return
-    from nexus.broker.approvals import Approvals, subject
-    from nexus.ledgers import Ledgers
+    if ctx.invoked_subcommand is None:
+        _show(ctx, None, as_json=as_json)
 
-    async def waiting(home: Home, settings: Config) -> None:
-        async with Ledgers(home, settings.ledgers) as ledgers:
-            found = await Approvals(ledgers, ()).waiting()
-        if as_json:
-            click.echo(json.dumps([asdict(each) for each in found], indent=2))
-            return
-        for each in found:
-            click.echo(f"{each.id}  {each.session_label}  {each.tool}: {printable(subject(each.arguments))}")
-        if not found:
-            click.echo("No calls are waiting.")
 
-    asyncio.run(waiting(*opened_home(ctx)))
+@approvals.command()
+@click.argument("approval_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def show(ctx: click.Context, approval_id: str, as_json: bool) -> None:
+    """Show a call that waits, whole, and why it waits. ID is its code, such as A48213, or its id."""
+    _show(ctx, approval_id, as_json=as_json)
 
 
 @approvals.command()
@@ -45,7 +40,7 @@ def approvals(ctx: click.Context, as_json: bool) -> None:
 @click.option("--always", "scope", flag_value="always", help="Always allow calls like this one.")
 @click.pass_context
 def allow(ctx: click.Context, approval_id: str, scope: str | None) -> None:
-    """Allow a call: once, or with --session or --always."""
+    """Allow a call: once, or with --session or --always. ID is its code, such as A48213, or its id."""
     _decide(ctx, approval_id, scope or "once")
 
 
@@ -57,13 +52,35 @@ def deny(ctx: click.Context, approval_id: str) -> None:
     _decide(ctx, approval_id, "deny")
 
 
+def _show(ctx: click.Context, name: str | None, *, as_json: bool) -> None:
+    from nexus.broker.approvals import Approvals
+    from nexus.broker.questions import code_of, render
+    from nexus.ledgers import Ledgers
+
+    async def waiting(home: Home, settings: Config) -> None:
+        async with Ledgers(home, settings.ledgers) as ledgers:
+            waits = Approvals(ledgers, settings.tools)
+            found = await waits.waiting() if name is None else [await waits.get(name)]
+        if as_json:
+            told = [{**asdict(each), "code": code_of(each)} for each in found]
+            click.echo(json.dumps(told if name is None else told[0], indent=2))
+            return
+        for each in found:
+            click.echo(printable(f"{render(each)}\nSession {each.session_label}, {each.id}\n"))
+        if not found:
+            click.echo("No calls are waiting.")
+
+    asyncio.run(waiting(*opened_home(ctx)))
+
+
 def _decide(ctx: click.Context, approval_id: str, decision: str) -> None:
-    from nexus.broker.approvals import Approvals, told
+    from nexus.broker.approvals import Approvals
+    from nexus.broker.questions import confirm
     from nexus.ledgers import Ledgers
 
     async def decide(home: Home, settings: Config) -> None:
         async with Ledgers(home, settings.ledgers) as ledgers:
-            decided = await Approvals(ledgers, ()).decide(approval_id, decision)  # pyright: ignore[reportArgumentType] - one of its words
-        click.echo(told(decided))
+            decided = await Approvals(ledgers, settings.tools).decide(approval_id, decision)  # pyright: ignore[reportArgumentType] - one of its words
+        click.echo(confirm(decided))
 
     asyncio.run(decide(*opened_home(ctx)))

@@ -299,8 +299,10 @@ class Conversation:
         if decision is None:
             self._screen.note("Still waiting.")
             return
-        with suppress(NexusError):  # somebody else was quicker
-            await self._talk.decide(waiting.approval_id, decision)
+        try:
+            await self._talk.decide(waiting.approval_id, decision, waiting.call_hash)
+        except NexusError as error:  # somebody else was quicker, or only this call can be allowed
+            self._screen.note(f"{error.message}. {error.hint}")
 
     def _from_now(self) -> str:
         """Ids sort by time: runs that are asked for later come after this one."""

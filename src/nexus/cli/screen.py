@@ -116,7 +116,7 @@ class Screen:
             self.note(f"· {called}")
             writing.status(f"using {printable(called)}")
         elif delta.kind == "approval":
-            self.note(f"Waiting for your approval: {delta.tool}: {delta.text}")
+            self.note(f"Waiting for your approval. {delta.text}")
             self.note(f"  Allow it in the dashboard or with `nexus approvals allow {delta.approval_id}`.")
             writing.status("waiting for your approval")
         elif delta.kind == "tool_result":

@@ -69,7 +69,7 @@ class Talk(Protocol):
 
     async def reminders(self) -> "list[Reminder]": ...
 
-    async def decide(self, approval_id: str, decision: "Decision") -> None: ...
+    async def decide(self, approval_id: str, decision: "Decision", call_hash: str) -> None: ...
 
     async def workers_at_work(self, execution_id: str) -> int: ...
 
@@ -143,8 +143,8 @@ class There:
 
         return [Reminder(**each) for each in await self._client.reminders()]
 
-    async def decide(self, approval_id: str, decision: "Decision") -> None:
-        await self._client.decide(approval_id, decision)
+    async def decide(self, approval_id: str, decision: "Decision", call_hash: str) -> None:
+        await self._client.decide(approval_id, decision, call_hash)
 
     async def workers_at_work(self, execution_id: str) -> int:
         return (await self._client.execution(execution_id))["workers_at_work"]

@@ -76,8 +76,8 @@ class Here:
     async def reminders(self) -> list[Reminder]:
         return await self._app.reminders.listed()
 
-    async def decide(self, approval_id: str, decision: Decision) -> None:
-        await self._app.broker.approvals.decide(approval_id, decision)
+    async def decide(self, approval_id: str, decision: Decision, call_hash: str) -> None:
+        await self._app.broker.approvals.decide(approval_id, decision, call_hash)
 
     async def workers_at_work(self, execution_id: str) -> int:
         return await self._app.broker.workers_at_work(execution_id)

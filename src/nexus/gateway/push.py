@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from nexus import clock
-from nexus.broker.approvals import subject
+from nexus.broker.questions import summarize
 from nexus.errors import UsageError
 from nexus.gateway.listener import is_loopback
 from nexus.gateway.views.page import address
@@ -239,12 +239,13 @@ def _message(id_: str, label: str, content: str) -> Notification:
     return Notification(title="Nexus", body=_short(content), url=address("chat", label), tag=id_)
 
 
-def _approval(id_: str, label: str, tool: str, arguments: str) -> Notification:
-    what = subject(json.loads(arguments))
+def _approval(id_: str, tool: str, arguments: str, tainted: int) -> Notification:
+    """Leads to the page that shows the call whole."""
+    why = "After reading text that you didn't write: " if tainted else ""
     return Notification(
         title=f"Allow {tool}?",
-        body=_short(what) or "A tool call waits for you.",
-        url=address("chat", label),
+        body=_short(why + summarize(json.loads(arguments))) or "A tool call waits for you.",
+        url=address("approvals", id_),
         tag=id_,
     )
 

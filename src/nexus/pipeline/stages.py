@@ -10,7 +10,6 @@ from nexus.attachments import Attachment
 from nexus.automations.context import Occasion
 from nexus.automations.returned import Returned, contexts
 from nexus.automations.runner import Runner
-from nexus.broker.approvals import question
 from nexus.broker.broker import Broker
 from nexus.broker.tools import send_file
 from nexus.config import Config
@@ -161,13 +160,16 @@ class Stages:
     async def ask_owner(self, request: Request, approval: Approval) -> None:
         """Ask on the channel where the message came from; on screens the owner is asked by the run itself."""
         if self.config.channels.get(request.event.channel or "") is not None:
-            await self.deliver_response(request, question(approval), ids.derived("evt", approval.id, "asked"))
+            text = self.broker.approvals.question(approval, in_company=_is_in_company(request))
+            await self.deliver_response(request, text, ids.derived("evt", approval.id, "asked"))
 
     async def run_automations(self, journey: Journey) -> None:
         """Let automations answer by themselves, or say who answers. An approval needs no agent either."""
         request = journey.request
         if request.access.level == "owner":
-            decided = await self.broker.approvals.reply(request.agent.session_label, request.event.content)
+            decided = await self.broker.approvals.reply(
+                request.agent.session_label, request.event.content, in_company=_is_in_company(request)
+            )
             if decided is not None:
                 journey.handled, journey.response = True, decided
                 return
@@ -271,6 +273,11 @@ class Stages:
             key=journey.result and journey.result.execution_id,
         )
         return await self.runner.fire(hook_point, occasion)
+
+
+def _is_in_company(request: Request) -> bool:
+    """Whether others than the owner read the answer."""
+    return request.access.memory != "all"
 
 
 def _met(connection: apsw.Connection, seen: Seen) -> Sender:

@@ -3,13 +3,17 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from apps import settings
 from nexus.app import App
-from nexus.broker import approvals
+from nexus.broker.agent.mcp.offer import argument_names
 from nexus.broker.approvals import Decision
+from nexus.broker.call_patterns import Rule, find_pattern, suggest_rule
+from nexus.broker.questions import code_of
+from nexus.broker.tools.effects import guess_effects
 from nexus.config import ToolsConfig
 from nexus.engine.errors import WorkCancelledError
 from nexus.home import Home
@@ -46,41 +50,96 @@ async def _decided(app: App, run: Run, decision: Decision) -> Approval:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "command", "asked"),
+    ("pattern", "tool", "arguments", "asked"),
     [
-        ("bash", "ls", True),
-        ("*", "ls", True),
-        ("web_fetch", "ls", False),
-        ("bash(git push *)", "git push origin", True),
-        ("bash(git push *)", "cd x && git push origin", True),
-        ("bash(git push *)", "git status", False),
+        ("bash", "bash", {"command": "ls"}, True),
+        ("*", "bash", {"command": "ls"}, True),
+        ("web_fetch", "bash", {"command": "ls"}, False),
+        ("bash(git push *)", "bash", {"command": "git push origin"}, True),
+        ("bash(git push *)", "bash", {"command": "cd x && git push origin"}, True),
+        ("bash(git push *)", "bash", {"command": "git\tpush  origin"}, True),
+        ("bash(git push *)", "bash", {"command": "git status"}, False),
+        ("f__delete(/etc/*)", "f__delete", {"command": "ls", "path": "/etc/x"}, True),
+        ("f__delete(/etc/*)", "f__delete", {"path": "/home/../etc/x"}, True),
+        ("f__delete(/etc/*)", "f__delete", {"paths": ["/a", {"deep": "/etc/x"}]}, True),
+        ("f__delete(path=/etc/*)", "f__delete", {"path": "/etc/x"}, True),
+        ("f__delete(path=/etc/*)", "f__delete", {"note": "/etc/x"}, False),
+        ("f__delete(recursive=true)", "f__delete", {"path": "x", "recursive": True}, True),
+        ("bash(A=1 make*)", "bash", {"command": "A=1 make"}, True),
     ],
 )
-def test_the_settings_say_which_calls_wait(pattern: str, command: str, asked: bool) -> None:
-    assert approvals.is_asked([pattern], "bash", {"command": command}) is asked
+def test_the_settings_say_which_calls_wait(
+    pattern: str, tool: str, arguments: dict[str, Any], asked: bool
+) -> None:
+    assert (find_pattern([pattern], tool, arguments) is not None) is asked
 
 
 @pytest.mark.parametrize(
-    ("rule", "command", "allowed"),
+    ("given", "call", "allowed"),
     [
-        ("bash(git *)", "git status", True),
-        ("bash(git *)", "git status; rm -rf /", False),
-        ("bash(git *)", "git status $(rm x)", False),
-        ("bash(git *)", "rm x", False),
-        ("bash(a && b)", "a && b", True),
-        ("bash(ls [a])", "ls a", False),
-        ("bash", "anything; at all", True),
+        ({"command": "git log"}, {"command": "git status"}, True),
+        ({"command": "git log"}, {"command": "git status", "timeout_ms": 5}, True),
+        ({"command": "git log"}, {"command": "git status; rm -rf /"}, False),
+        ({"command": "git log"}, {"command": "git status $(rm x)"}, False),
+        ({"command": "git log"}, {"command": "git status", "other": "x"}, False),
+        ({"command": "git log"}, {"command": "rm x"}, False),
+        ({"command": "a && b"}, {"command": "a && b"}, True),
+        ({"command": "a && b*"}, {"command": "a && b; c"}, False),
+        ({"command": "ls *"}, {"command": "ls /etc"}, False),
     ],
 )
-def test_a_rule_allows_no_more_than_it_says(rule: str, command: str, allowed: bool) -> None:
-    assert approvals.is_allowed([rule], "bash", {"command": command}) is allowed
+def test_a_rule_allows_no_more_than_it_says(
+    given: dict[str, Any], call: dict[str, Any], allowed: bool
+) -> None:
+    assert suggest_rule("bash", given).allows("bash", call) is allowed
+
+
+def test_a_rule_for_a_servers_tool_allows_this_very_call() -> None:
+    rule = suggest_rule("mail__send", {"to": "bo@x.ch", "urgent": True})
+    assert rule.allows("mail__send", {"urgent": True, "to": "bo@x.ch"})
+    assert not rule.allows("mail__send", {"to": "bo@x.ch", "urgent": 1})
+    assert not rule.allows("mail__send", {"to": "bo@x.ch"})
+    assert not rule.allows("mail__send", {"to": "bo@x.ch", "urgent": True, "bcc": "eve@x.ch"})
+    assert Rule.from_json(rule.to_json()) == rule
 
 
 def test_always_suggests_calls_like_this_one() -> None:
-    assert approvals.suggested("bash", {"command": "git status"}) == "bash(git *)"
-    assert approvals.suggested("bash", {"command": "a | b"}) == "bash(a | b)"
-    assert approvals.suggested("web_fetch", {"url": "https://x.ch/a"}) == "web_fetch(https://x.ch/*)"
-    assert approvals.suggested("write_file", {"path": "/a/b/../c/d"}) == "write_file(/a/c/*)"
+    def told(tool: str, **arguments: Any) -> str:
+        return str(suggest_rule(tool, arguments))
+
+    assert told("bash", command="git status") == "bash(command=git *, timeout_ms=*)"
+    assert told("bash", command="a | b") == "bash(command=a | b)"
+    assert told("web_fetch", url="https://x.ch/a") == "web_fetch(url=https://x.ch/*, offset=*)"
+    assert told("write", path="/a/b/../c/d", content="x") == "write(path=/a/c/*, content=*)"
+
+
+@pytest.mark.parametrize(
+    ("name", "effects"),
+    [
+        ("send_email", {"send"}),
+        ("deleteFile", {"delete"}),
+        ("create_post", {"publish"}),
+        ("transfer", {"pay"}),
+        ("get_message", set()),
+        ("list_orders", set()),
+        ("get_and_delete", {"delete"}),
+        ("add_note", set()),
+    ],
+)
+def test_a_servers_tool_is_known_by_its_name(name: str, effects: set[str]) -> None:
+    assert guess_effects(name, is_read_only=False, is_destructive=False) == effects
+    assert guess_effects(name, is_read_only=True, is_destructive=False) == set()
+    assert "delete" in guess_effects(name, is_read_only=False, is_destructive=True)
+
+
+def test_arguments_that_a_servers_schema_knows() -> None:
+    inner = {"properties": {"b": {}}}
+    assert argument_names({"properties": {"a": {}}}) == {"a"}
+    assert argument_names({"properties": {"a": {}}, "anyOf": [inner]}) == {"a", "b"}
+    assert argument_names({"$ref": "#/$defs/x", "$defs": {"x": inner}}) == {"b"}
+    assert argument_names({"type": "object", "properties": {}}) == frozenset()
+    assert argument_names({"properties": {"a": {}}, "additionalProperties": True}) is None
+    assert argument_names({"type": "object"}) is None
 
 
 async def test_a_call_is_made_once_the_owner_allows_it(home: Home, tmp_path: Path) -> None:
@@ -143,9 +202,13 @@ async def test_the_owner_decides_with_a_message(home: Home) -> None:
     async with ModelServer() as server, app_asking(home, server, "bash") as app:
         server.script(calls("echo 1"), Turn("Done."))
         run = await app.send("Go")
-        await _asked(app)
-        answer = await (await app.send("allow")).result()
+        code = code_of(await _asked(app))
+        refused = await (await app.send("allow")).result()
+        assert f"allow {code}" in refused.response.content
+        answer = await (await app.send(f"Allow {code.lower()}.")).result()
         assert answer.response.content == "Allowed once."
+        again = await (await app.send(f"deny {code}")).result()
+        assert "doesn't wait" in again.response.content
         assert (await run.result()).response.content == "Done."
 
 

@@ -11,11 +11,13 @@ from typing import Any, Literal, Protocol
 from nexus.broker.tools import Tool
 from nexus.errors import LimitError
 
-Approve = Callable[[Tool, Mapping[str, Any], str], Awaitable[bool]]
-"""Waits for the owner, where a call needs that. True: it was allowed, and was certainly not made before."""
+Approve = Callable[[Tool, Mapping[str, Any], str, bool], Awaitable[bool]]
+"""Waits for the owner, where a call needs that; told whether a crash interrupted the call.
+
+True: it was allowed, and was certainly not made before."""
 
 
-async def unasked(tool: Tool, arguments: Mapping[str, Any], call_id: str) -> bool:
+async def unasked(tool: Tool, arguments: Mapping[str, Any], call_id: str, interrupted: bool) -> bool:
     """Nobody is asked."""
     return False
 

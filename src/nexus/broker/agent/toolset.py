@@ -125,8 +125,10 @@ class RecordedTools(AbstractToolset[Any]):
     async def _made(self, call: ToolCall, arguments: dict[str, Any], *, interrupted: bool) -> BegunCall:
         tool = self._tools[call.tool]
         try:
+            # What the tool doesn't know is refused before anybody is asked: what is asked about is what runs.
+            arguments = dict(tool.prepare(arguments))
             with self._waiting():
-                unmade = await self._approve(tool, arguments, call.call_id)
+                unmade = await self._approve(tool, arguments, call.call_id, interrupted)
             if interrupted and not unmade and not tool.repeatable:
                 return BegunCall(state="ended", error=_INTERRUPTED)
             return BegunCall(state="ended", result=await self._call(tool, arguments, call.call_id))

@@ -4,7 +4,7 @@ from nexus.broker.tools.agent_send import AGENT_SEND
 from nexus.broker.tools.bash import BASH
 from nexus.broker.tools.files import EDIT, READ, WRITE
 from nexus.broker.tools.sandbox import Grant, Limits, Outcome, Sandbox, availability
-from nexus.broker.tools.tool import Context, Tool
+from nexus.broker.tools.tool import Context, Effect, Tool
 from nexus.broker.tools.workers import Call, Worker, Workers
 
 SANDBOXED = (BASH, READ, WRITE, EDIT)
@@ -12,10 +12,12 @@ TOOLS = (*SANDBOXED, AGENT_SEND)
 
 __all__ = [
     "AGENT_SEND",
+    "BASH",
     "SANDBOXED",
     "TOOLS",
     "Call",
     "Context",
+    "Effect",
     "Grant",
     "Limits",
     "Outcome",

@@ -4,6 +4,7 @@ Nothing in this process opens a path that an agent named: the mounts alone decid
 """
 
 import asyncio
+import difflib
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -92,7 +93,30 @@ async def _write(arguments: Arguments, context: Context) -> str:
     return f"Wrote {len(data)} bytes to {path}."
 
 
+async def _preview_write(arguments: Arguments, context: Context) -> str:
+    path: str = arguments["path"]
+    outcome = await _script(_WHOLE_SCRIPT, [path, str(_EDIT_BYTES)], context)
+    if outcome.exit_code == _MISSING:
+        return ""  # a new file: its content is all there is to see
+    if outcome.exit_code:
+        _refuse(path, outcome, context)
+    return _diff(path, outcome.stdout.decode(errors="replace"), arguments["content"])
+
+
 async def _edit(arguments: Arguments, context: Context) -> str:
+    path: str = arguments["path"]
+    before, after, line = await _edited(arguments, context)
+    await _replace(path, after.encode(), hashlib.sha256(before.encode()).hexdigest(), context)
+    return f"Edited {path} at line {line}."
+
+
+async def _preview_edit(arguments: Arguments, context: Context) -> str:
+    before, after, _ = await _edited(arguments, context)
+    return _diff(arguments["path"], before, after)
+
+
+async def _edited(arguments: Arguments, context: Context) -> tuple[str, str, int]:
+    """The text of a file before and after an edit, and the line where it differs."""
     path: str = arguments["path"]
     outcome = await _script(_WHOLE_SCRIPT, [path, str(_EDIT_BYTES)], context)
     if outcome.exit_code:
@@ -103,8 +127,12 @@ async def _edit(arguments: Arguments, context: Context) -> str:
         raise ToolError(f"{path} is not UTF-8 text", hint="Change it with a program, by `bash`.") from None
     # In a thread: looking for the nearest passage in a large file takes a while.
     edited, line = await asyncio.to_thread(text_edit.replaced, text, arguments["old"], arguments["new"])
-    await _replace(path, edited.encode(), hashlib.sha256(outcome.stdout).hexdigest(), context)
-    return f"Edited {path} at line {line}."
+    return text, edited, line
+
+
+def _diff(path: str, before: str, after: str) -> str:
+    lines = difflib.unified_diff(before.split("\n"), after.split("\n"), path, path, lineterm="")
+    return "\n".join(lines) or "(nothing changes)"
 
 
 async def _replace(path: str, data: bytes, expected: str, context: Context) -> None:
@@ -179,6 +207,7 @@ WRITE = Tool(
     description="Write a whole file, creating it and its directory if needed.",
     parameters=parameters("path", "content", path=_PATH, content={"type": "string"}),
     run=_write,
+    preview=_preview_write,
 )
 EDIT = Tool(
     name="edit",
@@ -192,4 +221,5 @@ EDIT = Tool(
         new={"type": "string"},
     ),
     run=_edit,
+    preview=_preview_edit,
 )

@@ -10,6 +10,8 @@ from nexus.broker.tools.workers import Call, Workers
 from nexus.errors import ToolError
 
 Arguments = Mapping[str, Any]
+Effect = Literal["send", "publish", "pay", "delete"]
+"""What can't be taken back. A run that has read other people's text asks before it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +41,23 @@ class Tool:
     repeatable: bool = False
     # The provider's own tool that takes its place where the model has one.
     native: Literal["", "web_search"] = ""
+    effects: frozenset[Effect] = frozenset()
+    # Whether it returns text that others may have written, such as a web page.
+    reads_others: bool = False
+    # What a call would change, as a diff, for the owner who is asked about it.
+    preview: Callable[[Arguments, Context], Awaitable[str]] | None = None
     # False: only the provider's own tool does it, so other models are not offered it.
     is_local: bool = True
 
-    async def call(self, arguments: Arguments, context: Context) -> str:
-        """Run with arguments that came from a model: checked first, because a model may send anything."""
+    def prepare(self, arguments: Arguments) -> Arguments:
+        """The arguments as it will run with them; ToolError where they don't fit its schema."""
         given = stated(self.parameters, arguments)
         check(self.parameters, given)
-        return await self.run(given, context)
+        return given
+
+    async def call(self, arguments: Arguments, context: Context) -> str:
+        """Run with arguments that came from a model: checked first, because a model may send anything."""
+        return await self.run(self.prepare(arguments), context)
 
 
 _TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool}

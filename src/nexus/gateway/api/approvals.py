@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from nexus.broker.approvals import Decision, subject, suggested
+from nexus.broker.approvals import Decision
+from nexus.broker.questions import NOT_A_BOUNDARY, code_of, describe_rule
 from nexus.gateway.dependencies import Home
 from nexus.ledgers.runtime import approvals
 
@@ -22,8 +23,14 @@ class Approval(BaseModel):
     session: str
     tool: str
     arguments: dict[str, Any]
-    subject: str = Field(description="Command, path or URL, or all arguments.")
-    always: str = Field(description="What `always` would allow.")
+    code: str = Field(description="What an answer on a channel calls it, such as `A48213`.")
+    call_hash: str = Field(description="SHA-256 of the tool and its exact arguments.")
+    reason: str = Field(description="Why you are asked.")
+    tainted_by: str | None = Field(description="Text of somebody else that the run had read, if that is why.")
+    preview: str = Field(description="What the call changes in a file, as a diff.")
+    always: str | None = Field(
+        description=f"What `always` would allow; null: only `once` and `deny` are possible. {NOT_A_BOUNDARY}"
+    )
     status: approvals.Status
     scope: approvals.Scope | None
     created_at: str
@@ -41,6 +48,9 @@ class Decided(BaseModel):
     decision: Decision = Field(
         description="`once`, `session`: the tool in this session, `always`: calls like this one, or `deny`."
     )
+    call_hash: str = Field(
+        max_length=64, description="The `call_hash` that you were shown: another call is not decided."
+    )
 
 
 @router.get("")
@@ -56,7 +66,7 @@ async def list_approvals(
 @router.post("/{approval_id}")
 async def decide_approval(home: Home, approval_id: ApprovalId, decided: Decided) -> Approval:
     """Allow or deny a tool call. The first decision counts."""
-    return _shown(await home.broker.approvals.decide(approval_id, decided.decision))
+    return _shown(await home.broker.approvals.decide(approval_id, decided.decision, decided.call_hash))
 
 
 def _shown(found: approvals.Approval) -> Approval:
@@ -67,8 +77,12 @@ def _shown(found: approvals.Approval) -> Approval:
         session=found.session_label,
         tool=found.tool,
         arguments=dict(found.arguments),
-        subject=subject(found.arguments),
-        always=suggested(found.tool, found.arguments),
+        code=code_of(found),
+        call_hash=found.call_hash,
+        reason=found.reason,
+        tainted_by=found.tainted_by,
+        preview=found.preview,
+        always=describe_rule(found) if found.may_become_rule else None,
         status=found.status,
         scope=found.scope,
         created_at=found.created_at,

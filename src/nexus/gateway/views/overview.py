@@ -11,7 +11,7 @@ from nexus import clock
 from nexus.app import App
 from nexus.automations import proposals, reminders
 from nexus.automations.improvement import lessons
-from nexus.broker.approvals import subject
+from nexus.broker.questions import summarize
 from nexus.gateway.views import automations, facts, requests, sessions, usage
 from nexus.gateway.views.automations import AutomationLine
 from nexus.gateway.views.facts import Fact
@@ -120,8 +120,8 @@ async def _waiting(app: App, lines: Sequence[AutomationLine]) -> tuple[Waiting, 
         Waiting(
             kind="Approval",
             text=f"Allow {each.tool}?",
-            detail=f"{subject(each.arguments)} · {titles.get(each.session_label, each.session_label)}",
-            href=address("chat", each.session_label),
+            detail=f"{summarize(each.arguments)} · {titles.get(each.session_label, each.session_label)}",
+            href=address("approvals", each.id),
             at=each.created_at,
         )
         for each in calls

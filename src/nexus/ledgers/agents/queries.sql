@@ -106,6 +106,34 @@ SELECT DISTINCT turn.request_id
 FROM agent_turns AS turn JOIN agent_sessions AS session ON session.id = turn.session_id
 WHERE session.label = ? AND turn.request_id IS NOT NULL
 
+-- name: requests_in_lineage
+-- Of a session and of those that it was forked from.
+WITH RECURSIVE line (session_id) AS (
+  SELECT id FROM agent_sessions WHERE label = ?
+  UNION
+  SELECT fork.parent_session_id FROM line JOIN agent_sessions AS fork ON fork.id = line.session_id
+  WHERE fork.parent_session_id IS NOT NULL
+)
+SELECT DISTINCT turn.request_id FROM line CROSS JOIN agent_turns AS turn ON turn.session_id = line.session_id
+WHERE turn.request_id IS NOT NULL
+
+-- name: results_of_others
+-- A server that fails may say anything too; what we refused ourselves was never made.
+SELECT call.tool_name, call.arguments_json, coalesce(call.result, call.error)
+FROM agent_turns AS turn JOIN agent_tool_calls AS call ON call.turn_id = turn.id
+WHERE turn.request_id IN (SELECT value FROM json_each(:requests))
+  AND (call.tool_name IN (SELECT value FROM json_each(:tools)) OR instr(call.tool_name, :mark) > 0)
+  AND (call.result IS NOT NULL OR (call.error IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM json_each(:refusals) WHERE instr(call.error, value) = 1)))
+ORDER BY call.id DESC
+
+-- name: answers_with_search
+-- Inside a text the quote would be escaped.
+SELECT message.parts_json FROM agent_turns AS turn JOIN agent_messages AS message ON message.turn_id = turn.id
+WHERE turn.request_id IN (SELECT value FROM json_each(?)) AND message.role = 'assistant'
+  AND instr(message.parts_json, 'builtin-tool-return"') > 0
+ORDER BY message.id DESC
+
 -- name: tools_called_for
 -- By agents and by automations' own agents: what any of them read may be in what was learned.
 SELECT DISTINCT call.tool_name FROM agent_turns AS turn JOIN agent_tool_calls AS call ON call.turn_id = turn.id

@@ -586,3 +586,7 @@ FROM pinned_facts AS p JOIN facts ON facts.id = p.fact_id WHERE facts.seq < :bef
 SELECT seq, id, coalesce(as_of, valid_at), fact, relation_type, source_entity_id, target_entity_id,
        confidence, source_type, created_at, source_event_id, source_episode_id, source_request_id
 FROM facts WHERE id = ?
+
+-- name: events_of_facts
+SELECT DISTINCT source_event_id FROM facts
+WHERE id IN (SELECT value FROM json_each(?)) AND source_event_id IS NOT NULL

@@ -1,8 +1,10 @@
 """Approvals in the runtime ledger: tool calls that wait for the owner, and what was decided.
 
-A call that was allowed for its session or always leaves a rule: its row, with the pattern that it allows.
+An approval is about one exact call: its row holds the call's hash, and a call that differs gets a row of its
+own. A call that was allowed for its session or always leaves a rule: its row, with the calls that it allows.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from nexus import ids
 from nexus.ledgers import sql
 from nexus.ledgers.text import storable
 
-Status = Literal["waiting", "allowed", "denied"]
+Status = Literal["waiting", "allowed", "denied", "withdrawn"]
 Scope = Literal["once", "session", "always"]
 
 
@@ -30,6 +32,14 @@ class Approval:
     """The session of the message at the root: where the owner is asked."""
     tool: str
     arguments: Mapping[str, Any]
+    call_hash: str
+    """Of the tool and its exact arguments."""
+    reason: str
+    """Why the owner is asked."""
+    tainted_by: str | None
+    """The text of somebody else that its run had read, where it is asked about for that."""
+    preview: str
+    """What the call would change in a file, as a diff."""
     status: Status
     scope: Scope | None
     pattern: str | None
@@ -37,6 +47,18 @@ class Approval:
     started_at: str | None
     """When the call was made after all: from then on it may have had an effect."""
     created_at: str
+    level: str
+    """The access of whoever the call is made for."""
+
+    @property
+    def may_become_rule(self) -> bool:
+        """Whether more than this call can be allowed: not for guests, nor after reading others' text."""
+        return self.level == "owner" and self.tainted_by is None
+
+
+def hash_call(tool: str, arguments: Mapping[str, Any]) -> str:
+    """What tells one call from every other."""
+    return hashlib.sha256(json.dumps([tool, arguments], sort_keys=True).encode()).hexdigest()
 
 
 def ask(
@@ -47,19 +69,41 @@ def ask(
     call_key: str,
     tool: str,
     arguments: Mapping[str, Any],
+    reason: str = "",
+    tainted_by: str | None = None,
+    preview: str = "",
 ) -> Approval:
-    """Record that a call waits; the same call again finds what was decided."""
+    """Record that a call waits; the same call again finds what was decided.
+
+    Another call in its place has nothing of that: the question about the first is withdrawn.
+    """
+    call_hash = hash_call(tool, arguments)
     values = {
         "id": ids.new("apr"),
         "request_id": request_id,
         "execution_id": execution_id,
         "call_key": call_key,
         "tool": tool,
-        "arguments": storable(json.dumps(arguments, ensure_ascii=False)),
+        "arguments": _exact(arguments),
+        "call_hash": call_hash,
+        "reason": storable(reason),
+        "tainted_by": None if tainted_by is None else storable(tainted_by),
+        "preview": storable(preview),
     }
+    connection.execute(sql.queries("runtime")["withdraw_approvals"], (execution_id, call_key, call_hash))
     connection.execute(sql.queries("runtime")["ask_approval"], values)
-    found = _all(connection, "approval_of_call", (execution_id, call_key))
-    return found[0]
+    return _all(connection, "approval_of_call", (execution_id, call_key, call_hash))[0]
+
+
+def _exact(arguments: Mapping[str, Any]) -> str:
+    """JSON that gives back the very same arguments, and that a search finds names in."""
+    text = json.dumps(arguments, ensure_ascii=False)
+    return text if storable(text) == text else json.dumps(arguments)
+
+
+def was_asked(connection: apsw.Connection, execution_id: str, call_key: str) -> bool:
+    """Whether there is a question about a call of a run."""
+    return bool(connection.execute(sql.queries("runtime")["was_asked"], (execution_id, call_key)).get)
 
 
 def get(connection: apsw.Connection, approval_id: str) -> Approval | None:
@@ -73,17 +117,21 @@ def waiting(connection: apsw.Connection, session_label: str | None = None) -> li
     return _all(connection, "waiting_approvals", {"session_label": session_label})
 
 
-def rules(connection: apsw.Connection, session_label: str) -> list[str]:
-    """The patterns of calls that were allowed for a session, or always."""
-    return [
-        row[0] for row in sql.rows(connection, sql.queries("runtime")["approval_rules"], (session_label,))
-    ]
+def rules(connection: apsw.Connection, approval: Approval) -> list[str]:
+    """The rules that may serve a call: those that the owner gave for their own calls, and only for those."""
+    if not approval.may_become_rule:
+        return []
+    values = {"session_label": approval.session_label, "request_id": approval.request_id}
+    return [row[0] for row in sql.rows(connection, sql.queries("runtime")["approval_rules"], values)]
 
 
 def decide(
     connection: apsw.Connection, approval_id: str, *, scope: Scope | None, pattern: str | None = None
 ) -> bool:
-    """Allow a call, or deny it where there is no scope. The first decision stands: False for a later one."""
+    """Allow a call, or deny it where there is no scope.
+
+    The first decision stands, and only while its run waits: False otherwise.
+    """
     values = {
         "id": approval_id,
         "status": "denied" if scope is None else "allowed",

@@ -107,7 +107,7 @@ def prune(connection: apsw.Connection, before: str) -> None:
 
 
 def waiting_approvals(connection: apsw.Connection, *, since: str, limit: int = 50) -> list[tuple[Any, ...]]:
-    """Approvals that wait: id, session, tool and arguments."""
+    """Approvals that wait: id, tool, arguments, and whether other people's text was read before."""
     values = {"since": since, "limit": limit}
     return sql.rows(connection, sql.queries("runtime")["approvals_to_push"], values)
 

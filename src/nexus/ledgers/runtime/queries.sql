@@ -939,43 +939,69 @@ SELECT
   (SELECT count(*) FROM deliveries WHERE channel = :name AND status = 'failed'),
   (SELECT count(*) FROM set_aside WHERE channel = :name AND reason <> 'received')
 
+-- name: withdraw_approvals
+-- The same place of a run asks for another call now.
+UPDATE approvals SET status = 'withdrawn'
+WHERE execution_id = ? AND call_key = ? AND call_hash <> ? AND status IN ('waiting', 'allowed')
+
 -- name: ask_approval
-INSERT INTO approvals (id, request_id, root_request_id, execution_id, call_key, session_label, tool, arguments_json)
+-- What was begun in this place may have had an effect, whatever call it was.
+INSERT INTO approvals
+  (id, request_id, root_request_id, execution_id, call_key, session_label, tool, arguments_json, call_hash, reason,
+   tainted_by, preview, started_at)
 SELECT :id, :request_id, request.root_request_id, :execution_id, :call_key,
-       coalesce(root.session_label, request.session_label, ''), :tool, :arguments
+       coalesce(root.session_label, request.session_label, ''), :tool, :arguments, :call_hash, :reason,
+       :tainted_by, :preview,
+       (SELECT max(started_at) FROM approvals WHERE execution_id = :execution_id AND call_key = :call_key)
 FROM requests AS request LEFT JOIN requests AS root ON root.id = request.root_request_id
 WHERE request.id = :request_id
 ON CONFLICT DO NOTHING
 
+-- name: was_asked
+SELECT EXISTS (SELECT 1 FROM approvals WHERE execution_id = ? AND call_key = ?)
+
 -- name: approval_of_call
 SELECT approvals.id, approvals.request_id, approvals.execution_id, call_key, approvals.session_label, tool, arguments_json,
-       approvals.status, scope, pattern, approvals.started_at, approvals.created_at
-FROM approvals WHERE approvals.execution_id = ? AND call_key = ?
+       call_hash, reason, tainted_by, preview, approvals.status, scope, pattern, approvals.started_at, approvals.created_at,
+       coalesce(json_extract(requests.access_json, '$.level'), 'unknown')
+FROM approvals LEFT JOIN requests ON requests.id = approvals.request_id
+WHERE approvals.execution_id = ? AND call_key = ? AND call_hash = ?
 
 -- name: approval
 SELECT approvals.id, approvals.request_id, approvals.execution_id, call_key, approvals.session_label, tool, arguments_json,
-       approvals.status, scope, pattern, approvals.started_at, approvals.created_at
-FROM approvals WHERE approvals.id = ?
+       call_hash, reason, tainted_by, preview, approvals.status, scope, pattern, approvals.started_at, approvals.created_at,
+       coalesce(json_extract(requests.access_json, '$.level'), 'unknown')
+FROM approvals LEFT JOIN requests ON requests.id = approvals.request_id
+WHERE approvals.id = ?
 
 -- name: waiting_approvals
 -- A run that was stopped waits no more.
 SELECT approvals.id, approvals.request_id, approvals.execution_id, call_key, approvals.session_label, tool, arguments_json,
-       approvals.status, scope, pattern, approvals.started_at, approvals.created_at
-FROM approvals JOIN executions ON executions.id = approvals.execution_id AND executions.status IN ('queued', 'running')
+       call_hash, reason, tainted_by, preview, approvals.status, scope, pattern, approvals.started_at, approvals.created_at,
+       coalesce(json_extract(requests.access_json, '$.level'), 'unknown')
+FROM approvals LEFT JOIN requests ON requests.id = approvals.request_id
+JOIN executions ON executions.id = approvals.execution_id AND executions.status IN ('queued', 'running')
 WHERE approvals.status = 'waiting' AND (:session_label IS NULL OR approvals.session_label = :session_label)
 ORDER BY approvals.created_at, approvals.id
 
 -- name: approval_rules
-SELECT DISTINCT pattern FROM approvals
-WHERE pattern IS NOT NULL AND status = 'allowed' AND (scope = 'always' OR (scope = 'session' AND session_label = ?))
+-- A rule belongs to whoever gave it: the owner, for calls made for themself.
+SELECT DISTINCT pattern
+FROM approvals JOIN requests AS given ON given.id = approvals.request_id JOIN requests AS own ON own.id = :request_id
+WHERE pattern IS NOT NULL AND approvals.status = 'allowed' AND tainted_by IS NULL
+  AND given.principal_id IS own.principal_id
+  AND json_extract(given.access_json, '$.level') = 'owner' AND json_extract(own.access_json, '$.level') = 'owner'
+  AND (scope = 'always' OR (scope = 'session' AND approvals.session_label = :session_label))
 
 -- name: decide_approval
 UPDATE approvals
 SET status = :status, scope = :scope, pattern = :pattern, decided_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
 WHERE id = :id AND status = 'waiting'
+  AND EXISTS (SELECT 1 FROM executions WHERE executions.id = execution_id AND executions.status IN ('queued', 'running'))
 
 -- name: start_approved
-UPDATE approvals SET started_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE id = ? AND started_at IS NULL
+UPDATE approvals SET started_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+WHERE id = ? AND status = 'allowed' AND started_at IS NULL
 
 -- name: subscribe_push
 INSERT INTO push_subscriptions (id, endpoint, p256dh, auth, session, browser, created_at)
@@ -1018,7 +1044,7 @@ DELETE FROM push_sent WHERE created_at < ?
 SELECT item_id FROM push_sent WHERE item_id IN (SELECT value FROM json_each(?))
 
 -- name: approvals_to_push
-SELECT id, session_label, tool, arguments_json FROM approvals
+SELECT id, tool, arguments_json, tainted_by IS NOT NULL FROM approvals
 WHERE status = 'waiting' AND created_at >= :since ORDER BY created_at LIMIT :limit
 
 -- name: workers_to_push

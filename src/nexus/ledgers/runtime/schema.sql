@@ -396,13 +396,17 @@ CREATE TABLE approvals (
   session_label   TEXT NOT NULL,      -- of the root request: where the owner is asked
   tool            TEXT NOT NULL,
   arguments_json  TEXT NOT NULL,
-  status          TEXT NOT NULL DEFAULT 'waiting' CHECK (status IN ('waiting', 'allowed', 'denied')),
+  call_hash       TEXT NOT NULL,      -- SHA-256 of the tool and its exact arguments; '': asked before there was one
+  reason          TEXT NOT NULL DEFAULT '',  -- why the owner is asked
+  tainted_by      TEXT,               -- the text of somebody else that the run had read, if that is why
+  preview         TEXT NOT NULL DEFAULT '',  -- what the call changes in a file, as a diff
+  status          TEXT NOT NULL DEFAULT 'waiting' CHECK (status IN ('waiting', 'allowed', 'denied', 'withdrawn')),
   scope           TEXT CHECK (scope IN ('once', 'session', 'always')),
-  pattern         TEXT,               -- the calls allowed from then on
+  pattern         TEXT,               -- the calls allowed from then on, as JSON
   started_at      TEXT,               -- when the allowed call was made
   created_at      TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   decided_at      TEXT,
-  UNIQUE (execution_id, call_key)
+  UNIQUE (execution_id, call_key, call_hash)
 ) STRICT;
 CREATE INDEX approvals_waiting ON approvals (created_at) WHERE status = 'waiting';
 CREATE INDEX approvals_rules ON approvals (scope, session_label) WHERE pattern IS NOT NULL;

@@ -128,6 +128,8 @@ async def _offers(client: Client) -> list[Offer]:
                 description=tool.description or "",
                 parameters=tool.input_schema,
                 repeatable=hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
+                is_read_only=hints is not None and bool(hints.read_only_hint),
+                is_destructive=hints is not None and bool(hints.destructive_hint),
             )
             found.append(offer)
         cursor = page.next_cursor

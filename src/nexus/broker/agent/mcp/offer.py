@@ -7,7 +7,7 @@ server is started only when one of its tools is called. It is renewed whenever t
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ class Offer:
     description: str
     parameters: dict[str, Any]
     repeatable: bool
+    is_read_only: bool = False
+    is_destructive: bool = False
 
     def name_in(self, server: str) -> str:
         """Its name among all tools: `SERVER__TOOL`, changed and marked where no provider would accept it."""
@@ -63,6 +65,29 @@ def write(path: Path, source: str, offers: Iterable[Offer]) -> None:
     kept = {"source": source, "tools": [asdict(offer) for offer in offers]}
     new.write_text(json.dumps(kept, indent=2), encoding="utf-8")
     new.replace(path)
+
+
+def argument_names(schema: Mapping[str, Any]) -> frozenset[str] | None:
+    """The arguments that a server's schema knows; None where it takes any."""
+    names = set[str]()
+    open_ = [schema]
+    seen = list[Any]()
+    while open_:
+        part = open_.pop()
+        if part in seen:
+            continue
+        seen.append(part)
+        if part.get("additionalProperties") or part.get("patternProperties"):
+            return None
+        names |= part.get("properties", {}).keys()
+        open_ += [each for key in ("allOf", "anyOf", "oneOf") for each in part.get(key, ()) if each]
+        if str(part.get("$ref", "")).startswith("#/"):
+            target: Any = schema
+            for step in part["$ref"][2:].split("/"):
+                target = target.get(step, {})
+            open_.append(target)
+    is_silent = not names and schema.get("additionalProperties") is not False and "properties" not in schema
+    return None if is_silent else frozenset(names)
 
 
 def _hash(text: str) -> str:

@@ -15,6 +15,7 @@ from nexus.broker.agent.mcp import offer
 from nexus.broker.agent.mcp.offer import Offer
 from nexus.broker.tools import Context, Tool
 from nexus.broker.tools.clipping import clipped
+from nexus.broker.tools.effects import guess_effects
 from nexus.broker.tools.sandbox import Sandbox
 from nexus.broker.tools.tool import Arguments
 from nexus.config import McpConfig
@@ -30,10 +31,17 @@ _SHOWN_CHARACTERS = 256 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTool(Tool):
-    """A tool of a server, which checks its arguments itself."""
+    """A tool of a server, which checks its arguments itself: only unknown ones are refused here."""
 
-    async def call(self, arguments: Arguments, context: Context) -> str:
-        return await self.run(arguments, context)
+    reads_others: bool = True
+
+    def prepare(self, arguments: Arguments) -> Arguments:
+        known = offer.argument_names(self.parameters)
+        for name in arguments:
+            if known is not None and name not in known:
+                told = ", ".join(sorted(known)) or "none"
+                raise ToolError(f"There is no argument `{name:.80}`", hint=f"Arguments: {told}.")
+        return arguments
 
 
 class Servers:
@@ -114,6 +122,7 @@ class _Server:
             parameters=one.parameters,
             run=run,
             repeatable=one.repeatable,
+            effects=guess_effects(one.name, is_read_only=one.is_read_only, is_destructive=one.is_destructive),
         )
 
     async def _call(self, tool: str, arguments: Arguments) -> str:

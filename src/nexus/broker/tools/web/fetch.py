@@ -45,6 +45,7 @@ def web_fetch(downloader: Downloader | None = None, given: Given | None = None) 
         ),
         run=run,
         repeatable=True,
+        reads_others=True,
     )
 
 

@@ -35,6 +35,7 @@ def web_search(url: str, *, provider: bool) -> Tool:
         parameters=parameters("query", query={"type": "string"}),
         run=run,
         repeatable=True,
+        reads_others=True,
         native=WEB_SEARCH if provider else "",
         is_local=bool(url),
     )

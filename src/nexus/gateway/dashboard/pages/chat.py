@@ -11,7 +11,8 @@ from starlette.responses import PlainTextResponse, Response
 from nexus import attachments, ids
 from nexus.app import App
 from nexus.attachments import File
-from nexus.broker.approvals import Decision, subject, suggested
+from nexus.broker.approvals import Decision
+from nexus.broker.questions import NOT_A_BOUNDARY, code_of, describe_all, describe_rule
 from nexus.broker.run import Run as BrokerRun
 from nexus.engine.errors import EndedError
 from nexus.errors import MissingError, UsageError
@@ -25,6 +26,7 @@ from nexus.gateway.views.page import Page, address
 from nexus.ledgers import events
 from nexus.ledgers.events import Unasked
 from nexus.ledgers.runtime import executions, requests
+from nexus.ledgers.runtime.approvals import Approval
 from nexus.ledgers.runtime.executions import FINAL
 from nexus.runs import FinishedRun, Run
 
@@ -160,12 +162,20 @@ async def decide(request: Request, app: App) -> Response:
     if decision not in get_args(Decision):
         raise UsageError(f"Unknown decision `{decision:.40}`")
     label = (await app.broker.approvals.get(id_)).session_label
-    with suppress(UsageError):  # somebody else was quicker
-        await app.broker.approvals.decide(id_, cast("Decision", decision))
+    with suppress(UsageError):  # somebody else was quicker: the page shows what waits now
+        await app.broker.approvals.decide(id_, cast("Decision", decision), given.text("call_hash"))
     if not is_part(request):
         return back(address("chat", label))
     found = await _approvals(app, label)
     return await page(request, "part_approvals.html", approvals=found, oob=False)
+
+
+async def approval(request: Request, app: App) -> Response:
+    """One call, whole, and what can be answered while it waits: where questions elsewhere link to."""
+    found = await app.broker.approvals.get(request.path_params["id"])
+    waits = [each for each in await _approvals(app, found.session_label) if each["id"] == found.id]
+    label, shown = found.session_label, _described(found)
+    return await page(request, "approval.html", found=shown, approvals=waits, label=label, oob=False)
 
 
 async def worker(request: Request, app: App) -> Response:
@@ -268,17 +278,23 @@ async def _error(run: Run) -> str | None:
     return None
 
 
-async def _approvals(app: App, label: str) -> list[dict[str, str]]:
+async def _approvals(app: App, label: str) -> list[dict[str, Any]]:
     """The calls of a session that wait, with what will run."""
-    return [
-        {
-            "id": each.id,
-            "tool": each.tool,
-            "subject": subject(each.arguments),
-            "always": suggested(each.tool, each.arguments),
-        }
-        for each in await app.broker.approvals.waiting(label)
-    ]
+    return [_described(each) for each in await app.broker.approvals.waiting(label)]
+
+
+def _described(found: Approval) -> dict[str, Any]:
+    return {
+        "id": found.id,
+        "code": code_of(found),
+        "tool": found.tool,
+        "call_hash": found.call_hash,
+        "fields": describe_all(found),
+        "reason": found.reason,
+        "status": found.status,
+        "always": describe_rule(found) if found.may_become_rule else None,
+        "caution": NOT_A_BOUNDARY,
+    }
 
 
 def _models(app: App) -> list[str]:
@@ -311,6 +327,7 @@ ROUTES = (
     get("/chat-answers/{id}", answered),
     post("/chat-answers/{id}/again", again),
     get("/chat-workers/{id}", worker),
+    get("/approvals/{id}", approval),
     post("/approvals/{id}", decide),
     get("/messages/{id}/text", text),
     get("/events/{id}/files/{place}", file),

@@ -1,0 +1,40 @@
+"""What a server's tool does that can't be taken back, by what it is called."""
+
+import re
+from typing import Final
+
+from nexus.broker.tools.tool import Effect
+
+_NAMES: Final[dict[Effect, re.Pattern[str]]] = {
+    "send": re.compile(
+        r"send|e?mail|message|msg|sms|dm|reply|respond|forward|share|invite|notify|upload|submit"
+    ),
+    "publish": re.compile(r"publish|post|tweet|toot|comment|deploy|release|push|announce|broadcast|merge"),
+    "pay": re.compile(
+        r"pay|payment|transfer|buy|purchase|order|checkout|donate|withdraw|refund|charge|trade|bid|book"
+    ),
+    "delete": re.compile(
+        r"delete|del|remove|rm|drop|destroy|purge|erase|trash|wipe|unlink|clear|empty|cancel|revoke"
+    ),
+}
+_READS: Final = re.compile(
+    r"get|list|read|search|find|fetch|count|show|describe|query|view|lookup|check|watch|browse|download|"
+    r"preview|draft|summarize"
+)
+# Also after one of those words they say what is done: `get_and_delete`.
+_CERTAIN: Final = re.compile(r"send|reply|forward|publish|pay|buy|purchase|delete|remove|destroy|purge|erase")
+_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def guess_effects(name: str, *, is_read_only: bool, is_destructive: bool) -> frozenset[Effect]:
+    """What a tool does, by its name and what its server says of it."""
+    if is_read_only:
+        return frozenset()
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if words and _READS.fullmatch(words[0]):
+        words = [word for word in words if _CERTAIN.fullmatch(word)]
+    return frozenset(
+        effect
+        for effect, names in _NAMES.items()
+        if any(map(names.fullmatch, words)) or (effect == "delete" and is_destructive)
+    )
