@@ -47,6 +47,8 @@ _PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 # Storage may fail for a moment: an older copy is used once the newest could not be read so often.
 _READS_BEFORE_OLDER: Final = 3
+# A copy is read back in the background, and takes the processor.
+_CHECKED_AT_ONCE: Final = 1
 _CHECK_AGAIN_S: Final = 10.0
 _LONGEST_CHECK_PAUSE_S: Final = 3600.0
 _LOOK_S: Final = 1.0
@@ -166,7 +168,7 @@ class Pool:
         self._embedders = Embedders()
         self._homes: dict[str, OpenHome] = {}
         self._failures: dict[str, _Failure] = {}
-        self._checks = asyncio.Semaphore(1)
+        self._checks = asyncio.Semaphore(_CHECKED_AT_ONCE)
         self._full: set[str] = set()
         self._stacks: dict[str, AsyncExitStack] = {}
         self._ending = False

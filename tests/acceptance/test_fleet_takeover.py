@@ -1,0 +1,86 @@
+"""A home survives its next owner, wherever in a takeover it dies, and whatever a host that wakes does."""
+
+import json
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from acceptance.agents import until
+from acceptance.fleet import RunningFleet
+from acceptance.halting_host import STEPS
+from contract.postgres import Postgres
+from hosts import write_settings
+from nexus.hosting.fleet.registry import FleetRegistry
+from nexus.testing import ModelServer, Turn
+
+_AVAILABLE_S = 60.0
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, postgres: Postgres) -> Iterator[RunningFleet]:
+    with RunningFleet(tmp_path, postgres) as made:
+        yield made
+
+
+@pytest.fixture
+def settings(tmp_path: Path, server: ModelServer) -> Path:
+    server.always(Turn("I see."))
+    return write_settings(tmp_path, server)
+
+
+def say(client: httpx.Client, text: str) -> None:
+    """Say something and wait for the answer."""
+    sent = client.post("/api/messages", json={"text": text, "session": "main"})
+    assert sent.status_code == 202, sent.text
+    result = client.get(f"/api/executions/{sent.json()['execution_id']}/result")
+    assert "I see." in result.text
+
+
+def read_transcript(client: httpx.Client, within_s: float) -> list[str]:
+    """What was said in a home, as soon as it is available."""
+    deadline = time.monotonic() + within_s
+    while (answer := client.get("/api/sessions/main/transcript")).status_code != 200:
+        assert time.monotonic() < deadline, answer.text
+        time.sleep(0.2)
+    # What Nexus adds to a message comes before it.
+    return [each["content"].rpartition("\n")[2] for each in answer.json()["items"]]
+
+
+def test_no_home_is_lost_wherever_its_next_owner_dies(
+    fleet: RunningFleet, settings: Path, tmp_path: Path
+) -> None:
+    """Each home stops after another step; then the old owner wakes, and the new one dies with its disk."""
+    one = fleet.start("one")
+    names = [f"home-{number:02}" for number in range(len(STEPS))]
+    tokens = {name: fleet.add(name, settings) for name in names}
+    for name in names:
+        with fleet.client(one, name, tokens[name]) as client:
+            say(client, "Hello")
+    until(lambda: all(map(fleet.copied, names)))
+    with FleetRegistry(tmp_path, fleet.url) as registry:
+        ids = {name: registry.named(name).id for name in names}
+        halts, reached = tmp_path / "halts", tmp_path / "halts.reached"
+        halts.write_text(json.dumps(dict(zip(ids.values(), STEPS, strict=True))))
+        two = fleet.start("two", halts=halts)
+        one.signal(signal.SIGSTOP)
+        until(lambda: reached.exists() and set(reached.read_text().split()) == set(ids.values()))
+        one.signal(signal.SIGCONT)
+        # It goes through what it set aside in the order of the names, and may delete the last.
+        until(lambda: not any((one.root / "homes").iterdir()))
+        until(lambda: not any((one.root / "stale").glob(f"{names[-1]}.*")))
+        two.kill()
+        shutil.rmtree(two.root)
+        for name in names:
+            with fleet.client(one, name, tokens[name]) as client:
+                assert read_transcript(client, fleet.lease_s + _AVAILABLE_S) == ["Hello", "I see."], name
+                say(client, "Are you there?")
+        assert {epoch for _, _, epoch in registry.epochs_of(names).values()} == {3}
+        # Once the copies of the new owner were read back, nothing else is left.
+        copies = tmp_path / "copies"
+        until(lambda: sorted(each.name for each in copies.glob("*/*")) == ["3"] * len(names))
+        until(lambda: not any((one.root / "stale").iterdir()))
