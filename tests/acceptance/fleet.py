@@ -92,6 +92,7 @@ class RunningFleet:
     folder: Path
     postgres: Postgres
     lease_s: float = 5.0
+    idle_s: float = 60.0
     hosts: dict[str, RunningHost] = field(default_factory=dict[str, RunningHost])
     url: str = ""
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -118,7 +119,7 @@ class RunningFleet:
             nexus = [sys.executable, "-m", "acceptance.halting_host", str(halts)]
         command = [*nexus, "host", "serve", "--root", str(root), "--name", name, "--json"]
         command += ["--fleet", self.url, "--copies", f"file://{self.folder}/copies"]
-        command += ["--lease-s", str(self.lease_s)]
+        command += ["--lease-s", str(self.lease_s), "--idle-s", str(self.idle_s)]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=env
         )

@@ -428,7 +428,10 @@ class Pool:
             await self.copies.sync(opened.copy)
 
     async def _check_copy(self, fleet: Fleet, opened: OpenHome, home: Home) -> None:
-        """Read the copy of an epoch back, once. Until it is whole, the copies of older epochs stay."""
+        """Read the copy of an epoch back, once. Until it is whole, the copies of older epochs stay.
+
+        One that could not be made when the home was opened is begun again.
+        """
         pause_s = _CHECK_AGAIN_S
         while True:
             try:
@@ -439,6 +442,8 @@ class Pool:
                 _log.warning("a copy was not checked: %s", error, extra={"home": opened.id})
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_CHECK_PAUSE_S)
+            if opened.following is not None and opened.following.done() and opened.following.exception():
+                opened.following = asyncio.create_task(self._follow(opened, home))
 
     async def _check_copy_now(self, registry: FleetRegistry, opened: OpenHome, home: Home) -> None:
         copies, fence = self.copies, opened.fence
@@ -447,10 +452,11 @@ class Pool:
         await asyncio.shield(opened.following)
         if not opened.is_checked:
             await copies.check(opened.copy, home)
-            for epoch in await asyncio.to_thread(registry.checked, opened.id, fence.epoch):
-                await copies.drop(f"{opened.id}/{epoch}")
-                await asyncio.to_thread(registry.dropped, opened.id, epoch)
+            await asyncio.to_thread(registry.checked, opened.id, fence.epoch)
             opened.is_checked = True
+        for epoch in await asyncio.to_thread(registry.superseded, opened.id, fence.epoch):
+            await copies.drop(f"{opened.id}/{epoch}")
+            await asyncio.to_thread(registry.dropped, opened.id, epoch)
 
         # What only an older owner's copy has, which could not be restored as a whole.
         for epoch, after in await asyncio.to_thread(registry.unreadable, opened.id):
@@ -556,7 +562,11 @@ class Pool:
         if self.copies is None or opened.following is None:
             yield
             return
-        await opened.following
+        await asyncio.shield(opened.following)
+        if self.fleet is not None:
+            # Older copies have it, too.
+            async with self._checks:
+                await self._check_copy_now(self.fleet.registry, opened, opened.app.home)
         async with self.copies.forgetting(opened.copy):
             yield
 

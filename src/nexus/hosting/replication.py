@@ -119,7 +119,9 @@ class Replicas:
 
     async def sync(self, home_id: str) -> None:
         """Bring the copy of a home up to now."""
-        home = self._open[home_id]
+        home = self._open.get(home_id)
+        if home is None:
+            raise ReplicaError("The home is not being copied", hint="Try again in a moment.")
         await asyncio.to_thread(self._pack, home_id, home)
         for path in self._databases(home_id, home).values():
             await self._ask("/sync", path=str(path), timeout=int(_SYNC_S), wait=True)

@@ -14,12 +14,11 @@ from nexus.errors import NexusError
 from nexus.hosting.fleet import salvage
 from nexus.hosting.fleet.fleet import Fleet
 from nexus.hosting.pool import Pool
-from nexus.hosting.replication import ReplicaError
 
 # Few: the other hosts take their share.
 _TAKEN_AT_ONCE: Final = 2
 _HANDED_OVER_AT_ONCE: Final = 8
-_CHECK_AGAIN_S: Final = 60.0
+_RETRY_S: Final = 60.0
 _log = logging.getLogger("nexus.fleet")
 
 
@@ -38,8 +37,8 @@ class Duties:
         self._pool = pool
         self._tasks: list[asyncio.Task[None]] = []
         self._swept = ""
-        self._checked_again_at: dict[str, float] = {}
-        """When to read the copy of a folder back again."""
+        self._retry_at: dict[str, float] = {}
+        """When to look at a folder again that could not be salvaged."""
 
     def start(self) -> None:
         duties = (self._take_over, self._hand_over, self._salvage)
@@ -97,10 +96,15 @@ class Duties:
         if copies is None or not stale.is_dir():
             return
         for folder in await asyncio.to_thread(lambda: sorted(stale.iterdir())):
-            if time.monotonic() < self._checked_again_at.get(folder.name, 0.0):
+            if time.monotonic() < self._retry_at.get(folder.name, 0.0):
                 continue
             try:
                 await salvage.salvage(self._registry, copies, folder)
-            except ReplicaError as error:
-                self._checked_again_at[folder.name] = time.monotonic() + _CHECK_AGAIN_S
-                _log.warning("a folder stays: %s", error, extra={"folder": folder.name})
+            except HomeAwayError:
+                raise
+            except Exception as error:
+                # The other folders don't wait for this one.
+                self._retry_at[folder.name] = time.monotonic() + _RETRY_S
+                problem = error.message if isinstance(error, NexusError) else type(error).__name__
+                told = {"folder": folder.name}
+                _log.warning("a folder stays: %s", problem, exc_info=error, extra=told)

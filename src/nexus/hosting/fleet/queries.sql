@@ -165,8 +165,10 @@ UPDATE epochs SET events_seq = :events_seq, base = :base
 WHERE home_id = :id AND epoch = :epoch AND events_seq IS NULL
 
 -- name: superseded
-SELECT epoch FROM epochs WHERE home_id = :id AND epoch < :epoch
-  AND (copy IS NULL OR copy IN ('complete', 'checked')) ORDER BY epoch
+SELECT epoch FROM epochs AS e WHERE home_id = :id AND epoch < :epoch
+  AND (copy IS NULL OR copy IN ('complete', 'checked'))
+  AND EXISTS (SELECT 1 FROM epochs AS n WHERE n.home_id = e.home_id AND n.epoch = :epoch AND n.copy = 'checked')
+ORDER BY epoch
 
 -- name: unreadable
 SELECT epoch, coalesce(events_seq, 0) FROM epochs WHERE home_id = :id AND copy = 'unreadable' ORDER BY epoch

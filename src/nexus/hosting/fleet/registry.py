@@ -290,10 +290,13 @@ class FleetRegistry(Registry):
                 raise FleetUnreachableError("The home has another owner", hint="Try again in a moment.")
             return _rows(connection, "complete", **values)[0][0] == "checked"
 
-    def checked(self, home_id: str, epoch: int) -> list[int]:
-        """Record that the copy of an epoch was read back; returns the epochs whose copies nobody needs."""
+    def checked(self, home_id: str, epoch: int) -> None:
+        """Record that the copy of an epoch was read back, and is whole."""
         if not self._run("checked", id=home_id, epoch=epoch, me=self.name):
             raise FleetUnreachableError("The home has another owner", hint="Try again in a moment.")
+
+    def superseded(self, home_id: str, epoch: int) -> list[int]:
+        """The epochs whose copies nobody needs, once the copy of a newer one was read back."""
         return [row[0] for row in self._run("superseded", id=home_id, epoch=epoch)]
 
     def dropped(self, home_id: str, epoch: int) -> None:
