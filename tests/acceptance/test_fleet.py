@@ -193,12 +193,12 @@ def test_a_host_that_was_frozen_beyond_its_lease_writes_nothing(tmp_path: Path, 
             [aside] = stale.iterdir()
             assert answers(Home(aside)) == ["Answer 0"]
             copies = tmp_path / "copies" / home_id
-            assert [each.name for each in copies.iterdir()] == ["1"]
+            assert (copies / "1").is_dir()
             halts.write_text("{}")
             until(lambda: answers(fleet.home("two", "ada")) == ["Answer 0", "Answer 1"])
             said(second_port, "ada", token, "Question 2", "2")
             until(lambda: len(answers(fleet.home("two", "ada"))) == 3)
             until(lambda: not any(stale.iterdir()))
             assert fleet.owner("ada") == "two"
-            assert [each.name for each in copies.iterdir()] == ["2"]
+            assert not (copies / "1").exists()
         fleet.check("two", "ada", ["Answer 0", "Answer 1", "Answer 2"])
