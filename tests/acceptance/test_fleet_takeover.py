@@ -43,7 +43,7 @@ def settings(tmp_path: Path, server: ModelServer) -> Path:
 
 
 def ask(client: httpx.Client, method: str, path: str, body: object = None) -> httpx.Response:
-    """Ask a home, again while its host is not in the fleet: a busy machine may miss a renewal of the lease."""
+    """Ask a home, again while its host is not in the fleet: a busy machine may lose its lease."""
     deadline = time.monotonic() + _AVAILABLE_S
     while (answer := client.request(method, path, json=body)).status_code == 503:
         assert time.monotonic() < deadline, answer.text
