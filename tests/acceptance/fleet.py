@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -48,6 +48,15 @@ def holds_second(copy: Path, answer: str, question: str) -> bool:
     return all(holds(copy / ledger, query) for ledger, query in wanted.items())
 
 
+def litestream_of(process: subprocess.Popen[str]) -> list[int]:
+    """What copies the homes of a host: a process in a group of its own."""
+    try:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        return [int(each) for each in children if b"litestream" in Path(f"/proc/{each}/cmdline").read_bytes()]
+    except FileNotFoundError:
+        return []
+
+
 @dataclass(eq=False)
 class RunningHost:
     """One `nexus host serve --fleet`."""
@@ -60,13 +69,20 @@ class RunningHost:
     def stop(self) -> None:
         """As an operator stops it."""
         if self.process.poll() is None:
+            self.signal(signal.SIGCONT)  # A test that failed may have frozen it.
             self.process.send_signal(signal.SIGTERM)
         self.process.communicate(timeout=120)
 
     def kill(self) -> None:
-        # What it started must go too, as when a machine fails.
-        os.killpg(self.process.pid, signal.SIGKILL)
+        self.signal(signal.SIGKILL)
         self.process.communicate(timeout=120)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the host and what it started, as when a machine fails or sleeps."""
+        os.killpg(self.process.pid, number)
+        for child in litestream_of(self.process):
+            with suppress(ProcessLookupError):
+                os.kill(child, number)
 
 
 @dataclass(eq=False)
@@ -76,6 +92,7 @@ class RunningFleet:
     folder: Path
     postgres: Postgres
     lease_s: float = 5.0
+    idle_s: float = 60.0
     hosts: dict[str, RunningHost] = field(default_factory=dict[str, RunningHost])
     url: str = ""
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -89,14 +106,20 @@ class RunningFleet:
     ) -> None:
         self._stack.close()
 
-    def start(self, name: str, program: Path | None = None) -> RunningHost:
-        """A host; with `program`, the package in that folder instead of the one that is tested."""
+    def start(self, name: str, program: Path | None = None, halts: Path | None = None) -> RunningHost:
+        """A host; with `program`, the package in that folder instead of the one that is tested.
+
+        With `halts`, its takeovers stop where that file says: see `halting_host`.
+        """
         root = self.folder / name
         env = os.environ if program is None else {**os.environ, "PYTHONPATH": str(program)}
         nexus = [str(NEXUS)] if program is None else [sys.executable, "-m", "nexus"]
+        if halts is not None:
+            env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+            nexus = [sys.executable, "-m", "acceptance.halting_host", str(halts)]
         command = [*nexus, "host", "serve", "--root", str(root), "--name", name, "--json"]
         command += ["--fleet", self.url, "--copies", f"file://{self.folder}/copies"]
-        command += ["--lease-s", str(self.lease_s)]
+        command += ["--lease-s", str(self.lease_s), "--idle-s", str(self.idle_s)]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=env
         )

@@ -4,13 +4,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from acceptance.fleet import holds_second
+from acceptance.fleet import holds_second, litestream_of
 from acceptance.program import NEXUS, typed
 from acceptance.test_host import answers, said, until
 from contract.postgres import Postgres
@@ -46,10 +47,15 @@ class Fleet:
         return done.stdout.strip()
 
     @contextmanager
-    def serving(self, name: str) -> Generator[tuple[subprocess.Popen[str], int]]:
-        asked = [str(NEXUS), "host", "serve", "--root", str(self.root(name)), "--json", "--name", name]
+    def serving(self, name: str, halts: Path | None = None) -> Generator[tuple[subprocess.Popen[str], int]]:
+        """A host, until the context ends; its takeovers stop where `halts` says: see `halting_host`."""
+        program = [str(NEXUS)]
+        if halts is not None:
+            program = [sys.executable, "-m", "acceptance.halting_host", str(halts)]
+        asked = [*program, "host", "serve", "--root", str(self.root(name)), "--json", "--name", name]
         asked += ["--fleet", self.url, "--copies", f"file://{self.folder}/copies", "--lease-s", str(_LEASE_S)]
-        process = subprocess.Popen(asked, stdout=subprocess.PIPE, text=True)
+        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+        process = subprocess.Popen(asked, stdout=subprocess.PIPE, text=True, env=env)
         try:
             assert process.stdout is not None
             yield process, json.loads(process.stdout.readline())["port"]
@@ -90,12 +96,6 @@ def fleet(tmp_path: Path, postgres: Postgres) -> Generator[Fleet]:
         yield made
 
 
-def litestream_of(process: subprocess.Popen[str]) -> int:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    [found] = [each for each in children if b"litestream" in Path(f"/proc/{each}/cmdline").read_bytes()]
-    return int(found)
-
-
 def echo(request: ModelRequest) -> Turn:
     """Answers with the number of the question; those after the first wait."""
     last = json.dumps(request.json["messages"][-1])
@@ -119,7 +119,8 @@ def test_homes_of_a_killed_host_go_on_elsewhere_and_what_only_it_had_is_salvaged
                 until(lambda name=name: answers(fleet.home("one", name)) == ["Answer 0"])
                 until(lambda name=name: fleet.copied(name))
             # From now on nothing reaches the copies.
-            os.kill(litestream_of(one), signal.SIGSTOP)
+            for copying in litestream_of(one):
+                os.kill(copying, signal.SIGSTOP)
             for name in names:
                 said(port, name, tokens[name], "Question 2", f"{name}-2")
             os.kill(one.pid, signal.SIGKILL)
@@ -164,27 +165,40 @@ def test_a_host_that_was_frozen_beyond_its_lease_writes_nothing(tmp_path: Path, 
     with ModelServer() as server:
         server.always(echo)
         token = fleet.add("ada", write_settings(tmp_path, server))
+        home_id = fleet.registry.named("ada").id
+        halts, reached = tmp_path / "halts", tmp_path / "halts.reached"
+        halts.write_text(json.dumps({home_id: "record what it began with"}))
         # The last one to stop keeps the home.
-        with fleet.serving("two") as (_, second_port), fleet.serving("one") as (one, port):
+        with fleet.serving("two", halts) as (_, second_port), fleet.serving("one") as (one, port):
             fleet.place("ada", "one")
             said(port, "ada", token, "Question 0", "0")
             said(port, "ada", token, "Question 1", "1")
             until(lambda: answers(fleet.home("one", "ada")) == ["Answer 0"])
             until(lambda: server.gate("held").waiting > 0)
             until(lambda: fleet.copied("ada"))
-            copies = litestream_of(one)
-            for process in (one.pid, copies):
+            copying = litestream_of(one)
+            for process in (one.pid, *copying):
                 os.kill(process, signal.SIGSTOP)
-            until(lambda: fleet.owner("ada") == "two")
-            # The answer that the frozen host waits for is there when it wakes up.
+            # It wakes up in the middle of the takeover, and the answer that it waits for is there.
+            until(reached.exists)
+            assert fleet.owner("ada") == "two"
             server.gate("held").open()
+            for process in (*copying, one.pid):
+                os.kill(process, signal.SIGCONT)
+            until(lambda: not fleet.home("one", "ada").root.exists())
+            # It goes through what it set aside in the order of the names; an empty folder is deleted.
+            stale = fleet.root("one") / "stale"
+            (stale / "last").mkdir()
+            until(lambda: not (stale / "last").exists())
+            [aside] = stale.iterdir()
+            assert answers(Home(aside)) == ["Answer 0"]
+            copies = tmp_path / "copies" / home_id
+            assert (copies / "1").is_dir()
+            halts.write_text("{}")
             until(lambda: answers(fleet.home("two", "ada")) == ["Answer 0", "Answer 1"])
             said(second_port, "ada", token, "Question 2", "2")
-            for process in (copies, one.pid):
-                os.kill(process, signal.SIGCONT)
-            until(lambda: fleet.is_alive("one"))
-            until(lambda: not fleet.home("one", "ada").root.exists())
             until(lambda: len(answers(fleet.home("two", "ada"))) == 3)
-            until(lambda: not any((fleet.root("one") / "stale").iterdir()))
+            until(lambda: not any(stale.iterdir()))
             assert fleet.owner("ada") == "two"
+            assert not (copies / "1").exists()
         fleet.check("two", "ada", ["Answer 0", "Answer 1", "Answer 2"])

@@ -2,13 +2,18 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError, OperationalError
 
 from contract.postgres import Postgres, binary
+from long_form import times
 from nexus.engine import Context, Engine, Settings
 from nexus.engine.cron import Schedule
 from nexus.engine.errors import (
@@ -72,6 +77,51 @@ async def test_work_goes_on_when_a_postgres_comes_back(server: Postgres) -> None
     assert await asyncio.wait_for(after.result(), 60) == "after"
     assert steps.ran.count("before first") == 1
     await engine.close()
+
+
+@contextmanager
+def cut_connection(url: str, statement: int) -> Generator[list[str]]:
+    """Have Postgres end the session of that statement, as of a process that is frozen in a transaction."""
+    seen: list[str] = []
+
+    def cut(connection: sa.Connection, _cursor: object, text: str, *_: object) -> None:
+        seen.append(text)
+        if len(seen) == statement:
+            driver = connection.connection.dbapi_connection
+            assert isinstance(driver, psycopg.Connection)
+            with psycopg.connect(url, autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", [driver.info.backend_pid])
+
+    event.listen(sa.Engine, "after_cursor_execute", cut)
+    try:
+        yield seen
+    finally:
+        event.remove(sa.Engine, "after_cursor_execute", cut)
+
+
+async def test_a_connection_that_is_lost_while_the_engine_starts_is_made_again(postgres: Postgres) -> None:
+    async def open_(url: str, statement: int) -> int:
+        engine = Engine(Settings(database=url, lease_ms=30_000))
+        steps = Steps()
+        steps.gate.set()
+        engine.register("steps", steps)
+        with cut_connection(url, statement) as seen:
+            await engine.open()
+            count = len(seen)
+        try:
+            started = await engine.start("steps", f"cut at {statement}", key="k", lane="chat")
+            assert await asyncio.wait_for(started.result(), 60) == f"cut at {statement}"
+        finally:
+            await engine.close()
+        return count
+
+    url = postgres.new_database()
+    # The first start makes the tables.
+    for databases, most in (([], times(1, long=1_000)), ([url], times(4, long=1_000))):
+        count = await open_(url, 0)
+        for number in range(min(count, most)):
+            cut_at = 1 + (2 * number + 1) * count // (2 * min(count, most))
+            await open_(databases[0] if databases else postgres.new_database(), cut_at)
 
 
 async def test_a_server_that_is_not_there_is_told_without_its_password() -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from nexus.engine import ids, interior, letters, records, retention, serializer, tables
 from nexus.engine.cancels import Cancels
@@ -47,6 +47,7 @@ _LONGEST_LOOK_S = 0.5
 _LOOK_HERE_S = 5.0
 # Work that cannot go on now is tried again after that.
 _PAUSE_S = 1.0
+_STARTS = 5
 _log = logging.getLogger(__name__)
 
 
@@ -111,11 +112,9 @@ class Engine:
                 hint="Start the host with `nexus host serve --root DIR`.",
             )
         with translated(self.settings):
-            database = await asyncio.to_thread(prepared, self.settings)
+            database, self._parts = await self._start(serve=serve)
         self._database = database
         self._enqueuer = Enqueuer(database, self.announce)
-        if serve:
-            self._parts = await self._serve(database)
 
     async def close(self) -> None:
         """Finish what runs if it ends in time; the rest goes back to its queue, and nothing is lost."""
@@ -295,6 +294,26 @@ class Engine:
         if self._parts is not None:
             self._parts.wake.set()
 
+    async def _start(self, *, serve: bool) -> tuple[Database, _Parts | None]:
+        """Open the database and begin to serve, again if a connection is lost on the way.
+
+        Postgres ends the session of a process that is frozen in a transaction.
+        """
+        left = _STARTS
+        while True:
+            try:
+                database = await asyncio.to_thread(prepared, self.settings)
+                try:
+                    return database, await self._serve(database) if serve else None
+                except BaseException:
+                    await asyncio.to_thread(database.close)
+                    raise
+            except DBAPIError as error:
+                left -= 1
+                if not (error.connection_invalidated and left):
+                    raise
+                _log.warning("a connection was lost while the engine started: starting again")
+
     async def _serve(self, database: Database) -> _Parts:
         loop = asyncio.get_running_loop()
         wake = Wake(database, self.settings.poll_ms)
@@ -304,9 +323,16 @@ class Engine:
             lost=lambda: _call(loop, lambda: self._running.stop_all("fenced")),
             found=wake.set_from_thread,
         )
-        await asyncio.to_thread(leases.start)
-        dbos = Interior(database, self.settings, leases.executor_id, self._execute)
-        await asyncio.to_thread(dbos.launch)
+        dbos: Interior | None = None
+        try:
+            await asyncio.to_thread(leases.start)
+            dbos = Interior(database, self.settings, leases.executor_id, self._execute)
+            await asyncio.to_thread(dbos.launch)
+        except BaseException:
+            if dbos is not None:
+                await dbos.stop()
+            await asyncio.to_thread(leases.stop)
+            raise
         dbos.adopt_loop()
         stop_running = partial(self._stop_running, loop)
         sweeper = Sweeper(

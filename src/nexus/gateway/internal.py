@@ -18,6 +18,7 @@ from nexus.hosting import homes
 from nexus.hosting.fleet import salvage
 from nexus.hosting.fleet.fleet import Fleet
 from nexus.hosting.pool import Pool, UnknownHomeError
+from nexus.hosting.replication import ReplicaError
 
 PREFIX: Final = "/internal/"
 _HOME: Final = "/internal/homes/{id}"
@@ -81,8 +82,10 @@ class Internal:
                 taken = await opened.app.reception.take_salvaged(message)
                 if opened.fence is not None:
                     opened.fence.check()
+                # Whoever gave it deletes it.
+                await self._pool.sync_copy(opened)
         except UnknownHomeError:
             return refusal(404, "No such home", "It was removed.")
-        except HomeAwayError as away:
+        except (HomeAwayError, ReplicaError) as away:
             return refusal(503, away.message, away.hint)
         return JSONResponse({"taken": taken})

@@ -21,6 +21,11 @@ def make(home: Home, settings: str | None) -> None:
     attach.ensure(home)
 
 
+def has_keys(home: Home) -> bool:
+    """Whether a home has keys of its own, which no copy holds. Waits for the disk."""
+    return home.secrets.is_dir() and any(home.secrets.iterdir())
+
+
 def add(registry: Registry, name: str, settings_file: Path | None = None) -> HostedHome:
     """Make a home, as `nexus init` does, with the settings in a file. Waits for the disk.
 

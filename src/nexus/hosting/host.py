@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from nexus import __version__
 from nexus.automations import timing
@@ -27,7 +29,7 @@ from nexus.hosting.fleet import moves
 from nexus.hosting.fleet.busy import Busy
 from nexus.hosting.fleet.duties import Duties
 from nexus.hosting.fleet.fleet import Fleet, FleetSettings
-from nexus.hosting.fleet.records import HomeElsewhereError, Load
+from nexus.hosting.fleet.records import FleetUnreachableError, HomeElsewhereError, Load
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.limits import Limits
 from nexus.hosting.local import LocalRegistry
@@ -46,6 +48,10 @@ _STEP_DOWN_S: Final = 20.0
 _THREADS: Final = 32
 _LEDGER_THREADS: Final = 32
 _RECOVERED_AT_ONCE: Final = 2
+# A host that starts while its fleet's Postgres does waits for it; a wrong URL is told after that.
+_POSTGRES_S: Final = 60.0
+_LOOK_S: Final = 1.0
+T = TypeVar("T")
 _log = logging.getLogger("nexus.host")
 
 
@@ -113,12 +119,13 @@ class Host:
                 self.pool.copies = await opening.enter_async_context(Replicas(self._root, self._copies))
                 if self.fleet is None and await self.pool.copies.bring_back_host():
                     _log.warning("the table of homes was brought back from its copy")
-            await asyncio.to_thread(opening.enter_context, self.registry)
+            await self._wait_for_postgres(lambda: asyncio.to_thread(opening.enter_context, self.registry))
             if self.fleet is not None:
-                await opening.enter_async_context(self.fleet)
+                await self._wait_for_postgres(partial(opening.enter_async_context, self.fleet))
             elif self.pool.copies is not None:
                 await self.pool.copies.follow_host()
-            self.engine.scope_limits |= await asyncio.to_thread(self.registry.concurrency)
+            known = await self._wait_for_postgres(lambda: asyncio.to_thread(self.registry.concurrency))
+            self.engine.scope_limits |= known
             self.pool.start()
             opening.push_async_callback(self.engine.close)
             opening.push_async_callback(self.pool.close)
@@ -176,6 +183,18 @@ class Host:
             # Its owner found the work in the ledgers.
             await asyncio.to_thread(remove_scope, replace(self.engine.settings, scope=home_id))
             raise
+
+    async def _wait_for_postgres(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Do something that needs the fleet's Postgres, again for a while if that is away."""
+        deadline = time.monotonic() + _POSTGRES_S
+        while True:
+            try:
+                return await call()
+            except FleetUnreachableError as error:
+                if time.monotonic() > deadline:
+                    raise
+                _log.warning("waiting for the fleet's Postgres: %s", error)
+                await asyncio.sleep(_LOOK_S)
 
     async def _join(self, fleet: Fleet, opening: AsyncExitStack) -> None:
         fleet.lost = self.pool.abandon

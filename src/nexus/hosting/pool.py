@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nexus import clock, config, heap, hosted, ids, secrets
-from nexus.app import App, Shared
+from nexus.app import App, Shared, salvaged
 from nexus.automations import timing
 from nexus.channels.webhook import Webhook
 from nexus.engine.removal import remove_scope
@@ -30,9 +30,10 @@ from nexus.hosting.confinement import confined
 from nexus.hosting.embedders import Embedders
 from nexus.hosting.fleet.busy import resident_mib
 from nexus.hosting.fleet.fleet import Fleet, HomeFence
+from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.limits import MIB, Limits
 from nexus.hosting.registry import HostedHome, Registry
-from nexus.hosting.replication import ReplicaError, Replicas
+from nexus.hosting.replication import DamagedCopyError, ReplicaError, Replicas
 from nexus.ledgers import reconcile, staging
 from nexus.ledgers.connection import refuse_unknown
 from nexus.ledgers.threads import Workers
@@ -41,8 +42,15 @@ from nexus.serving import Serving
 if TYPE_CHECKING:
     from nexus.hosting.cgroups import Cgroups
 
-# A home that could not be opened is tried again after that.
-_PAUSE_S: Final = 30.0
+# A home that could not be opened is tried again after the first, then after twice as long each time.
+_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+# Storage may fail for a moment: an older copy is used once the newest could not be read so often.
+_READS_BEFORE_OLDER: Final = 3
+# A copy is read back in the background, and takes the processor.
+_CHECKED_AT_ONCE: Final = 1
+_CHECK_AGAIN_S: Final = 10.0
+_LONGEST_CHECK_PAUSE_S: Final = 3600.0
 _LOOK_S: Final = 1.0
 # Opening takes the processor: more at a time would only all be later.
 _OPENED_AT_ONCE: Final = 8
@@ -91,10 +99,14 @@ class OpenHome:
     opening: "asyncio.Task[None] | None" = None
     following: "asyncio.Task[None] | None" = None
     """Makes its copy complete, where copies are kept."""
+    checking: "asyncio.Task[None] | None" = None
+    """Reads its copy back, in a fleet; then older copies are deleted."""
     copy: str = ""
     """What its copy is called: its id, in a fleet with its epoch."""
     is_copied: bool = False
     """It was closed, and its copy is complete."""
+    is_checked: bool = False
+    """The copy of its epoch was read back, in a fleet."""
     fence: HomeFence | None = None
     """In a fleet: whether this host may write to it."""
     is_abandoned: bool = False
@@ -125,6 +137,14 @@ class OpenHome:
         self._app = app
 
 
+@dataclass(kw_only=True)
+class _Failure:
+    """Why a home could not be opened, and when to try again."""
+
+    count: int
+    retry_at: float
+
+
 class Pool:
     """Use as `async with pool.use(home_id) as opened: opened.app…`."""
 
@@ -147,6 +167,8 @@ class Pool:
         self.cgroups: Cgroups | None = None
         self._embedders = Embedders()
         self._homes: dict[str, OpenHome] = {}
+        self._failures: dict[str, _Failure] = {}
+        self._checks = asyncio.Semaphore(_CHECKED_AT_ONCE)
         self._full: set[str] = set()
         self._stacks: dict[str, AsyncExitStack] = {}
         self._ending = False
@@ -251,6 +273,9 @@ class Pool:
                 continue
             opened = self._homes.get(id_)
             if opened is None:
+                failure = self._failures.get(id_)
+                if failure is not None and time.monotonic() < failure.retry_at:
+                    raise _unopened()
                 opened = self._homes[id_] = OpenHome(id=id_)
                 opened.opening = asyncio.create_task(self._open(opened))
             if opened.closing is not None:
@@ -276,6 +301,7 @@ class Pool:
             async with self._opening:
                 await self._make_room(opened)
                 await self._enter(opened)
+            self._failures.pop(opened.id, None)
             self.on_open(opened, time.perf_counter() - began, None)
         except (UnknownHomeError, asyncio.CancelledError):
             del self._homes[opened.id]
@@ -285,13 +311,17 @@ class Pool:
             self._suspend(opened.id, _LOOK_S)
             raise
         except Exception as error:
+            count = self._failure_count(opened.id) + 1
+            pause_s = min(_PAUSE_S * 2 ** (count - 1), _LONGEST_PAUSE_S)
+            self._failures[opened.id] = _Failure(count=count, retry_at=time.monotonic() + pause_s)
             del self._homes[opened.id]
-            self._suspend(opened.id, _PAUSE_S)
+            self._suspend(opened.id, pause_s)
             self.on_open(opened, time.perf_counter() - began, error)
             problem = error.message if isinstance(error, NexusError) else type(error).__name__
-            _log.warning("a home can't be opened", exc_info=error, extra={"home": opened.id})
+            told = {"home": opened.id, "attempt": count, "retry_s": pause_s}
+            _log.warning("a home can't be opened: %s", problem, exc_info=error, extra=told)
             await asyncio.to_thread(self._registry.failed, opened.id, problem)
-            raise HomeAwayError("The home can't be opened", hint="Its host's log says why.") from error
+            raise _unopened() from error
         finally:
             opened.opening = None
 
@@ -336,6 +366,8 @@ class Pool:
             opened.attach(app)
             opened.keeps_open = any(not isinstance(each, Webhook) for each in app.adapters.made.values())
             await asyncio.to_thread(self._registry.settled, opened.id, keeps_open=opened.keeps_open)
+            if self.fleet is not None:
+                opened.checking = asyncio.create_task(self._check_copy(self.fleet, opened, home))
             self._stacks[opened.id] = opening.pop_all()
         opened.used_at = time.monotonic()
         await self.measure(opened)
@@ -345,17 +377,35 @@ class Pool:
         held, opened.fence = await asyncio.to_thread(fleet.acquire, opened.id, home)
         opened.copy = f"{opened.id}/{held.epoch}"
         self._engine.scope_limits[opened.id] = opened.limits.concurrency
-        if held.is_local and held.copy_epoch == held.epoch:
+        if held.is_local and held.epoch in held.copies:
             return True
+        base: int | None = None
         if not held.is_local:
             # What our engine has of it is from an earlier epoch.
             await asyncio.to_thread(remove_scope, replace(self._engine.settings, scope=opened.id))
-            if held.copy_epoch is None:
-                await asyncio.to_thread(homes.make, home, held.settings)
+            if held.copies:
+                base = await self._bring_back_newest(opened, held.copies, home)
             else:
-                await self._bring_back(opened, f"{opened.id}/{held.copy_epoch}", home)
-        await asyncio.to_thread(fleet.begin, opened.id, home, held.epoch)
+                await asyncio.to_thread(homes.make, home, held.settings)
+        await asyncio.to_thread(fleet.begin, opened.id, home, held.epoch, base)
         return False
+
+    async def _bring_back_newest(self, opened: OpenHome, epochs: tuple[int, ...], home: Home) -> int:
+        """Make a home from its newest copy that can be read; returns the epoch of that."""
+        newest: ReplicaError | None = None
+        for epoch in epochs:
+            try:
+                await self._bring_back(opened, f"{opened.id}/{epoch}", home)
+                return epoch
+            except ReplicaError as error:
+                newest = newest or error
+                is_lasting = isinstance(error, DamagedCopyError)
+                if not is_lasting and self._failure_count(opened.id) < _READS_BEFORE_OLDER:
+                    raise
+                told = {"home": opened.id, "epoch": epoch}
+                _log.warning("a copy can't be used: %s", error.message, extra=told)
+        assert newest is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        raise newest
 
     async def _bring_back(self, opened: OpenHome, copy: str, home: Home) -> None:
         if self.copies is None:
@@ -368,9 +418,56 @@ class Pool:
         assert self.copies is not None  # noqa: S101 - an invariant, for the reader and the type checker
         await self.copies.follow(opened.copy, home)
         if self.fleet is not None and opened.fence is not None:
-            older = await asyncio.to_thread(self.fleet.registry.copied, opened.id, opened.fence.epoch)
-            for epoch in older:
-                await self.copies.drop(f"{opened.id}/{epoch}")
+            epoch = opened.fence.epoch
+            opened.is_checked = await asyncio.to_thread(self.fleet.registry.copied, opened.id, epoch)
+
+    async def sync_copy(self, opened: OpenHome) -> None:
+        """Bring the copy of an open home up to now."""
+        if self.copies is not None and opened.following is not None:
+            await asyncio.shield(opened.following)
+            await self.copies.sync(opened.copy)
+
+    async def _check_copy(self, fleet: Fleet, opened: OpenHome, home: Home) -> None:
+        """Read the copy of an epoch back, once. Until it is whole, the copies of older epochs stay.
+
+        One that could not be made when the home was opened is begun again.
+        """
+        pause_s = _CHECK_AGAIN_S
+        while True:
+            try:
+                async with self._checks:
+                    await self._check_copy_now(fleet.registry, opened, home)
+                return
+            except (NexusError, OSError) as error:
+                _log.warning("a copy was not checked: %s", error, extra={"home": opened.id})
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, _LONGEST_CHECK_PAUSE_S)
+            if opened.following is not None and opened.following.done() and opened.following.exception():
+                opened.following = asyncio.create_task(self._follow(opened, home))
+
+    async def _check_copy_now(self, registry: FleetRegistry, opened: OpenHome, home: Home) -> None:
+        copies, fence = self.copies, opened.fence
+        if copies is None or fence is None or opened.following is None:
+            return
+        await asyncio.shield(opened.following)
+        if not opened.is_checked:
+            await copies.check(opened.copy, home)
+            await asyncio.to_thread(registry.checked, opened.id, fence.epoch)
+            opened.is_checked = True
+        for epoch in await asyncio.to_thread(registry.superseded, opened.id, fence.epoch):
+            await copies.drop(f"{opened.id}/{epoch}")
+            await asyncio.to_thread(registry.dropped, opened.id, epoch)
+
+        # What only an older owner's copy has, which could not be restored as a whole.
+        for epoch, after in await asyncio.to_thread(registry.unreadable, opened.id):
+            async with copies.reading(f"{opened.id}/{epoch}", only_messages=True) as old:
+                for message in await asyncio.to_thread(list, salvaged.messages(old, after)):
+                    await opened.app.reception.take_salvaged(salvaged.Salvaged.from_json(message))
+            await copies.sync(opened.copy)
+            await copies.drop(f"{opened.id}/{epoch}")
+            await asyncio.to_thread(registry.dropped, opened.id, epoch)
+            told = {"home": opened.id, "epoch": epoch}
+            _log.warning("the messages of an unreadable copy were salvaged", extra=told)
 
     async def _handed_over(self, id_: str) -> None:
         fleet = self.fleet
@@ -388,7 +485,12 @@ class Pool:
                     return
             if await asyncio.to_thread(fleet.registry.hand_over, id_) is not None:
                 await asyncio.to_thread(remove_scope, replace(self._engine.settings, scope=id_))
-                await asyncio.to_thread(self._delete, id_, self._registry.home(found.name))
+                home = self._registry.home(found.name)
+                if await asyncio.to_thread(home.root.exists):
+                    # It is deleted once a copy was read back.
+                    await asyncio.to_thread(fleet.set_aside, home)
+                if self.copies is not None:
+                    await asyncio.to_thread(self.copies.tidy, id_)
         finally:
             del self._moving[id_]
             self._resume(id_)
@@ -409,15 +511,20 @@ class Pool:
             home = self._registry.home(found.name)
             is_cold = await asyncio.to_thread(self._registry.evicted, found.id)
             # Keys aren't copied: a home that has some of its own stays.
-            if is_cold and not await asyncio.to_thread(_has_keys, home):
-                await asyncio.to_thread(self._delete, found.id, home)
-                _log.info("a home was evicted to its copy", extra={"home": found.id})
+            if self.copies is None or not is_cold or await asyncio.to_thread(homes.has_keys, home):
+                return
+            epoch = self.fleet and await asyncio.to_thread(self.fleet.local_epoch, found.id, home)
+            await self.copies.check(found.id if epoch is None else f"{found.id}/{epoch}", home)
+            await asyncio.to_thread(self._delete, found.id, home)
+            _log.info("a home was evicted to its copy", extra={"home": found.id})
+        except ReplicaError as error:
+            _log.warning("a cold home was not evicted: %s", error, extra={"home": found.id})
         finally:
             del self._moving[found.id]
 
     def _delete(self, id_: str, home: Home) -> None:
-        """Delete the folder of a home with a complete copy; one with keys of its own is put away."""
-        gone = self._registry.root / ("kept" if _has_keys(home) else _GONE)
+        """Delete the folder of a home whose copy was read back."""
+        gone = self._registry.root / _GONE
         gone.mkdir(mode=0o700, exist_ok=True)
         if home.root.exists():
             # In one step: half of a home would be taken for a home.
@@ -455,12 +562,18 @@ class Pool:
         if self.copies is None or opened.following is None:
             yield
             return
-        await opened.following
+        await asyncio.shield(opened.following)
+        if self.fleet is not None:
+            # Older copies have it, too.
+            async with self._checks:
+                await self._check_copy_now(self.fleet.registry, opened, opened.app.home)
         async with self.copies.forgetting(opened.copy):
             yield
 
     async def _leave_copy(self, opened: OpenHome) -> None:
         """Bring the copy of a home up to date, once the home is closed."""
+        if opened.checking is not None:
+            opened.checking.cancel()
         if opened.is_abandoned and opened.following is not None:
             opened.following.cancel()
             return
@@ -495,6 +608,10 @@ class Pool:
                 await asyncio.to_thread(heap.give_back)
         if resident_mib() > self._bounds.memory_mib:
             raise HomeAwayError("The host is at its memory limit", hint="Try again in a moment.")
+
+    def _failure_count(self, id_: str) -> int:
+        failure = self._failures.get(id_)
+        return 0 if failure is None else failure.count
 
     def _suspend(self, id_: str, pause_s: float) -> None:
         """Leave a home's work in its queue for a while."""
@@ -572,16 +689,18 @@ class Pool:
             self._resume(opened.id)
 
 
+def _unopened() -> HomeAwayError:
+    return HomeAwayError(
+        "The home can't be opened", hint="`nexus host list` and its host's log say why. It is tried again."
+    )
+
+
 def _unwatched(home: OpenHome, took_s: float, error: Exception | None) -> None:
     """Nobody wants to know."""
 
 
 def _unmoved(home_id: str) -> None:
     """Nothing uses it for long."""
-
-
-def _has_keys(home: Home) -> bool:
-    return home.secrets.is_dir() and any(home.secrets.iterdir())
 
 
 def _size_bytes(folder: Path) -> int:

@@ -32,7 +32,7 @@ from nexus import clock
 from nexus.errors import HomeError, LedgerCorruptError
 from nexus.home import LEDGERS, PRIVATE_FILE, Home
 from nexus.hosting import packed
-from nexus.ledgers import attach, reconcile, staging
+from nexus.ledgers import attach, events, reconcile, staging
 from nexus.ledgers.backup.verification import require_sound
 
 if TYPE_CHECKING:
@@ -51,6 +51,10 @@ _log = logging.getLogger("nexus.host")
 
 class ReplicaError(HomeError):
     """A copy can't be written or read."""
+
+
+class DamagedCopyError(ReplicaError):
+    """A copy was read and is damaged: to try again doesn't help."""
 
 
 class Replicas:
@@ -115,7 +119,9 @@ class Replicas:
 
     async def sync(self, home_id: str) -> None:
         """Bring the copy of a home up to now."""
-        home = self._open[home_id]
+        home = self._open.get(home_id)
+        if home is None:
+            raise ReplicaError("The home is not being copied", hint="Try again in a moment.")
         await asyncio.to_thread(self._pack, home_id, home)
         for path in self._databases(home_id, home).values():
             await self._ask("/sync", path=str(path), timeout=int(_SYNC_S), wait=True)
@@ -163,18 +169,48 @@ class Replicas:
             raise ReplicaError(f"{home.root} already exists", hint="Move it away first.")
         with contextlib.ExitStack() as stack:
             place = await asyncio.to_thread(stack.enter_context, staging.staged(home))
-            await asyncio.to_thread(place.data.mkdir, mode=0o700, parents=True)
-            files = place.root / "files.db"
-            await self._restore(self._address(home_id, _PACKED), files)
-            for name in LEDGERS:
-                await self._restore(self._address(home_id, name), place.ledger(name))
-                await asyncio.to_thread(_check, place.ledger(name), name)
-            await asyncio.to_thread(packed.unpack, files, place)
-            await asyncio.to_thread(files.unlink)
+            await self._read(home_id, place)
             await asyncio.to_thread(staging.move_in, place, home)
             await asyncio.to_thread(attach.ensure, home)
             await asyncio.to_thread(reconcile.mark, home)
             await asyncio.to_thread(stack.close)
+
+    async def check(self, home_id: str, home: Home) -> None:
+        """Read a copy back; raises ReplicaError unless it is whole and has every event of the home."""
+        expected = await asyncio.to_thread(last_event, home)
+        if home_id in self._open:
+            await self.sync(home_id)
+        async with self.reading(home_id) as place:
+            if await asyncio.to_thread(last_event, place) < expected:
+                raise ReplicaError(
+                    f"The copy {home_id} lacks events of the home", hint="The host's log says more."
+                )
+
+    @contextlib.asynccontextmanager
+    async def reading(self, home_id: str, *, only_messages: bool = False) -> AsyncGenerator[Home]:
+        """A copy, or what is left of it, read back into a folder that is deleted afterwards."""
+        with contextlib.ExitStack() as stack:
+            run = self._root / "run"
+            made = tempfile.TemporaryDirectory(prefix="copy-", dir=run, ignore_cleanup_errors=True)
+            place = Home(Path(await asyncio.to_thread(stack.enter_context, made)))
+            await self._read(home_id, place, only_messages=only_messages)
+            yield place
+            await asyncio.to_thread(stack.close)
+
+    async def _read(self, home_id: str, place: Home, *, only_messages: bool = False) -> None:
+        await asyncio.to_thread(place.data.mkdir, mode=0o700, parents=True)
+        for name in ("events",) if only_messages else LEDGERS:
+            await self._restore(self._address(home_id, name), place.ledger(name))
+            await asyncio.to_thread(_check, place.ledger(name), name)
+        files = place.root / "files.db"
+        try:
+            await self._restore(self._address(home_id, _PACKED), files)
+        except ReplicaError:
+            if only_messages:
+                return  # a message without its files is better than none
+            raise
+        await asyncio.to_thread(packed.unpack, files, place)
+        await asyncio.to_thread(files.unlink)
 
     @contextlib.asynccontextmanager
     async def forgetting(self, home_id: str) -> AsyncGenerator[None]:
@@ -246,7 +282,11 @@ class Replicas:
             stdout=DEVNULL,
             stderr=PIPE,
         )
-        _, said = await process.communicate()
+        try:
+            _, said = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
         if process.returncode:
             lines = said.decode(errors="replace").strip().splitlines()
             raise ReplicaError(
@@ -365,10 +405,16 @@ def _check(file: Path, ledger: str) -> None:
     try:
         require_sound(file, ledger)
     except LedgerCorruptError as error:
-        raise ReplicaError(
+        raise DamagedCopyError(
             f"The copy of the {ledger} ledger is damaged",
             hint="Bring the disk of the host back that had the home, or restore a backup.",
         ) from error
+
+
+def last_event(home: Home) -> int:
+    """The number of the last event in a home. Waits for the disk."""
+    with contextlib.closing(staging.as_it_is(home.ledger("events"), "events")) as connection:
+        return events.last_seq(connection)
 
 
 def drop(url: str, home_id: str) -> None:

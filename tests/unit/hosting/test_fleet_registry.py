@@ -11,7 +11,7 @@ import pytest
 from contract.postgres import Postgres
 from nexus import clock
 from nexus.errors import HomeError, UsageError
-from nexus.hosting.fleet.records import FleetUnreachableError, HomeElsewhereError, Load
+from nexus.hosting.fleet.records import FleetUnreachableError, HomeElsewhereError, Load, Successor
 from nexus.hosting.fleet.registry import FleetRegistry
 from nexus.hosting.limits import Limits
 
@@ -86,7 +86,8 @@ def test_an_epoch_rises_with_each_owner_and_not_while_the_folder_is_current(join
     home = one.add("ada", "made = 'so'").id
     first = one.acquire(home, None)
     assert first is not None
-    assert (first.epoch, first.is_local, first.copy_epoch, first.settings) == (1, False, None, "made = 'so'")
+    assert (first.epoch, first.is_local, first.copies, first.settings) == (1, False, (), "made = 'so'")
+    one.begun(home, 1, 0, None)
     again = one.acquire(home, 1)
     assert again is not None
     assert (again.epoch, again.is_local) == (1, True)
@@ -96,11 +97,12 @@ def test_an_epoch_rises_with_each_owner_and_not_while_the_folder_is_current(join
     assert (lost.epoch, lost.is_local) == (2, False)
     with pytest.raises(HomeElsewhereError):
         two.acquire(home, None)
-    assert one.copied(home, 2) == [1]
+    one.begun(home, 2, 0, None)
+    assert not one.copied(home, 2)
     one.leave()
     taken = two.acquire(home, None)
     assert taken is not None
-    assert (taken.epoch, taken.copy_epoch) == (3, 2)
+    assert (taken.epoch, taken.copies) == (3, (2,))
     # What the old owner does with it has no effect any more.
     with pytest.raises(FleetUnreachableError):
         one.copied(home, 2)
@@ -108,6 +110,70 @@ def test_an_epoch_rises_with_each_owner_and_not_while_the_folder_is_current(join
     assert two.named("ada").is_open
     with pytest.raises(FleetUnreachableError):
         one.acquire(one.add("bert").id, None)
+
+
+def test_attempts_to_open_a_home_share_an_epoch_until_something_is_written(join: Join) -> None:
+    one, two = join("one"), join("two")
+    home = one.add("ada").id
+
+    def acquire(host: FleetRegistry) -> int:
+        held = host.acquire(home, None)
+        assert held is not None
+        return held.epoch
+
+    assert [acquire(one), acquire(one)] == [1, 1]
+    one.begun(home, 1, 0, None)
+    assert [acquire(one), acquire(one)] == [2, 2]
+    # Another process with our name may still be at it.
+    assert one.join(url="http://one", folder_id="one", lease_s=LONG_S)
+    assert acquire(one) == 3
+    one.leave()
+    assert acquire(two) == 4
+
+
+def test_a_copy_is_superseded_once_a_newer_one_was_read_back(join: Join) -> None:
+    one = join("one")
+    home = one.add("ada").id
+    for epoch in (1, 2, 3):
+        held = one.acquire(home, None)
+        assert held is not None
+        assert (held.epoch, held.copies) == (epoch, tuple(range(epoch - 1, 0, -1)))
+        one.begun(home, epoch, 10 * epoch, held.copies[0] if held.copies else None)
+        assert not one.copied(home, epoch)
+        assert one.successor(home, epoch) == Successor(events_seq=None, is_checked=False)
+    assert one.successor(home, 1) == Successor(events_seq=20, is_checked=False)
+    assert one.superseded(home, 3) == []
+    one.checked(home, 3)
+    assert one.superseded(home, 3) == [1, 2]
+    assert one.copied(home, 3), "it isn't read back a second time"
+    assert one.successor(home, 1) == Successor(events_seq=20, is_checked=True)
+    one.dropped(home, 1)
+    one.dropped(home, 2)
+    assert one.superseded(home, 3) == []
+    held = one.acquire(home, None)
+    assert held is not None
+    assert held.copies == (3,)
+
+
+def test_a_copy_that_was_passed_over_stays_until_its_messages_are_salvaged(join: Join) -> None:
+    one = join("one")
+    home = one.add("ada").id
+    for epoch, base in ((1, None), (2, 1), (3, 1)):
+        held = one.acquire(home, None)
+        assert held is not None
+        one.begun(home, epoch, 10 * epoch, base)
+        one.copied(home, epoch)
+    assert one.unreadable(home) == [(2, 20)]
+    # The third has nothing of the second: whatever that received is given to it.
+    assert one.successor(home, 2).events_seq == 20
+    assert one.successor(home, 1).events_seq == 20
+    one.checked(home, 3)
+    assert one.superseded(home, 3) == [1]
+    held = one.acquire(home, None)
+    assert held is not None
+    assert held.copies == (3, 1, 2)
+    one.dropped(home, 2)
+    assert one.unreadable(home) == []
 
 
 def test_a_lease_that_has_ended_is_not_renewed(join: Join) -> None:

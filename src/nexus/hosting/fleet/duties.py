@@ -4,6 +4,7 @@ is to have, and gives the owners what it holds of their homes.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final, Protocol
@@ -17,6 +18,7 @@ from nexus.hosting.pool import Pool
 # Few: the other hosts take their share.
 _TAKEN_AT_ONCE: Final = 2
 _HANDED_OVER_AT_ONCE: Final = 8
+_RETRY_S: Final = 60.0
 _log = logging.getLogger("nexus.fleet")
 
 
@@ -35,6 +37,8 @@ class Duties:
         self._pool = pool
         self._tasks: list[asyncio.Task[None]] = []
         self._swept = ""
+        self._retry_at: dict[str, float] = {}
+        """When to look at a folder again that could not be salvaged."""
 
     def start(self) -> None:
         duties = (self._take_over, self._hand_over, self._salvage)
@@ -92,4 +96,15 @@ class Duties:
         if copies is None or not stale.is_dir():
             return
         for folder in await asyncio.to_thread(lambda: sorted(stale.iterdir())):
-            await salvage.salvage(self._registry, copies, folder)
+            if time.monotonic() < self._retry_at.get(folder.name, 0.0):
+                continue
+            try:
+                await salvage.salvage(self._registry, copies, folder)
+            except HomeAwayError:
+                raise
+            except Exception as error:
+                # The other folders don't wait for this one.
+                self._retry_at[folder.name] = time.monotonic() + _RETRY_S
+                problem = error.message if isinstance(error, NexusError) else type(error).__name__
+                told = {"folder": folder.name}
+                _log.warning("a folder stays: %s", problem, exc_info=error, extra=told)

@@ -20,9 +20,9 @@ from nexus import hosted, ids
 from nexus.engine.shared import HomeAwayError
 from nexus.errors import FencedError, HomeError, UsageError
 from nexus.home import PRIVATE_DIRECTORY, Home
-from nexus.hosting.fleet import salvage
 from nexus.hosting.fleet.records import FleetUnreachableError, Holding, Load
 from nexus.hosting.fleet.registry import FleetRegistry
+from nexus.hosting.replication import last_event
 from nexus.ledgers import fencing
 
 _RENEWALS: Final = 4
@@ -143,11 +143,12 @@ class Fleet:
             self.set_aside(home)
         return held, HomeFence(self, held.epoch, incarnation)
 
-    def begin(self, home_id: str, home: Home, epoch: int) -> None:
+    def begin(self, home_id: str, home: Home, epoch: int, base: int | None) -> None:
         """Begin an epoch in a home that was just made or restored, before anything is written to it."""
         hosted.settle(home, hosted.Place.of(self.registry.root, home_id))
+        # Before the folder is of that epoch: what it was restored from is known from then on.
+        self.registry.begun(home_id, epoch, last_event(home), base)
         fencing.stamp(home, epoch)
-        self.registry.begun(home_id, epoch, salvage.last_event(home))
 
     def local_epoch(self, home_id: str, home: Home) -> int | None:
         """The epoch of the folder here; None where it isn't the home's, or not complete."""

@@ -115,7 +115,7 @@ SELECT h.name, h.url, h.lease_until > clock_timestamp() FROM homes AS o JOIN hos
 WHERE o.id = :id
 
 -- name: lock_home
-SELECT host, epoch, copy_epoch, schema, settings FROM homes WHERE id = :id FOR UPDATE
+SELECT host, epoch, schema, settings FROM homes WHERE id = :id FOR UPDATE
 
 -- name: lock_host
 -- Nobody joins under that name until the transaction has ended.
@@ -127,18 +127,54 @@ UPDATE homes SET host = :me, epoch = :epoch, moving_to = CASE WHEN host = :me TH
 WHERE id = :id
 
 -- name: begin_epoch
-INSERT INTO epochs (home_id, epoch, host) VALUES (:id, :epoch, :me) ON CONFLICT DO NOTHING
+INSERT INTO epochs (home_id, epoch, host, incarnation) VALUES (:id, :epoch, :me, :incarnation)
+ON CONFLICT DO NOTHING
+
+-- name: is_unbegun
+-- This process acquired the epoch, and wrote nothing in it.
+SELECT 1 FROM epochs
+WHERE home_id = :id AND epoch = :epoch AND incarnation = :incarnation AND events_seq IS NULL
+
+-- name: copies
+-- The newest first. What was passed over as unreadable comes last.
+SELECT e.epoch FROM epochs AS e JOIN homes AS o ON o.id = e.home_id
+WHERE o.id = :id AND (e.copy IN ('complete', 'checked', 'unreadable') OR e.epoch = o.copy_epoch)
+ORDER BY (e.copy IS NOT DISTINCT FROM 'unreadable'), e.epoch DESC
+
+-- name: pass_over
+-- What the owner could not read is kept: its messages may still be salvaged.
+UPDATE epochs AS e SET copy = 'unreadable' FROM homes AS o, epochs AS n
+WHERE o.id = :id AND n.home_id = o.id AND n.epoch = :epoch AND n.copy IS NULL
+  AND e.home_id = o.id AND e.epoch > n.base AND e.epoch < n.epoch
+  AND (e.copy IN ('complete', 'checked') OR e.epoch = o.copy_epoch)
 
 -- name: copied
 UPDATE homes SET copy_epoch = :epoch, schema = greatest(schema, :schema)
 WHERE id = :id AND host = :me AND epoch = :epoch RETURNING epoch
 
+-- name: complete
+UPDATE epochs SET copy = coalesce(copy, 'complete') WHERE home_id = :id AND epoch = :epoch RETURNING copy
+
+-- name: checked
+UPDATE epochs AS e SET copy = 'checked' FROM homes AS o
+WHERE o.id = :id AND o.host = :me AND o.epoch = :epoch AND e.home_id = o.id AND e.epoch = o.epoch
+RETURNING e.epoch
+
 -- name: begun
-UPDATE epochs SET events_seq = :events_seq
+UPDATE epochs SET events_seq = :events_seq, base = :base
 WHERE home_id = :id AND epoch = :epoch AND events_seq IS NULL
 
--- name: older_epochs
-SELECT epoch FROM epochs WHERE home_id = :id AND epoch < :epoch ORDER BY epoch
+-- name: superseded
+SELECT epoch FROM epochs AS e WHERE home_id = :id AND epoch < :epoch
+  AND (copy IS NULL OR copy IN ('complete', 'checked'))
+  AND EXISTS (SELECT 1 FROM epochs AS n WHERE n.home_id = e.home_id AND n.epoch = :epoch AND n.copy = 'checked')
+ORDER BY epoch
+
+-- name: unreadable
+SELECT epoch, coalesce(events_seq, 0) FROM epochs WHERE home_id = :id AND copy = 'unreadable' ORDER BY epoch
+
+-- name: dropped
+UPDATE epochs SET copy = 'dropped' WHERE home_id = :id AND epoch = :epoch
 
 -- name: place
 UPDATE homes SET host = :host, moving_to = NULL, copied_at = NULL WHERE id = :id
@@ -167,6 +203,10 @@ ORDER BY md5(o.id || :me) LIMIT :limit
 -- Which of some folders are current, and what the epoch after each began with.
 SELECT o.name, o.id, o.host, o.epoch FROM homes AS o WHERE o.name = ANY(:names)
 
--- name: began_after
-SELECT epoch, events_seq FROM epochs WHERE home_id = :id AND epoch > :epoch AND events_seq IS NOT NULL
-ORDER BY epoch LIMIT 1
+-- name: successor
+-- Of the events of an epoch, those up to that one are in every later epoch. One that was restored from an older
+-- copy has nothing of it.
+SELECT min(CASE WHEN n.base < :epoch THEN coalesce(f.events_seq, 0) ELSE n.events_seq END),
+  coalesce(bool_or(n.copy = 'checked'), false)
+FROM epochs AS n LEFT JOIN epochs AS f ON f.home_id = n.home_id AND f.epoch = :epoch
+WHERE n.home_id = :id AND n.epoch > :epoch AND n.events_seq IS NOT NULL

@@ -54,10 +54,20 @@ class Holding:
 
     epoch: int
     is_local: bool
-    """The folder here is of that epoch; otherwise the home comes from its copy."""
-    copy_epoch: int | None
-    """Where to restore it from; None: it was never used."""
+    """The folder here is of that epoch; otherwise the home comes from a copy."""
+    copies: tuple[int, ...]
+    """The epochs with a complete copy, the newest first; empty: the home was never used."""
     settings: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Successor:
+    """What later epochs of a home have of an earlier one."""
+
+    events_seq: int | None
+    """They all have its events up to this one; None: no later epoch has begun."""
+    is_checked: bool
+    """The copy of a later epoch was read back and is whole."""
 
 
 class HomeElsewhereError(HomeAwayError):

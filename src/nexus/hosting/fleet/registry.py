@@ -31,6 +31,7 @@ from nexus.hosting.fleet.records import (
     HomeElsewhereError,
     Load,
     Owner,
+    Successor,
 )
 from nexus.hosting.limits import Limits
 from nexus.hosting.registry import (
@@ -245,13 +246,14 @@ class FleetRegistry(Registry):
     def acquire(self, home_id: str, local_epoch: int | None) -> Holding | None:
         """Own a home from now on, unless a host that is alive does. None: there is no such home.
 
-        Its epoch rises, unless it was ours and the folder here is of its epoch.
+        Its epoch rises, unless it was ours and the folder here is of its epoch, or this process failed to
+        open it and wrote nothing.
         """
         with self._transaction() as connection:
             found = _rows(connection, "lock_home", id=home_id)
             if not found:
                 return None
-            host, epoch, copy_epoch, schema, settings = found[0]
+            host, epoch, schema, settings = found[0]
             if host not in (None, self.name):
                 _refuse_alive(connection, host)
             ours = _rows(connection, "is_member", me=self.name, incarnation=self.incarnation)
@@ -262,26 +264,48 @@ class FleetRegistry(Registry):
                     "The home was written by a newer Nexus than this host has", hint="Upgrade the host."
                 )
             is_local = host == self.name and epoch == local_epoch
-            if not is_local:
+            attempt = {"id": home_id, "epoch": epoch, "incarnation": self.incarnation}
+            if not is_local and not (host == self.name and _rows(connection, "is_unbegun", **attempt)):
                 epoch += 1
-                _rows(connection, "begin_epoch", id=home_id, epoch=epoch, me=self.name)
+                _rows(connection, "begin_epoch", **{**attempt, "epoch": epoch}, me=self.name)
             _rows(connection, "take", id=home_id, epoch=epoch, me=self.name)
+            copies = tuple(row[0] for row in _rows(connection, "copies", id=home_id))
         self._known.clear()
-        return Holding(epoch=epoch, is_local=is_local, copy_epoch=copy_epoch, settings=settings)
+        return Holding(epoch=epoch, is_local=is_local, copies=copies, settings=settings)
 
-    def begun(self, home_id: str, epoch: int, events_seq: int) -> None:
-        """An epoch begins with the events up to that one: what came later in older epochs is salvaged."""
-        self._run("begun", id=home_id, epoch=epoch, events_seq=events_seq)
+    def begun(self, home_id: str, epoch: int, events_seq: int, base: int | None) -> None:
+        """An epoch begins with the events up to that one, from the copy of an older epoch."""
+        self._run("begun", id=home_id, epoch=epoch, events_seq=events_seq, base=base)
 
-    def copied(self, home_id: str, epoch: int) -> list[int]:
-        """The copy of an epoch is complete; returns the older epochs, whose copies nobody needs.
+    def copied(self, home_id: str, epoch: int) -> bool:
+        """Record that the copy of an epoch is complete; returns whether it was read back before.
 
         HomeAwayError where the home is not ours in that epoch.
         """
-        values = {"epoch": epoch, "me": self.name, "schema": known_schema()}
-        if not self._run("copied", id=home_id, **values):
+        values = {"id": home_id, "epoch": epoch}
+        with self._transaction() as connection:
+            _rows(connection, "lock_home", id=home_id)
+            _rows(connection, "pass_over", **values)
+            if not _rows(connection, "copied", **values, me=self.name, schema=known_schema()):
+                raise FleetUnreachableError("The home has another owner", hint="Try again in a moment.")
+            return _rows(connection, "complete", **values)[0][0] == "checked"
+
+    def checked(self, home_id: str, epoch: int) -> None:
+        """Record that the copy of an epoch was read back, and is whole."""
+        if not self._run("checked", id=home_id, epoch=epoch, me=self.name):
             raise FleetUnreachableError("The home has another owner", hint="Try again in a moment.")
-        return [row[0] for row in self._run("older_epochs", id=home_id, epoch=epoch)]
+
+    def superseded(self, home_id: str, epoch: int) -> list[int]:
+        """The epochs whose copies nobody needs, once the copy of a newer one was read back."""
+        return [row[0] for row in self._run("superseded", id=home_id, epoch=epoch)]
+
+    def dropped(self, home_id: str, epoch: int) -> None:
+        """Record that the copy of an epoch was deleted."""
+        self._run("dropped", id=home_id, epoch=epoch)
+
+    def unreadable(self, home_id: str) -> list[tuple[int, int]]:
+        """Epochs whose copies were passed over, and the event that each began with."""
+        return [(row[0], row[1]) for row in self._run("unreadable", id=home_id)]
 
     def place(self, home_id: str, host: str) -> None:
         """Have a home on a host: now where its owner is gone, and otherwise as soon as that lets go of it."""
@@ -292,7 +316,7 @@ class FleetRegistry(Registry):
             found = _rows(connection, "lock_home", id=home_id)
             if not found:
                 raise HomeError("There is no such home", hint="See `nexus host list`.")
-            if found[0][3] > target.schema:
+            if found[0][2] > target.schema:
                 raise UsageError(
                     f"The home was written by a newer Nexus than {host} has",
                     hint="Upgrade that host, or choose another one.",
@@ -323,10 +347,9 @@ class FleetRegistry(Registry):
         """Of homes by name: the id, the owner and the epoch."""
         return {row[0]: (row[1], row[2], row[3]) for row in self._run("current", names=names)}
 
-    def began_after(self, home_id: str, epoch: int) -> int | None:
-        """The last event that the epoch after one began with; None: none has begun."""
-        found = self._run("began_after", id=home_id, epoch=epoch)
-        return found[0][1] if found else None
+    def successor(self, home_id: str, epoch: int) -> Successor:
+        [(events_seq, is_checked)] = self._run("successor", id=home_id, epoch=epoch)
+        return Successor(events_seq=events_seq, is_checked=is_checked)
 
     def _run(self, statement: str, /, **values: Any) -> list[Any]:
         with self._transaction() as connection:

@@ -1,13 +1,12 @@
 """What a host accepted and could not copy before another host took its home: it is given to that host.
 
-Only messages: whatever was computed from them is computed again. A folder whose messages have all arrived is
-deleted.
+Only messages: whatever was computed from them is computed again. A folder is deleted once its messages have
+arrived and a copy that has the rest was read back.
 """
 
 import asyncio
 import logging
 import shutil
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +16,8 @@ from nexus import hosted
 from nexus.app import salvaged
 from nexus.engine.shared import HomeAwayError
 from nexus.home import PRIVATE_DIRECTORY, Home
-from nexus.ledgers import events, fencing, staging
+from nexus.hosting.homes import has_keys
+from nexus.ledgers import fencing
 
 if TYPE_CHECKING:
     from nexus.hosting.fleet.registry import FleetRegistry
@@ -27,12 +27,6 @@ SALVAGED: Final = "/internal/homes/{id}/salvaged"
 _TIMEOUT_S: Final = 60.0
 _TOGETHER: Final = 500
 _log = logging.getLogger("nexus.fleet")
-
-
-def last_event(home: Home) -> int:
-    """The number of the last event in a home. Waits for the disk."""
-    with closing(staging.as_it_is(home.ledger("events"), "events")) as connection:
-        return events.last_seq(connection)
 
 
 def lost_folders(registry: "FleetRegistry") -> list[Home]:
@@ -47,7 +41,10 @@ def lost_folders(registry: "FleetRegistry") -> list[Home]:
 
 
 async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -> bool:
-    """Give what only a folder holds to the owner of its home, and delete it with its copy. False: not now."""
+    """Give what only a folder holds to the owner of its home, and delete it with its copy. False: not now.
+
+    ReplicaError where nobody has opened the home since, and its copy can't be read back.
+    """
     home = Home(folder)
     place = await asyncio.to_thread(hosted.place, home)
     epoch = await asyncio.to_thread(fencing.stored, home)
@@ -55,28 +52,36 @@ async def salvage(registry: "FleetRegistry", copies: "Replicas", folder: Path) -
         if place is None or epoch is None or await asyncio.to_thread(registry.get, place.id) is None:
             await asyncio.to_thread(_keep, registry.root, folder)
             return False
-        after = await asyncio.to_thread(registry.began_after, place.id, epoch)
-        if after is None:
-            return False  # nobody has the home open: what is here may be all there is
-        try:
-            count = await _give(registry, place.id, home, after)
-        except (httpx.HTTPError, HomeAwayError) as error:
-            _log.warning("messages could not be salvaged yet: %s", error, extra={"home": place.id})
-            return False
-        if count:
-            _log.warning("messages were salvaged", extra={"home": place.id, "messages": count})
-        # Its owner has deleted it, but we may have written to it since.
-        await copies.drop(f"{place.id}/{epoch}")
+        successor = await asyncio.to_thread(registry.successor, place.id, epoch)
+        if successor.events_seq is None:
+            # It was handed over, and is closed there.
+            await copies.check(f"{place.id}/{epoch}", home)
+        elif not successor.is_checked:
+            return False  # its owner may still fail, and need what is here or in our copy
+        else:
+            try:
+                count = await _give(registry, place.id, home, successor.events_seq)
+            except (httpx.HTTPError, HomeAwayError) as error:
+                _log.warning("messages could not be salvaged yet: %s", error, extra={"home": place.id})
+                return False
+            if count:
+                _log.warning("messages were salvaged", extra={"home": place.id, "messages": count})
+            # Its owner has deleted it, but we may have written to it since.
+            await copies.drop(f"{place.id}/{epoch}")
+            await asyncio.to_thread(registry.dropped, place.id, epoch)
+        if await asyncio.to_thread(has_keys, home):
+            await asyncio.to_thread(_keep, registry.root, folder)
+            return True
     await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     return True
 
 
 def _keep(root: Path, folder: Path) -> None:
-    """Put a folder away that no home of the fleet has left here."""
+    """Put a folder away that no home of the fleet has left here, or that has keys."""
     kept = root / "kept"
     kept.mkdir(mode=PRIVATE_DIRECTORY, exist_ok=True)
     folder.rename(kept / folder.name)
-    _log.warning("an unknown folder was kept", extra={"folder": folder.name})
+    _log.warning("a folder was kept", extra={"folder": folder.name})
 
 
 async def _give(registry: "FleetRegistry", home_id: str, home: Home, after: int) -> int:

@@ -41,7 +41,7 @@ CREATE INDEX IF NOT EXISTS homes_work ON homes (host) WHERE opened_at IS NOT NUL
 CREATE INDEX IF NOT EXISTS homes_wake ON homes (next_wake) WHERE next_wake IS NOT NULL;
 CREATE INDEX IF NOT EXISTS homes_moving ON homes (host) WHERE moving_to IS NOT NULL;
 CREATE TABLE IF NOT EXISTS epochs (
-  -- Who owned a home, and what of the epoch before reached it.
+  -- Who owned a home, what of the epochs before reached it, and what became of its copy.
   home_id    text NOT NULL REFERENCES homes (id) ON DELETE CASCADE,
   epoch      bigint NOT NULL,
   host       text NOT NULL,
@@ -49,6 +49,11 @@ CREATE TABLE IF NOT EXISTS epochs (
   events_seq bigint,                       -- the last event that it began with; NULL: it has served nothing
   PRIMARY KEY (home_id, epoch)
 );
+ALTER TABLE epochs ADD COLUMN IF NOT EXISTS incarnation text; -- of the lease that it was acquired under
+ALTER TABLE epochs ADD COLUMN IF NOT EXISTS base bigint;      -- the epoch whose copy it was restored from
+-- 'complete'; 'checked': it was read back; 'unreadable': the next owner began with an older one, and this one
+-- stays until its messages are salvaged; 'dropped'. NULL: it was never complete, and nothing was accepted.
+ALTER TABLE epochs ADD COLUMN IF NOT EXISTS copy text;
 CREATE TABLE IF NOT EXISTS tokens (
   -- Who may come in. A token itself is nowhere: only its digest is kept.
   digest  bytea PRIMARY KEY,
