@@ -380,6 +380,9 @@ SELECT 'mental_model', id, name || ': ' || content,
 FROM mental_models AS m WHERE id IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
 UNION ALL
-SELECT 'episode', id, coalesce(title || ': ', '') || coalesce(summary, ''), end_time, 1.0, NULL, NULL
+SELECT 'episode', id,
+       -- A summary from the episode's own words holds the sentence that its title is.
+       iif(metadata_json ->> 'extracted', summary, coalesce(title || ': ' || summary, summary, title, '')),
+       end_time, 1.0, NULL, NULL
 FROM episodes AS e WHERE id IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
