@@ -132,7 +132,6 @@ async def test_every_episode_has_a_title_and_a_summary_wherever_it_is_shown(open
 async def test_recall_returns_nothing_blank(opened: Ledgers) -> None:
     await record(opened, "The keel needs a survey.", "")
     await group_events(opened, now=later)
-    await opened.memory.write(sql.run, "UPDATE episodes SET title = NULL, summary = NULL")
     now = START + timedelta(days=1)
     asked = "What happened on 13 February 2026?"
     for kinds, expected in (
