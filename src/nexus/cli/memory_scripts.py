@@ -152,7 +152,7 @@ async def _run(
     from nexus.skills.commands import Commands
 
     async with Ledgers(home, config.ledgers) as ledgers:
-        provenance = Provenance(actor="command-line", kind="owner")
+        provenance = Provenance(actor="command-line", kind="owner", channel="cli")
         memory = Memory(
             ledgers, phone_region=config.memory.phone_region, keeps_codes=config.memory.keep_codes
         )

@@ -24,7 +24,7 @@ limit_option = click.option(
 
 def person() -> Provenance:
     """Whoever runs the command, as the source of what is written."""
-    return Provenance(actor=f"person:{user_name()}", kind="owner")
+    return Provenance(actor=f"person:{user_name()}", kind="owner", channel="cli")
 
 
 def print_json(value: Any) -> None:
@@ -241,7 +241,7 @@ def _print_episodes(found: list[dict[str, Any]]) -> None:
                 each["channel"],
                 each["event_count"],
                 each["version"],
-                each["title"] or each["summary"],
+                each["title"],
             )
             for each in found
         ],

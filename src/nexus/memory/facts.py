@@ -69,6 +69,10 @@ class AppendFact(Step):
             source_episode_id=given.source_episode_id or where.episode_id,
             source_request_id=given.source_request_id or where.request_id,
         )
+        learned_from = (recorded.source_event_id, recorded.source_episode_id, recorded.source_request_id)
+        if where.channel and not any(learned_from):
+            written = {"by": where.author, "channel": where.channel}
+            recorded = replace(recorded, metadata=recorded.metadata | {"written": written})
         memory.append_facts(connection, [recorded], lambda: clock.parse(scope.now))
         if where.kind == "owner" and where.actor.startswith(PERSON):
             # What somebody wrote by hand needs no review.

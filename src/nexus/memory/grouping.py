@@ -13,6 +13,7 @@ from nexus.errors import ConfigError
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.sql import rows
 from nexus.memory import groups
+from nexus.memory.digest import describe_episodes
 
 # As `nexus forget` knows it: the events of an episode that is forgotten become undone under this name.
 PROCESSOR: Final = "episodes"
@@ -163,7 +164,11 @@ class Grouped:
 
 
 async def group_events(ledgers: Ledgers, *, since_seq: int = 0, now: clock.Clock = clock.now) -> Grouped:
-    """Make episodes of all conversations that are over. Hand `next_seq` back to look at new events only."""
+    """Make episodes of all conversations that are over, each with a title and a summary.
+
+    Hand `next_seq` back to look at new events only. A pass over all events also describes older episodes
+    that nobody has described.
+    """
     definition = await _definition(ledgers)
     done, seq, open_seq = Grouped(), since_seq, None
     while True:
@@ -175,6 +180,7 @@ async def group_events(ledgers: Ledgers, *, since_seq: int = 0, now: clock.Clock
         if reached == seq:
             # The next pass must see again what was not over.
             done.next_seq = seq if open_seq is None else open_seq - 1
+            await describe_episodes(ledgers, done.episode_ids if since_seq else None)
             return done
         seq = reached
 

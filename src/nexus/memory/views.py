@@ -12,10 +12,11 @@ import apsw
 
 from nexus.errors import MissingError
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.memory import reviews, successors
+from nexus.ledgers.memory import reviews, successors, written_by_hand
 from nexus.ledgers.sql import rows
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
+from nexus.memory.digest import digests
 from nexus.memory.normalisation import normalised
 from nexus.memory.references import meant
 
@@ -134,11 +135,14 @@ async def to_review(ledgers: Ledgers, *, since: str, limit: int = 50) -> list[di
 
 
 async def episodes(ledgers: Ledgers, *, entity: str | None = None, limit: int = 50) -> list[dict[str, Any]]:
-    """The newest episodes, each in its newest version."""
+    """The newest episodes, each in its newest version and with a title and a summary."""
     wanted = json.dumps(await find(ledgers, entity)) if entity else None
     bindings = {"entities": wanted, "limit": limit}
     found = await ledgers.memory.read(rows, sql.queries("memory")["newest_episodes"], bindings)
-    return [_named(_EPISODE, row) for row in found]
+    listed = [_named(_EPISODE, row) for row in found]
+    blank = [each["id"] for each in listed if not (each["title"] and each["summary"])]
+    made = await digests(ledgers, blank)
+    return [each | (asdict(made[each["id"]]) if each["id"] in made else {}) for each in listed]
 
 
 async def together(ledgers: Ledgers, same: Sequence[str], *, limit: int = 20) -> list[dict[str, Any]]:
@@ -197,6 +201,7 @@ async def _told(
     facts_told = [fact["id"] for fact in told]
     replaced = await ledgers.memory.read(successors, facts_told)
     decided = await ledgers.memory.read(reviews.states, facts_told)
+    written = await ledgers.memory.read(written_by_hand, facts_told)
     for fact in told:
         successor = replaced.get(fact["id"])
         fact["replaced_by"] = asdict(successor) if successor else None
@@ -204,7 +209,9 @@ async def _told(
         fact["review"], fact["pinned"] = state.verdict, state.is_pinned
         fact["source_name"] = names.get(fact["source_entity_id"], (None, None))[1]
         fact["target_name"] = names.get(fact["target_entity_id"], (None, None))[1]
-        origin = origins.get(fact["source_event_id"])
+        origin, hand = origins.get(fact["source_event_id"]), written.get(fact["id"])
+        if origin is None and hand is not None:
+            origin = (None, hand.channel, hand.by, hand.at, fact["fact"])
         fact["said"] = _named(("event_id", "channel", "sender", "at", "text"), origin) if origin else None
     return told
 

@@ -33,6 +33,14 @@ class Provenance:
     request_id: str | None = None
     event_id: str | None = None
     episode_id: str | None = None
+    channel: str | None = None
+    """Where somebody writes by hand: cli, dashboard, api. What they write is then its own source."""
+
+    @property
+    def author(self) -> str:
+        """Who writes by hand, by the name that the channel knows; the owner where it knows none."""
+        person, _, name = self.actor.partition(":")
+        return name if person == "person" and name != self.channel else "owner"
 
 
 @dataclass(kw_only=True, slots=True)

@@ -205,3 +205,22 @@ async def test_a_writers_claim_is_no_statement(memory: Memory, ledgers: Ledgers)
     assert await ledgers.memory.read(successors, [old]) == {}, "the judge decides"
     with pytest.raises(UsageError, match="`how` is"):
         await memory.run("fact", {"fact": "Sarah keeps bees", "replaces": [old], "how": "so"}, OWNER)
+
+
+async def test_what_somebody_writes_by_hand_says_who_where_and_when(memory: Memory, ledgers: Ledgers) -> None:
+    old = await _sarah(memory)
+    at_terminal = Provenance(actor="person:mona", kind="owner", channel="cli")
+    on_dashboard = Provenance(actor="person:dashboard", kind="owner", channel="dashboard")
+    new = (await memory.correct(old, "Sarah works at Mistral", at_terminal))["id"]
+    added = (await memory.add({"about": "sarah", "fact": "Sarah likes tea"}, on_dashboard))["id"]
+    sails = {"about": "sarah", "fact": "Sarah sails", "event": "evt_1"}
+    learned = (await memory.run("fact", sails, at_terminal))["id"]
+    told = {fact["id"]: fact for fact in await views.timeline(ledgers, "sarah")}
+    for id_, by, channel in ((new, "mona", "cli"), (added, "owner", "dashboard")):
+        said = told[id_]["said"]
+        assert (said["sender"], said["channel"], said["at"]) == (by, channel, told[id_]["created_at"])
+        fact = (await fact_views.get(ledgers, id_)).fact
+        assert fact.written is not None
+        assert (fact.written.by, fact.written.channel, fact.is_written) == (by, channel, True)
+    assert (await fact_views.get(ledgers, learned)).fact.written is None
+    assert told[old]["said"] is None

@@ -25,7 +25,7 @@ from nexus.memory.operations import BATCH, OPERATIONS
 from nexus.memory.writing import Provenance
 
 router = APIRouter(prefix="/memory", tags=["memory"])
-_ACTOR: Final = Provenance(actor="owner:api", kind="owner")
+_ACTOR: Final = Provenance(actor="owner:api", kind="owner", channel="api")
 Matching = Annotated[str | None, Query(max_length=500, description="Search words.")]
 FactId = Annotated[str, Path(max_length=100)]
 Reference = Annotated[str, Path(max_length=500, description="Id or name.")]

@@ -128,8 +128,8 @@ class Episode(BaseModel):
     """A stretch of conversation."""
 
     id: str
-    title: str | None = None
-    summary: str | None = None
+    title: str
+    summary: str
     channel: str
     start: str
     end: str

@@ -42,5 +42,6 @@ def _observed(fact: Observation) -> str:
 
 
 def _episode_line(episode: Episode) -> str:
-    about = ": ".join(filter(None, (episode.title, episode.summary)))
-    return f"- {episode.start[:16].replace('T', ' ')} {about or 'untitled'} ({episode.channel}, {episode.id})"
+    says_it = episode.title in episode.summary
+    about = episode.summary if says_it else f"{episode.title}: {episode.summary}"
+    return f"- {episode.start[:16].replace('T', ' ')} {about} ({episode.channel}, {episode.id})"

@@ -1,6 +1,6 @@
 """Episodes as a list, and one of them with what was said and learned in it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import apsw
@@ -10,6 +10,7 @@ from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Learned, Said
 from nexus.gateway.views.page import ALWAYS, Page, Period, loaded, page
 from nexus.ledgers import Ledgers, sql
+from nexus.memory.digest import digests
 
 _MOST_EVENTS = 100
 _CHARACTERS = 1_500
@@ -22,8 +23,8 @@ class Episode:
     id: str
     channel: str
     thread_id: str | None
-    title: str | None
-    summary: str | None
+    title: str
+    summary: str
     start_time: str
     end_time: str
     event_count: int
@@ -67,7 +68,7 @@ async def listed(
     values = {"channel": channel, "since": period.since, "at": at, "id": id_, "limit": limit + 1}
     query = sql.queries("memory")["episodes_before"]
     found = await ledgers.memory.read(sql.rows, query, values)
-    lines = [loaded(Episode, row) for row in found]
+    lines = await _described(ledgers, [loaded(Episode, row) for row in found])
     return page(lines, limit, lambda line: (line.end_time, line.id))
 
 
@@ -76,7 +77,8 @@ async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
     found = await ledgers.memory.read(_whole, episode_id=episode_id)
     if found is None:
         raise MissingError(f"Unknown episode {episode_id}", hint="It may have been deleted.")
-    episode, newer, event_ids, mentions, learned = found
+    stored, newer, event_ids, mentions, learned = found
+    (episode,) = await _described(ledgers, [stored])
     known = await names.roots(ledgers, [row[0] for row in mentions])
     return EpisodeView(
         episode=episode,
@@ -89,6 +91,15 @@ async def get(ledgers: Ledgers, episode_id: str) -> EpisodeView:
         ),
         learned=learned,
     )
+
+
+async def _described(ledgers: Ledgers, found: list[Episode]) -> list[Episode]:
+    """The episodes, each with a title and a summary."""
+    made = await digests(ledgers, [each.id for each in found if not (each.title and each.summary)])
+    return [
+        replace(each, title=made[each.id].title, summary=made[each.id].summary) if each.id in made else each
+        for each in found
+    ]
 
 
 def _whole(connection: apsw.Connection, episode_id: str) -> Any:

@@ -10,7 +10,7 @@ from nexus.gateway.views import events, names
 from nexus.gateway.views.events import Said
 from nexus.gateway.views.page import ALWAYS, LAST, Page, Period, begin, columns, named, page, position
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.memory import Successor, reviews, successors
+from nexus.ledgers.memory import Successor, Written, reviews, successors, written_by_hand
 from nexus.ledgers.memory.reviews import UNDECIDED, State
 from nexus.ledgers.text import match_all, words
 from nexus.memory import merging
@@ -47,6 +47,8 @@ class Fact:
     """The fact that replaced it."""
     state: State = UNDECIDED
     """What the owner decided about it."""
+    written: Written | None = None
+    """Who wrote it by hand, where and when; None if it was learned."""
 
     @property
     def is_written(self) -> bool:
@@ -174,6 +176,7 @@ async def told(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
     recorded = [row["id"] for row in found]
     replaced = await ledgers.memory.read(successors, recorded)
     decided = await ledgers.memory.read(reviews.states, recorded)
+    written = await ledgers.memory.read(written_by_hand, recorded)
     return [
         Fact(
             **row,
@@ -182,6 +185,7 @@ async def told(ledgers: Ledgers, rows: Sequence[tuple[Any, ...]]) -> list[Fact]:
             said=said.get(row["source_event_id"] or ""),
             replaced_by=replaced.get(row["id"]),
             state=decided[row["id"]],
+            written=written.get(row["id"]),
         )
         for row in found
     ]

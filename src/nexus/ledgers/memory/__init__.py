@@ -89,6 +89,21 @@ def newest_about(connection: apsw.Connection, *, entity_ids: Iterable[str], limi
     return [str(row[0]) for row in connection.execute(sql.queries("memory")["newest_about"], given)]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Written:
+    """Who wrote a fact by hand, where and when."""
+
+    by: str
+    channel: str
+    at: str
+
+
+def written_by_hand(connection: apsw.Connection, fact_ids: Iterable[str]) -> dict[str, Written]:
+    """The source of those facts that somebody wrote by hand."""
+    found = sql.rows(connection, sql.queries("memory")["written_by_hand"], (json.dumps(list(fact_ids)),))
+    return {id_: Written(by=by, channel=channel, at=at) for id_, by, channel, at in found}
+
+
 def append_facts(
     connection: apsw.Connection, facts: Iterable[NewFact], now: clock.Clock = clock.now
 ) -> list[str]:

@@ -100,14 +100,34 @@ INSERT INTO processing_log (processor, target_type, target_id, status, created_a
 VALUES (?1, ?2, ?3, 'done', ?4, ?4) ON CONFLICT DO NOTHING
 
 -- name: episode_to_extend
--- One that has a summary, or that the memory writer has read, is complete: what comes late makes its own.
+-- One that a writer has summarized or read is complete: what comes late makes its own.
 SELECT id, version, start_time, end_time, event_count, token_count FROM episodes AS latest
-WHERE thread_id = :thread AND definition_id = :definition AND summary IS NULL
+WHERE thread_id = :thread AND definition_id = :definition AND (summary IS NULL OR metadata_json ->> 'extracted')
   AND NOT EXISTS (
     SELECT 1 FROM processing_log WHERE processor = 'memory-writer' AND target_type = 'episode' AND target_id = latest.id)
   AND end_time > :from AND start_time < :until AND token_count <= :room
   AND NOT EXISTS (SELECT 1 FROM episodes WHERE previous_version_id = latest.id)
 ORDER BY end_time DESC LIMIT 1
+
+-- name: undescribed_episodes
+SELECT id FROM episodes WHERE id > ? AND (coalesce(trim(title), '') = '' OR coalesce(trim(summary), '') = '')
+ORDER BY id LIMIT ?
+
+-- name: blank_episodes
+-- Those of some episodes that lack a title or a summary, with their first events.
+SELECT id, title, summary, channel, start_time,
+       (SELECT json_group_array(event_id) FROM
+          (SELECT event_id FROM episode_events WHERE episode_id = episodes.id ORDER BY position LIMIT :most))
+FROM episodes WHERE id IN (SELECT value FROM json_each(:ids))
+  AND (coalesce(trim(title), '') = '' OR coalesce(trim(summary), '') = '')
+
+-- name: describe_episode
+-- What is from the episode's own words is marked: events that come late still extend such an episode.
+UPDATE episodes
+SET metadata_json = CASE WHEN coalesce(trim(title), '') = '' AND coalesce(trim(summary), '') = ''
+                    THEN json_set(metadata_json, '$.extracted', json('true')) ELSE metadata_json END,
+    title = coalesce(nullif(trim(title), ''), :title), summary = coalesce(nullif(trim(summary), ''), :summary)
+WHERE id = :id AND (coalesce(trim(title), '') = '' OR coalesce(trim(summary), '') = '')
 
 -- name: times_together
 SELECT count(*) FROM (
@@ -196,6 +216,10 @@ WHERE source_entity_id IN (SELECT value FROM json_each(:entities))
   AND NOT EXISTS (SELECT 1 FROM fact_successions WHERE old_fact_id = facts.id)
   AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = facts.id)
 ORDER BY seq DESC LIMIT :limit
+
+-- name: written_by_hand
+SELECT id, metadata_json ->> '$.written.by', metadata_json ->> '$.written.channel', created_at FROM facts
+WHERE id IN (SELECT value FROM json_each(?)) AND metadata_json ->> '$.written.by' IS NOT NULL
 
 -- name: facts_from_event
 SELECT id, fact, source_entity_id FROM facts WHERE source_event_id = ? ORDER BY seq LIMIT 50

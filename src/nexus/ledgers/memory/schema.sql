@@ -38,7 +38,7 @@ CREATE TABLE episodes (
   version              INTEGER NOT NULL DEFAULT 1,
   previous_version_id  TEXT REFERENCES episodes (id),
   source_request_id    TEXT,               -- runtime.requests: the run that created it
-  metadata_json        TEXT NOT NULL DEFAULT '{}',
+  metadata_json        TEXT NOT NULL DEFAULT '{}',  -- extracted: title and summary are from its own words
   created_at           TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) STRICT;
 CREATE INDEX episodes_end ON episodes (end_time);
@@ -507,8 +507,9 @@ CREATE VIRTUAL TABLE summaries_fts USING fts5 (
 );
 CREATE VIRTUAL TABLE summaries_terms USING fts5vocab (summaries_fts, row);
 
+-- A summary from an episode's own words is not indexed: its messages are.
 CREATE TRIGGER episodes_are_indexed AFTER INSERT ON episodes
-WHEN NEW.summary IS NOT NULL
+WHEN NEW.summary IS NOT NULL AND (NEW.metadata_json ->> 'extracted') IS NOT 1
 BEGIN
   INSERT INTO summaries (id) VALUES (NEW.id);
   INSERT INTO summaries_fts (rowid, summary_id, content)
@@ -520,7 +521,7 @@ BEGIN
   INSERT INTO summaries_fts (summaries_fts, rowid, summary_id, content)
   SELECT 'delete', seq, OLD.id, coalesce(OLD.title || ': ', '') || OLD.summary FROM summaries WHERE id = OLD.id;
   DELETE FROM summaries WHERE id = OLD.id;
-  INSERT INTO summaries (id) SELECT NEW.id WHERE NEW.summary IS NOT NULL;
+  INSERT INTO summaries (id) SELECT NEW.id WHERE NEW.summary IS NOT NULL AND (NEW.metadata_json ->> 'extracted') IS NOT 1;
   INSERT INTO summaries_fts (rowid, summary_id, content)
   SELECT seq, NEW.id, coalesce(NEW.title || ': ', '') || NEW.summary FROM summaries WHERE id = NEW.id;
 END;

@@ -113,7 +113,8 @@ SELECT count(*), min(updated_at) FROM entities WHERE updated_at > ?
 SELECT count(*) FROM entities
 
 -- name: episode_sources
-SELECT id, id, title, summary,
+-- A title and a summary from the episode's own words add nothing to these.
+SELECT id, id, iif(metadata_json ->> 'extracted', NULL, title), iif(metadata_json ->> 'extracted', NULL, summary),
        (SELECT json_group_array(event_id) FROM
           (SELECT event_id FROM episode_events WHERE episode_id = episodes.id ORDER BY position LIMIT 24))
 FROM episodes

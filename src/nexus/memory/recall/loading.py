@@ -13,6 +13,7 @@ import apsw
 from nexus import clock
 from nexus.ledgers import sql
 from nexus.ledgers.memory import How
+from nexus.memory.digest import digests
 from nexus.memory.recall import causality, surroundings
 from nexus.memory.recall.item import Item, Replacement, Sighting
 from nexus.memory.recall.reading import SQL, LateError
@@ -59,7 +60,13 @@ async def _remembered(search: Search, ids: list[str]) -> list[Item]:
         rest = connection.execute(SQL["summaries"], (given["ids"],))
         return facts + [_summary(cast("tuple[Any, ...]", row)) for row in rest]
 
-    return await causality.linked(search, await search.read(search.ledgers.memory, work)) if ids else []
+    if not ids:
+        return []
+    items = await search.read(search.ledgers.memory, work)
+    blank = [item.id for item in items if not item.text.strip()]
+    made = await digests(search.ledgers, blank, search.read)
+    items = [replace(item, text=made[item.id].summary) if item.id in made else item for item in items]
+    return await causality.linked(search, [item for item in items if item.text.strip()])
 
 
 async def _disclosed(search: Search, items: list[Item]) -> list[Item]:

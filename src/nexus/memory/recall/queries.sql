@@ -285,6 +285,7 @@ WHERE subject_entity_id IN (SELECT value FROM json_each(:entities))
 UNION ALL
 SELECT * FROM (SELECT 'episode', e.id FROM episode_entity_mentions AS m JOIN episodes AS e ON e.id = m.episode_id
   WHERE m.entity_id IN (SELECT value FROM json_each(:entities)) AND e.summary IS NOT NULL
+    AND (e.metadata_json ->> 'extracted') IS NOT 1
     AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)
   ORDER BY e.end_time DESC LIMIT :limit)
 LIMIT :limit
@@ -380,6 +381,9 @@ SELECT 'mental_model', id, name || ': ' || content,
 FROM mental_models AS m WHERE id IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM mental_models AS n WHERE n.previous_version_id = m.id)
 UNION ALL
-SELECT 'episode', id, coalesce(title || ': ', '') || coalesce(summary, ''), end_time, 1.0, NULL, NULL
+SELECT 'episode', id,
+       -- A summary from the episode's own words holds the sentence that its title is.
+       coalesce(iif(metadata_json ->> 'extracted', summary, title || ': ' || summary), summary, title, ''),
+       end_time, 1.0, NULL, NULL
 FROM episodes AS e WHERE id IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM episodes AS n WHERE n.previous_version_id = e.id)

@@ -107,5 +107,7 @@ def _joined(items: dict[int, Item], follows: dict[int, int], near: set[int]) -> 
         while seq is not None:
             chain.append(seq)
             seq = follows.get(seq)
-        stretches.append(Stretch([items[s] for s in chain], [s in near for s in chain]))
+        stretches.append(
+            Stretch([items[s] for s in chain], [s in near and items[s].text.strip() != "" for s in chain])
+        )
     return stretches

@@ -19,7 +19,7 @@ from nexus.ledgers.memory.reviews import Decision
 from nexus.ledgers.runtime import requests
 from nexus.memory.writing import Provenance
 
-ACTOR: Final = Provenance(actor="person:dashboard", kind="owner")
+ACTOR: Final = Provenance(actor="person:dashboard", kind="owner", channel="dashboard")
 DAYS: Final = (7, 1, 30, 365)
 _USES: Final = 8
 _ASKED_CHARACTERS: Final = 140
