@@ -139,6 +139,11 @@ class Client:
         """The runs of a session that were started after another one, by anyone."""
         return await self._runs(session_label, after=execution_id)
 
+    async def newest_run(self, session_label: str) -> str | None:
+        """The id of the run of a session that was started last."""
+        found = await self._http.get(f"/api/sessions/{quote(session_label)}/executions", newest=True)
+        return next(iter(found["ids"]), None)
+
     async def sent_messages(self, session_label: str, *, channel: str, limit: int) -> list[str]:
         """The latest messages sent to a session, newest first."""
         found = await self._http.get(

@@ -27,7 +27,7 @@ INSERT INTO fact_successions (old_fact_id, new_fact_id, confidence, basis)
 SELECT cause_fact_id, effect_fact_id, min(1.0, max(0.0, confidence)), 'stated'
 FROM causal_links AS l
 WHERE relation = 'replaced' AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = l.effect_fact_id)
-ORDER BY created_at
+ORDER BY rowid
 ON CONFLICT (old_fact_id) DO UPDATE
 SET new_fact_id = excluded.new_fact_id, confidence = excluded.confidence, basis = excluded.basis
 
