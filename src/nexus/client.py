@@ -354,7 +354,9 @@ class _Connection:
             self._is_silent = False
             return waiting.result()
         finally:
-            waiting.cancel()
+            if not waiting.done():
+                waiting.cancel()
+                await asyncio.wait({waiting})
 
     def _unreachable(self, error: httpx.TransportError) -> GatewayError:
         reason = str(error) or type(error).__name__

@@ -20,7 +20,8 @@ from nexus.testing import ModelRequest, ModelServer, Pace, ToolCall, Turn
 from .place import Place
 
 MESSAGE = re.compile(r"MSG\[(S\d+M\d+)\|(\w+)\]")
-REMEMBERED = re.compile(r"<memory_context>.*?</memory_context>", re.DOTALL)
+_REMEMBERED = re.compile(r"<memory_context>.*?</memory_context>", re.DOTALL)
+QUOTED = re.compile(r"<(memory_context|worker_result)\b.*?</\1>", re.DOTALL)
 _REPORT = re.compile(r"WRES\[(S\d+M\d+)\]")
 _TASK = re.compile(r"TASK\[(S\d+M\d+)\]")
 # What the agent does about a message: answer it, change a file, wait for a worker, or leave one to report.
@@ -155,7 +156,7 @@ def script(server: ModelServer, effects: str, seed: int) -> None:
     def manager(request: ModelRequest) -> Turn:
         said = _this_turn(request.json["messages"])
         done = str([part for part in _parts(said, "assistant") if part.get("type") == "tool_use"])
-        texts = [REMEMBERED.sub("", text) for text in _texts(said)]
+        texts = [_REMEMBERED.sub("", text) for text in _texts(said)]
         asked = dict(found for text in texts for found in MESSAGE.findall(text))
         if (call := _next_call(asked, done, effects)) is not None:
             return Turn("", [call], pace=pace())

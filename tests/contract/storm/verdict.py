@@ -13,7 +13,7 @@ from nexus.broker.invariants import check
 from nexus.home import LEDGERS, Home
 
 from .place import LEASE_MS, Place
-from .talk import MESSAGE, REMEMBERED, Talk
+from .talk import MESSAGE, QUOTED, Talk
 
 _ANSWERED = re.compile(r"ANS<(S\d+M\d+)>")
 _HEARD = re.compile(r"HEARD<(S\d+M\d+)>")
@@ -124,11 +124,10 @@ def _order(home: Home, talk: Talk) -> Iterable[str]:
     by_session: dict[str, list[str]] = defaultdict(list)
     statement = """SELECT s.label, m.content
     FROM agent_messages AS m JOIN agent_sessions AS s ON s.id = m.session_id
-    WHERE m.role = 'user' AND s.label LIKE 'storm-%' ORDER BY s.label, m.position"""
+    WHERE m.role <> 'assistant' AND s.label LIKE 'storm-%' ORDER BY s.label, m.position"""
     for label, content in rows(home, "agents", statement):
-        text = REMEMBERED.sub("", content)
-        if "<worker_result" not in text:
-            by_session[label] += [name for name, _ in MESSAGE.findall(text)]
+        # One that joins a run stands behind the results of its tools.
+        by_session[label] += [name for name, _ in MESSAGE.findall(QUOTED.sub("", content))]
     steering = {sent.name for sent in talk.accepted if sent.mode == "steer"}
     for sent in talk.accepted:
         if (count := by_session[sent.session].count(sent.name)) != 1:

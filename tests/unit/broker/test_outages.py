@@ -21,6 +21,7 @@ _HOUR_MS = 3_600_000
 async def waiting(answer: Run) -> Execution:
     assert isinstance(answer, BrokerRun)
     while (state := await answer.state()).waiting_since is None:
+        assert state.status in {"queued", "running"}, state.error
         await asyncio.sleep(0.05)
     return state
 
