@@ -30,6 +30,8 @@ def test_nothing_is_lost_in_a_storm(server: Postgres | None, tmp_path: Path) -> 
         messages=100,
         faults=12,
         sessions=8,
+        # With the start before and the settling after it: less than four minutes.
+        limit_s=180,
     )
     report = rage(weather, tmp_path, server)
     assert report.problems == [], str(report)
