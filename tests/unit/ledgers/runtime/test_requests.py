@@ -178,3 +178,31 @@ async def test_what_a_dead_process_left_is_ended_though_its_clock_was_ahead(open
     stored = await opened.runtime.read(requests.get, request_id="req_a")
     assert stored is not None
     assert stored.status == "running", "this process took it in"
+
+
+async def test_runs_of_a_session_follow_each_other_as_they_were_recorded(opened: Ledgers) -> None:
+    """An id from a clock that was ahead sorts behind all that follow once it is right."""
+    request = a_request()
+    await opened.runtime.write(requests.create, request=request)
+    for id_ in ("exe_m", "exe_z", "exe_a"):
+        run = executions.NewExecution(
+            id=id_,
+            request_id=request.request_id,
+            session_label="main",
+            lane="chat",
+            work="agent",
+            mode="followup",
+            input=None,
+        )
+        await opened.runtime.write(executions.enqueue, execution=run)
+
+    async def after(execution_id: str) -> list[str]:
+        return await opened.runtime.read(executions.begun_in, session_label="main", after=execution_id)
+
+    assert await opened.runtime.read(executions.newest_in, session_label="main") == "exe_a"
+    assert await after("exe_z") == ["exe_a"]
+    assert await after("exe_unknown") == ["exe_m", "exe_z", "exe_a"]
+    runs = await opened.runtime.read(
+        executions.of_request, request_id=request.request_id, session_label="main"
+    )
+    assert [each.id for each in runs] == ["exe_m", "exe_z", "exe_a"]
