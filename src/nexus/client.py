@@ -5,10 +5,11 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -27,10 +28,16 @@ from nexus.errors import (
 )
 from nexus.home import Home, locate
 from nexus.runs import Delta, FinishedRun, Receipt, Result, Run, Totals
-from nexus.serving import serving
+from nexus.serving import Service, serving
 
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Notify = Callable[[str], None]
 _TRIES: Final = 4
 _PAUSE_S: Final = 0.25
+# After so long without a response, the person is told.
+_SILENCE_S: Final = 1.5
 _TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
 # The gateway sends keep-alives: a stream that is silent for this long is broken.
 _STREAM_TIMEOUT: Final = httpx.Timeout(60.0, connect=5.0)
@@ -46,21 +53,25 @@ _ERRORS: Final[dict[int, type[NexusError]]] = {
 class Client:
     """Acts for the owner of a served home, authenticated by its token."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(
+        self, url: str, token: str, *, service: Service | None = None, notify: Notify = _log.warning
+    ) -> None:
+        """`notify` is told if the home, which the process `service` serves, doesn't respond for a while."""
         self.url = url
-        self._http = _Connection(url, token)
+        self._http = _Connection(url, token, service, notify)
 
     @classmethod
-    def connect(cls, home: Home | Path | str | None = None) -> Self:
+    def connect(cls, home: Home | Path | str | None = None, *, notify: Notify = _log.warning) -> Self:
         """A client for a home on this machine, by default the one that NEXUS_HOME names.
 
-        Raises `GatewayError` if no process serves it.
+        Raises `GatewayError` if no process serves it, or the one that does is stopped.
         """
         place = home if isinstance(home, Home) else locate(Path(home) if home else None)
         service = serving(place)
         if service is None or not service.url:
             raise GatewayError(f"The home at {place.root} is not served", hint="Start it with `nexus up`.")
-        return cls(service.url, place.token())
+        service.check()
+        return cls(service.url, place.token(), service=service, notify=notify)
 
     async def __aenter__(self) -> Self:
         return self
@@ -138,6 +149,11 @@ class Client:
     async def runs_after(self, session_label: str, execution_id: str = "") -> list[Run]:
         """The runs of a session that were started after another one, by anyone."""
         return await self._runs(session_label, after=execution_id)
+
+    async def newest_run(self, session_label: str) -> str | None:
+        """The id of the run of a session that was started last."""
+        found = await self._http.get(f"/api/sessions/{quote(session_label)}/executions", newest=True)
+        return next(iter(found["ids"]), None)
 
     async def sent_messages(self, session_label: str, *, channel: str, limit: int) -> list[str]:
         """The latest messages sent to a session, newest first."""
@@ -258,8 +274,11 @@ class _ServedRun:
 class _Connection:
     """HTTP to one gateway: the token, retries of what is safe to repeat, and errors by type."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, service: Service | None, notify: Notify) -> None:
         self._url = url
+        self._service = service
+        self._notify = notify
+        self._is_silent = False
         self._http = httpx.AsyncClient(
             base_url=url,
             headers={"authorization": f"Bearer {token}"},
@@ -303,7 +322,7 @@ class _Connection:
     async def _request(self, method: str, path: str, *, tries: int, **options: Any) -> Any:
         for attempt in range(1, tries + 1):
             try:
-                return _checked(await self._http.request(method, path, **options)).json()
+                return _checked(await self._await(self._http.request(method, path, **options))).json()
             except httpx.TransportError as error:
                 if attempt == tries:
                     raise self._unreachable(error) from None
@@ -316,15 +335,40 @@ class _Connection:
             if source.response.is_error:
                 await source.response.aread()
             _checked(source.response)
-            async for event in source.aiter_sse():
+            arriving = aiter(source.aiter_sse())
+            while event := await self._await(_next(arriving), is_slow=True):
                 if event.data:  # a keep-alive comes as an event without data
                     yield event
+
+    async def _await(self, response: Coroutine[Any, Any, T], *, is_slow: bool = False) -> T:
+        """Wait for a response, and tell the person once if none comes.
+
+        Of what may be slow, an answer that is being written, only if the process is stopped.
+        """
+        waiting = asyncio.ensure_future(response)
+        try:
+            while not (await asyncio.wait({waiting}, timeout=_SILENCE_S))[0]:
+                stopped = self._service is not None and self._service.is_stopped
+                if not self._is_silent and (stopped or not is_slow):
+                    self._is_silent = True
+                    silence = self._service.silence if self._service else f"{self._url} doesn't respond"
+                    self._notify(f"{silence}. Waiting; press Ctrl-C to stop.")
+            self._is_silent = False
+            return waiting.result()
+        finally:
+            if not waiting.done():
+                waiting.cancel()
+                await asyncio.wait({waiting})
 
     def _unreachable(self, error: httpx.TransportError) -> GatewayError:
         reason = str(error) or type(error).__name__
         return GatewayError(
             f"No response from {self._url}: {reason}", hint="Check that `nexus up` is still running."
         )
+
+
+async def _next(events: AsyncIterator[ServerSentEvent]) -> ServerSentEvent | None:
+    return await anext(events, None)
 
 
 def _checked(response: httpx.Response) -> httpx.Response:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from nexus import clock
-from nexus.errors import HomeBusyError
+from nexus.errors import GatewayError, HomeBusyError
 from nexus.home import PRIVATE_FILE, Home
 
 
@@ -25,6 +25,31 @@ class Service:
     url: str
     """Empty while it is starting."""
     since: str
+
+    @property
+    def silence(self) -> str:
+        """What to say about it when it doesn't respond."""
+        where = f" at {self.url}" if self.url else ""
+        resume = f" (resume it: `kill -CONT {self.pid}`)" if self.is_stopped else ""
+        verb = "is stopped" if resume else "doesn't respond"
+        return f"Process {self.pid}, which serves this home{where}, {verb}{resume}"
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger stopped it; False where the system doesn't tell."""
+        try:
+            state = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return False
+        return state.rpartition(")")[2].split()[0] in {"T", "t"}
+
+    def check(self) -> None:
+        """Refuse to ask a process that is stopped: it would work on the question when it is resumed."""
+        if self.is_stopped:
+            raise GatewayError(
+                self.silence,
+                hint=f"Or end it with `kill -9 {self.pid}` and start it again: accepted messages are kept.",
+            )
 
 
 class Serving:

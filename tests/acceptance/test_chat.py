@@ -1,12 +1,14 @@
 """Talking with the agent: in a terminal, in a pipe, in one shot, and where nothing is set up yet."""
 
 import json
+import subprocess
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from acceptance.agents import PATIENCE_S, answers, environment, finish
+from acceptance.program import NEXUS
 from acceptance.terminal import Terminal
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, ToolCall, Turn, echo, failures
@@ -86,17 +88,28 @@ def test_without_a_key_the_program_says_where_it_looked(home: Home, command: lis
     assert answers(home) == []
 
 
-def test_a_server_that_is_not_there_is_an_error_and_not_a_wait(home: Home) -> None:
+def test_a_task_waits_for_a_model_server_that_is_not_running_and_says_so_once(
+    home: Home, server: ModelServer
+) -> None:
+    server.always("Here I am.")
+    server.stop()
     env = environment(
         None,
         NEXUS_MODELS_MANAGER="ollama/qwen3",
-        NEXUS_PROVIDERS_OLLAMA_BASE_URL="http://127.0.0.1:9/v1",
+        NEXUS_PROVIDERS_OLLAMA_BASE_URL=server.openai_url,
         NEXUS_PROVIDERS_OLLAMA_MAX_RETRIES="0",
     )
-    done = finish(home, env, "run", "Hello")
-    assert done.returncode == 1
-    assert "No model answered:\n- ollama/qwen3: Connection refused\n" in done.stderr
-    assert "  Start the server at http://127.0.0.1:9/v1, or fix `base_url` in [providers." in done.stderr
+    command = [str(NEXUS), "--home", str(home.root), "run", "--no-wait", "Hello"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True
+    ) as run:
+        assert run.stderr is not None
+        told = f"The model server at {server.openai_url} isn't running. Waiting; press Ctrl-C to stop.\n"
+        assert run.stderr.readline() == told
+        server.start()
+        out, notes = run.communicate(timeout=PATIENCE_S)
+    assert (run.returncode, out, notes) == (0, "Here I am.\n", "")
 
 
 def test_a_task_is_needed(home: Home, server: ModelServer) -> None:

@@ -28,6 +28,7 @@ _KILLS_WHILE_WRITING = times(6, long=20)
 _KILLS_FROM_THE_START = times(3, long=10)
 _KILLS_OF_INIT = times(3, long=10)
 _KILLS_OF_MIGRATION = times(3, long=10)
+_SEED = 35
 
 _WRITING = [sys.executable, str(Path(__file__).with_name("writing.py"))]
 _FOREVER = "600"
@@ -146,18 +147,33 @@ async def test_a_killed_init_is_completed_by_the_next(tmp_path: Path) -> None:
         await open_and_write(home)
 
 
+# Kills itself after so many steps of SQLite on the runtime ledger, or says how many it takes.
 _MIGRATE = """
-import asyncio, sys
+import asyncio, itertools, os, signal, sys
 from pathlib import Path
+import apsw
 from nexus.config import LedgersConfig
 from nexus.home import Home
 from nexus.ledgers import Ledgers
 
+steps, last = itertools.count(1), int(sys.argv[2])
+
+def count():
+    if next(steps) == last:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return False
+
+def watch(connection):
+    if connection.filename.endswith("runtime.db"):
+        connection.set_progress_handler(count, 500)
+
 async def main():
     async with Ledgers(Home(Path(sys.argv[1])), LedgersConfig()) as opened:
-        print(await opened.runtime.read(lambda c: c.execute("SELECT count(*) FROM automations").get))
+        await opened.runtime.read(lambda c: c.execute("SELECT count(*) FROM automations").get)
 
+apsw.connection_hooks.append(watch)
 asyncio.run(main())
+print(next(steps) - 1)
 """
 
 
@@ -174,18 +190,25 @@ async def test_a_killed_migration_happened_or_did_not(old_home: Home, tmp_path: 
     def copy(name: str) -> Home:
         return Home(shutil.copytree(old_home.root, tmp_path / name))
 
-    usual = _duration([sys.executable, "-c", _MIGRATE, str(copy("usual").root)])
-    states: Counter[int] = Counter()
+    def run(home: Home, last: int) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-c", _MIGRATE, str(home.root), str(last)]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=600)
+
+    steps, chance = int(run(copy("usual"), 0).stdout), random.Random(_SEED)
+    reached: list[int] = []
     for number in range(_KILLS_OF_MIGRATION):
         home = copy(str(number))
-        Victim([sys.executable, "-c", _MIGRATE, str(home.root)]).kill_after(random.uniform(0.4, 1.0) * usual)
-        states[_check_migrating(home.ledger("runtime"))] += 1
+        last = round(steps * (number + chance.random()) / _KILLS_OF_MIGRATION)
+        assert run(home, max(1, last)).returncode == -signal.SIGKILL
+        reached.append(_check_migrating(home.ledger("runtime")))
         await open_and_write(home)
         check_ledgers(home)
         assert _check_migrating(home.ledger("runtime")) == migrate.latest("runtime")
         assert _journal_mode(home.ledger("runtime")) == "wal"
         shutil.rmtree(home.root)
-    assert states.total() == _KILLS_OF_MIGRATION
+    # Each got as far as its last whole step: the first not to the end, and none less far than the one before.
+    assert reached == sorted(reached)
+    assert reached[0] < reached[-1] <= migrate.latest("runtime")
 
 
 def _check_migrating(path: Path) -> int:

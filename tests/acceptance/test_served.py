@@ -35,6 +35,12 @@ def test_commands_talk_through_the_process_that_serves(home: Home, server: Model
         assert "Unknown command /nonsense" in done.stderr
         link = finish(home, env, "login").stdout
         assert link.startswith(f"{served.url}/login?code=")
+        os.kill(served.pid, signal.SIGSTOP)
+        for command in (["run", "Hello"], ["chat"], ["recall", "tea"], ["login"]):
+            refused = finish(home, env, *command, stdin="Hello\n")
+            assert refused.returncode == 1
+            assert f"Process {served.pid}, which serves this home at {served.url}, is stop" in refused.stderr
+        os.kill(served.pid, signal.SIGCONT)
         log = finish(home, env, "logs", "--json", "--lines", "1000").stdout
     routes = [json.loads(line).get("route") for line in log.splitlines()]
     assert routes.count("/api/messages") == 3

@@ -166,3 +166,19 @@ def test_ledgers_of_one_moment_are_left_alone(recording: Recording, tmp_path: Pa
     assert (found.unheard, found.unwritten) == ((), ())
     with closing(apsw.Connection(str(home.ledger("events")))) as connection:
         assert connection.execute("SELECT count(*) FROM events").get == 6
+
+
+def test_a_clock_that_was_ahead_hides_no_message_that_nobody_was_asked_about(tmp_path: Path) -> None:
+    home = _home(tmp_path / "home")
+    said = [("evt_a", "2999-01-01T00:00:00.000Z"), ("evt_b", "2026-02-01T00:00:00.000Z"),
+            ("evt_c", "2026-02-01T00:00:00.500Z"), ("evt_d", "2026-02-01T00:00:10.000Z")]  # fmt: skip
+    with closing(apsw.Connection(str(home.ledger("events")))) as connection:
+        add = """INSERT INTO events (id, channel, direction, kind, content, occurred_at, created_at)
+                 VALUES (?1, 'cli', 'inbound', 'message', ?1, ?2, ?2)"""
+        connection.executemany(add, said)
+    with closing(apsw.Connection(str(home.ledger("runtime")))) as connection:
+        add = """INSERT INTO requests (id, root_request_id, event_id, access_json, status, created_at)
+                 VALUES (?1, ?1, ?2, '{}', 'done', ?3)"""
+        connection.executemany(add, [("req_z", *said[0]), ("req_c", *said[2])])
+
+    assert reconcile.reconcile(home).unheard == (("evt_b", None), ("evt_d", None))

@@ -55,7 +55,7 @@ def _before(
 
 
 def _run(connection: apsw.Connection, event_id: str) -> str | None:
-    request = requests.last_of_event(connection, event_id)
+    request = requests.for_event(connection, event_id)
     if request is None:
         return None
     runs = executions.of_request(connection, request.id, request.session_label or "")

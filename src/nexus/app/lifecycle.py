@@ -113,6 +113,7 @@ class Lifecycle(BuiltHome):
 
     async def _start_work(self, opening: AsyncExitStack) -> None:
         """Begin what only a process that serves the home does."""
+        last_rowid = await self.ledgers.runtime.read(requests.last_rowid)
         self.embedding.start()
         await self.upkeep.schedule()
         await self.conclusions.schedule()
@@ -121,7 +122,7 @@ class Lifecycle(BuiltHome):
         opening.push_async_callback(self.timetable.stop)
         await self.timetable.start()
         await self.broker.recover()
-        await self.broker.end_orphans()
+        await self.broker.end_orphans(last_rowid)
         opening.push_async_callback(self._outbox.stop)
         self._outbox.start()
         if self._reconciled is not None:

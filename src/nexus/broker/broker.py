@@ -177,9 +177,17 @@ class Broker:
         await self._queue.recover()
         await self._workers.recover()
 
-    async def end_orphans(self) -> None:
-        """End what processes that are gone left open. Call it when a home is opened to be served."""
-        await self._ledgers.runtime.write(requests.end_orphans, before=_orphaned(self._home))
+    async def end_orphans(self, last_rowid: int) -> None:
+        """End what processes that are gone left open, up to a row of `requests`.
+
+        Call it when a home is opened to be served, with the last row from before this process did anything.
+        """
+        alone = is_alone(self._home)
+        await self._ledgers.runtime.write(
+            requests.end_orphans,
+            last_rowid=last_rowid,
+            made_before=None if alone else clock.timestamp(clock.now() - _LONGEST_INTAKE),
+        )
         self._streams.sweep()
 
     async def _run(self, turn: Turn) -> object:
@@ -195,8 +203,3 @@ class Broker:
     ) -> None:
         context = await self.assemble_context(request, session_label=session_label, task=task)
         await self.start_execution(request, context, mode=mode, execution_id=execution_id)
-
-
-def _orphaned(home: Home) -> str:
-    """Requests older than that have no process: another one may just be taking a message in."""
-    return clock.timestamp(clock.now() - (timedelta() if is_alone(home) else _LONGEST_INTAKE))

@@ -4,6 +4,7 @@ Whatever is written has a key, so that a run that is repeated after a crash writ
 call used is the exception: a call whose step was lost was paid for all the same, and is counted.
 """
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,7 @@ class LedgerJournal:
         self._spender = spender
         self._event_id = event_id
         self._waiting = waiting
+        self._waiting_from: float | None = None
         # A run that is resumed looks at the answers that it has, and then makes the calls of the last one.
         self._last_offset = 0
         self._calls: dict[str, tuple[str, Span]] = {}
@@ -117,7 +119,8 @@ class LedgerJournal:
 
         def record(connection: apsw.Connection) -> None:
             spans.record(connection, span)
-            usage.record(connection, self._row(attempt, span.id))
+            if attempt.reached:  # else nobody was asked: a long outage must not use up `max_requests`
+                usage.record(connection, self._row(attempt, span.id))
             reservations.release(connection, attempt.id)
 
         await self._ledgers.runtime.write(record)
@@ -133,12 +136,16 @@ class LedgerJournal:
         since = await self._ledgers.runtime.write(
             executions.wait_for_provider, execution_id=self._execution_id, reason=reason
         )
-        return (clock.now() - clock.parse(since)).total_seconds() if since else 0.0
+        if self._waiting_from is None:
+            # Only the start of the wait is read from the clock, which may be set while it lasts.
+            before_s = (clock.now() - clock.parse(since)).total_seconds() if since else 0.0
+            self._waiting_from = time.monotonic() - max(0.0, before_s)
+        return time.monotonic() - self._waiting_from
 
     async def go_on(self) -> None:
         """Record that a provider has answered."""
         if self._waiting:
-            self._waiting = False
+            self._waiting, self._waiting_from = False, None
             await self._ledgers.runtime.write(executions.provider_answers, execution_id=self._execution_id)
 
     async def afford(self, estimate: Estimate) -> None:

@@ -116,8 +116,7 @@ class Conversation:
         self._model = model
         self._interactive = interactive
         self._shown: set[str] = set()
-        # At a terminal also what the agent says before the person has said anything is shown.
-        self._last = self._from_now()
+        self._last = ""
         self._sent: int | None = None
         self._said = ""
         self._request_id = ""
@@ -128,7 +127,7 @@ class Conversation:
     async def begin(self, label: str) -> None:
         """Go over to another session."""
         await self._talk.new_session(self._label)
-        self._label, self._last, self._sent = label, self._from_now(), None
+        self._label, self._last, self._sent = label, "", None
         self._screen.note(f"Session {label}.")
 
     async def say(self, text: str) -> None:
@@ -269,7 +268,10 @@ class Conversation:
 
     async def _show_new(self) -> None:
         if not self._last:
-            return
+            if not self._interactive:
+                return
+            # At a terminal also what the agent says before the person has said anything is shown.
+            self._last = await self._talk.newest_run(self._label) or ids.new("exe")
         for run in await self._talk.runs_after(self._label, self._last):
             async with self._speaking:
                 if run.id not in self._shown:
@@ -277,7 +279,7 @@ class Conversation:
 
     async def _show(self, run: Run) -> None:
         self._shown.add(run.id)
-        self._last = max(self._last, run.id)
+        self._last = run.id
         loop = asyncio.get_running_loop()
         stopping: list[asyncio.Task[bool]] = []
         loop.add_signal_handler(signal.SIGINT, lambda: stopping.append(loop.create_task(run.cancel())))
@@ -303,10 +305,6 @@ class Conversation:
             await self._talk.decide(waiting.approval_id, decision, waiting.call_hash)
         except NexusError as error:  # somebody else was quicker, or only this call can be allowed
             self._screen.note(f"{error.message}. {error.hint}")
-
-    def _from_now(self) -> str:
-        """Ids sort by time: runs that are asked for later come after this one."""
-        return ids.new("exe") if self._interactive else ""
 
     def _tell(self, error: NexusError) -> None:
         self.failed = True

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nexus.cli.place import opened_home
+from nexus.cli.place import note, opened_home
 
 if TYPE_CHECKING:
     from nexus.client import Client
@@ -26,7 +26,7 @@ def login(ctx: click.Context, token: bool) -> None:
     # Imported here, because it takes longer than `nexus login --token` may.
     from nexus.client import Client
 
-    asyncio.run(_link(Client.connect(home)))
+    asyncio.run(_link(Client.connect(home, notify=note)))
 
 
 async def _link(client: "Client") -> None:

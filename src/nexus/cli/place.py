@@ -33,6 +33,11 @@ def chosen_home(ctx: click.Context) -> Home:
     return locate(Path(given) if given else None)
 
 
+def note(text: str) -> None:
+    """Tell the person something beside what was asked for."""
+    click.secho(text, err=True, dim=True)
+
+
 def moment(text: str | None) -> datetime | None:
     """A time that was typed, if one was."""
     if text is None:
@@ -59,8 +64,13 @@ def opened_home(ctx: click.Context) -> tuple[Home, config.Config]:
 
 
 def answering_home(ctx: click.Context, model: str, role: str = "manager") -> tuple[Home, config.Config]:
-    """The home and its settings, or an error where no model is set that could answer in a role."""
+    """The home and its settings, or an error where no model is set that could answer in a role.
+
+    An error, too, if the process that serves it is stopped.
+    """
     home, settings = opened_home(ctx)
+    if (service := serving(home)) is not None:
+        service.check()
     try:
         if not model:
             models_of(settings.models, role)

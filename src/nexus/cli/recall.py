@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from nexus import config
-from nexus.cli.place import moment, opened_home
+from nexus.cli.place import moment, note, opened_home
 from nexus.errors import ModelFileError
 from nexus.home import Home
 from nexus.memory.recall.item import (
@@ -25,7 +25,7 @@ from nexus.memory.recall.item import (
     Replacement,
     kinds,
 )
-from nexus.serving import serving
+from nexus.serving import Service, serving
 
 if TYPE_CHECKING:
     from nexus.memory.embedding import Vectors
@@ -44,8 +44,8 @@ _ARMS: Final = {
 }
 
 
-async def asked(url: str, token: str, query: Query, scope: str | None) -> Matches:
-    """The answer of the home at a URL. `scope` names the kinds of the query."""
+async def asked(service: Service, token: str, query: Query, scope: str | None) -> Matches:
+    """The answer of a home that is served. `scope` names the kinds of the query."""
     # Imported here, because a home that nobody serves needs no client.
     from nexus.client import Client
 
@@ -60,7 +60,7 @@ async def asked(url: str, token: str, query: Query, scope: str | None) -> Matche
         "max_tokens": query.max_tokens,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    async with Client(url, token) as client:
+    async with Client(service.url, token, service=service, notify=note) as client:
         return answer(await client.recall(query.text, **given))
 
 
@@ -257,15 +257,16 @@ def recall(ctx: click.Context, text: str, explain: bool, as_json: bool, **option
     )
     service = serving(home)
     if service is not None and service.url and len(text) <= _LONGEST_ASKED:
-        answer = asyncio.run(asked(service.url, home.token(), query, options["scope"]))
+        service.check()
+        answer = asyncio.run(asked(service, home.token(), query, options["scope"]))
         notes = [] if "embed" in answer.timings_ms else _missing_model(settings)
     else:
         answer, notes = asyncio.run(_ask(home, settings, query))
     if as_json:
         click.echo(json.dumps({"notes": notes, **asdict(answer)}, indent=2, default=_plain))
         return
-    for note in notes:
-        click.echo(note, err=True)
+    for each in notes:
+        click.echo(each, err=True)
     show(answer, explain=explain)
 
 

@@ -30,6 +30,7 @@ class Screen:
         self._live = self._out.isatty()
         self._writing: Writing | None = None
         self._said = False
+        self._waits_for = ""
 
     # Looked up each time: a line editor puts its own in their place while somebody types.
 
@@ -103,6 +104,8 @@ class Screen:
             click.secho(printable(text), file=self._notes, dim=True)
 
     def _show(self, delta: Delta, writing: "Writing") -> None:
+        if delta.kind not in {"waiting", "restart"}:
+            self._waits_for = ""
         if delta.kind == "begin":
             self._said = False
             writing.status("thinking")
@@ -125,11 +128,14 @@ class Screen:
             writing.status("thinking")
         elif delta.kind == "restart":
             writing.end()
-            self.note(f"({self._withdrawn(delta)})")
+            if not self._waits_for:
+                self.note(f"({self._withdrawn(delta)})")
             self._said = False
         elif delta.kind == "waiting":
-            self.note(f"Waiting for the provider ({delta.text}). Press Ctrl-C to stop waiting.")
-            writing.status("waiting for the provider")
+            if delta.text != self._waits_for:
+                self.note(f"{delta.text}. Waiting; press Ctrl-C to stop.")
+            self._waits_for = delta.text
+            writing.status("waiting for the model")
         elif delta.kind in {"done", "end"}:
             writing.end()
 

@@ -57,6 +57,8 @@ class Talk(Protocol):
 
     async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Run]: ...
 
+    async def newest_run(self, session_label: str) -> str | None: ...
+
     async def sent_messages(self, session_label: str, limit: int) -> list[str]: ...
 
     async def scheduled_messages(self, session_label: str, after: int | None) -> "list[Unasked]": ...
@@ -112,6 +114,9 @@ class There:
 
     async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Run]:
         return await self._client.runs_after(session_label, execution_id)
+
+    async def newest_run(self, session_label: str) -> str | None:
+        return await self._client.newest_run(session_label)
 
     async def sent_messages(self, session_label: str, limit: int) -> list[str]:
         return await self._client.sent_messages(session_label, channel=CHANNEL, limit=limit)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from nexus.cli.place import note
 from nexus.cli.talk import Talk, There
 from nexus.client import Client
 from nexus.config import Config
@@ -15,7 +16,7 @@ async def talking(home: Home, settings: Config, model: str) -> AsyncGenerator[Ta
     """The home, ready to be talked with; an error that says what to do where no model could answer."""
     service = serving(home)
     if service is not None and service.url:
-        async with Client(service.url, home.token()) as client:
+        async with Client(service.url, home.token(), service=service, notify=note) as client:
             yield There(client)
         return
     # Imported here: a home that is served needs nothing of what serving it takes.

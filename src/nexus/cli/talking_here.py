@@ -13,7 +13,7 @@ from nexus.gateway.views import sessions
 from nexus.home import Home
 from nexus.ledgers import events
 from nexus.ledgers.events import Unasked
-from nexus.ledgers.runtime import invocations, usage
+from nexus.ledgers.runtime import executions, invocations, usage
 from nexus.ledgers.runtime import trace as traces
 from nexus.ledgers.runtime.trace import Node
 from nexus.memory.recall.item import Query
@@ -56,6 +56,9 @@ class Here:
 
     async def runs_after(self, session_label: str, execution_id: str) -> Sequence[Run]:
         return await self._app.runs_after(session_label, execution_id)
+
+    async def newest_run(self, session_label: str) -> str | None:
+        return await self._app.ledgers.runtime.read(executions.newest_in, session_label=session_label)
 
     async def sent_messages(self, session_label: str, limit: int) -> list[str]:
         return await self._app.ledgers.events.read(

@@ -66,7 +66,7 @@ class Exporter:
         """Export what has ended; returns how many requests that were."""
         at, last = await asyncio.to_thread(self._cursor)
         since = clock.timestamp(clock.parse(at) - _LONGEST)
-        values = {"since": since, "at": at, "id": last}
+        values = {"since": since, "at": at, "id": last, "now": clock.timestamp(self._now())}
         ended = await self._ledgers.runtime.read(_ended, values=values)
         exported = 0
         for id_, ended_at, busy in ended:
@@ -82,11 +82,12 @@ class Exporter:
         return exported
 
     def _cursor(self) -> tuple[str, str]:
-        """Behind which request to go on; a home that exports for the first time begins now."""
+        """Behind which request to go on; now for the first export, or if the clock was ahead."""
+        begun = (clock.timestamp(self._now()), "")
         with suppress(FileNotFoundError, ValueError):
             at, id_ = json.loads(self._file.read_text(encoding="utf-8"))
-            return at, id_
-        begun = (clock.timestamp(self._now()), "")
+            if at <= begun[0]:
+                return at, id_
         self._file.write_text(json.dumps(begun), encoding="utf-8")
         return begun
 

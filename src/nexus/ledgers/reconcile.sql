@@ -72,26 +72,31 @@ SELECT r.id FROM requests AS r
 WHERE r.status = 'running' AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = r.id)
 
 -- name: unheard
--- Messages that nobody was asked about, as new as the newest that somebody was, but for a minute; and the run
--- that was lost with its answer.
+-- Messages that nobody was asked about: those behind the last one that somebody was, and of the minute before it;
+-- with the run that was lost with its answer. What came last is told by its seq: the clock may have been ahead.
+WITH last (seq, at) AS (
+  SELECT seq, created_at FROM events WHERE seq = coalesce(
+    (SELECT seq FROM events AS e WHERE EXISTS (SELECT 1 FROM requests AS r WHERE r.event_id = e.id AND r.depth = 0)
+     ORDER BY seq DESC LIMIT 1),
+    (SELECT max(seq) FROM events)))
 SELECT v.id, (SELECT t.execution_id FROM agent_messages AS m JOIN agent_turns AS t ON t.id = m.turn_id
               WHERE m.event_id = v.id AND t.error = :lost LIMIT 1)
-FROM events AS v
+FROM events AS v JOIN last
 WHERE v.direction = 'inbound' AND v.kind = 'message'
-  AND v.created_at >= strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(
-    (SELECT max(created_at) FROM requests WHERE depth = 0), (SELECT max(created_at) FROM events)), '-60 seconds')
+  AND (v.seq > last.seq OR v.created_at BETWEEN strftime('%Y-%m-%dT%H:%M:%fZ', last.at, '-60 seconds') AND last.at)
   AND NOT EXISTS (SELECT 1 FROM requests AS r WHERE r.event_id = v.id)
   AND NOT EXISTS (SELECT 1 FROM events AS o WHERE o.reply_to_event_id = v.id AND o.direction = 'outbound')
   AND NOT EXISTS (SELECT 1 FROM import_ranges AS i WHERE v.seq BETWEEN i.first_seq AND i.last_seq)
 ORDER BY v.seq
 
 -- name: unwritten
--- Turns that the memory writer was never asked about, as new as the newest but for a minute.
+-- Turns that the memory writer was never asked about, as new as the last one but for a minute.
 SELECT s.label, t.execution_id, t.request_id
 FROM agent_turns AS t JOIN agent_sessions AS s ON s.id = t.session_id
 JOIN requests AS r ON r.id = t.request_id AND r.session_label = s.label
 WHERE t.kind = 'exchange' AND t.status = 'done' AND t.execution_id IS NOT NULL
-  AND t.started_at >= (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', max(started_at), '-60 seconds') FROM agent_turns)
+  AND t.started_at >= (SELECT strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-60 seconds') FROM agent_turns
+                       WHERE rowid = (SELECT max(rowid) FROM agent_turns))
   AND NOT EXISTS (SELECT 1 FROM processing_log AS p WHERE p.processor = 'memory-writer'
                   AND p.target_type = 'execution' AND p.target_id = t.execution_id)
   AND NOT EXISTS (SELECT 1 FROM invocations AS i JOIN automations AS a ON a.id = i.automation_id

@@ -23,7 +23,7 @@ async def received_before(ledgers: Ledgers, broker: Broker, incoming: Incoming) 
         raise UsageError(
             "This idempotency key was used for another message", hint="Use a new key for each message."
         )
-    request = await ledgers.runtime.read(requests.last_of_event, event_id=event.id)
+    request = await ledgers.runtime.read(requests.for_event, event_id=event.id)
     if request is None:
         return None
     runs = await ledgers.runtime.read(

@@ -48,8 +48,10 @@ def no_disk() -> str | None:
 class Place:
     """The home of a storm and its program."""
 
-    def __init__(self, folder: Path, server: ModelServer, postgres: Postgres | None) -> None:
+    def __init__(self, folder: Path, server: ModelServer, postgres: Postgres | None, older: str = "") -> None:
+        """`older` is the folder of an older version's sources, which serves the home until it is upgraded."""
         self.folder = folder
+        self.server = server
         self.postgres = postgres
         self._disk = folder / "disk"
         self._disk.mkdir()
@@ -59,8 +61,11 @@ class Place:
         self.effects.mkdir()
         self._port = free_port()
         self._environment = self._variables(server)
+        if older:
+            self._environment["PYTHONPATH"] = older
         self._process: subprocess.Popen[bytes] | None = None
         self._seconds: list[subprocess.Popen[bytes]] = []
+        self._clock: clocks.WrongClock | None = None
         self._is_off = False
         self.starts_s: list[float] = []
         self._begin()
@@ -89,16 +94,18 @@ class Place:
         self.starts_s.append(time.monotonic() - began)
 
     def _started(self, off_by_s: float) -> bool:
-        faked: dict[str, str] = {}
+        environment, self._clock = self._environment, None
         if off_by_s:
-            wrong = clocks.WrongClock(self.folder)
-            wrong.be_off_by(off_by_s)
-            faked = wrong.variables
+            self._clock = clocks.WrongClock(self.folder)
+            self._clock.be_off_by(off_by_s)
+            environment = {**environment, **self._clock.variables}
+            if older := self._environment.get("PYTHONPATH"):
+                environment["PYTHONPATH"] += os.pathsep + older
         self._is_off = bool(off_by_s)
         with (self.folder / "stderr").open("ab") as errors:
             self._process = subprocess.Popen(
                 [str(_NEXUS), "--home", str(self.home.root), "up", "--json", "--port", str(self._port)],
-                env={**self._environment, **faked},
+                env=environment,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
             )
@@ -121,6 +128,18 @@ class Place:
 
     def _said(self) -> str:
         return (self.folder / "stderr").read_text()[-2_000:]
+
+    def set_clock_right(self) -> None:
+        """Put the clock of the running program right."""
+        assert self._clock is not None
+        self._clock.be_off_by(0)
+        # It looks at the file once in a second.
+        time.sleep(2)
+        self._is_off = False
+
+    def upgrade(self) -> None:
+        """Serve the home with this version from the next start on."""
+        del self._environment["PYTHONPATH"]
 
     def kill(self) -> None:
         if self._process is not None:

@@ -22,6 +22,11 @@ _STANDSTILL_S = 120.0
 _CLOCKS_S = (7_200.0, 40 * 86_400.0, -3_600.0)
 
 
+def seed_of_the_day() -> int:
+    """So that every day's storm is another one, and one day's can be repeated."""
+    return int(time.strftime("%Y%m%d", time.gmtime()))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Weather:
     """What a storm is made of. The same weather brings the same messages and faults."""
@@ -31,11 +36,16 @@ class Weather:
     messages: int = 30
     faults: int = 4
     sessions: int = 6
+    limit_s: float = 0.0
+    """After so long no further fault strikes, for a machine that is too slow for all. Zero: all do."""
+    older: str = ""
+    """The `src` folder of an older version: it begins, and the home is upgraded in the middle."""
 
     def __str__(self) -> str:
+        older = f" --older {self.older}" if self.older else ""
         return (
             f"PYTHONPATH=tests python -m contract.storm --seed {self.seed} --database {self.database}"
-            f" --messages {self.messages} --faults {self.faults} --sessions {self.sessions}"
+            f" --messages {self.messages} --faults {self.faults} --sessions {self.sessions}{older}"
         )
 
     @property
@@ -76,7 +86,7 @@ def rage(weather: Weather, folder: Path, postgres: Postgres | None, *, loud: boo
     began = time.monotonic()
     report = Report(weather=weather)
     with ModelServer() as server:
-        place = Place(folder, server, postgres)
+        place = Place(folder, server, postgres, weather.older)
         try:
             script(server, str(place.effects), weather.seed)
             _Storm(place, weather, report, loud=loud).pass_over()
@@ -114,10 +124,18 @@ class _Storm:
         order: list[str] = []
         while len(order) < self._weather.faults:
             order += self._chance.sample(sorted(faults), len(faults))
+        del order[self._weather.faults :]
+        if self._weather.older:
+            order[len(order) // 2] = "upgrade"
+            faults["upgrade"] = self._upgrade
+        began = time.monotonic()
         self._place.start()
         self._talk.start()
         try:
-            for number, name in enumerate(order[: self._weather.faults]):
+            for number, name in enumerate(order):
+                if self._weather.limit_s and time.monotonic() - began > self._weather.limit_s:
+                    self._report.skipped[f"the last {len(order) - number} faults"] = "the time was over"
+                    break
                 # So that people talk before, during and after each fault, however long it takes.
                 self._talk.allow(self._share(number + 2))
                 self._await_messages(self._share(number + 1))
@@ -166,7 +184,11 @@ class _Storm:
             print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)  # noqa: T201
 
     def _faults(self) -> dict[str, Callable[[], None]]:
-        faults: dict[str, Callable[[], None]] = {"kill": self._kill, "freeze": self._freeze}
+        faults: dict[str, Callable[[], None]] = {
+            "kill": self._kill,
+            "freeze": self._freeze,
+            "models": self._models,
+        }
         if self._place.postgres is not None:
             faults["database"] = self._database
         for name, reason, fault in (
@@ -183,6 +205,22 @@ class _Storm:
         self._place.kill()
         self._place.start()
 
+    def _upgrade(self) -> None:
+        """The older program ends, in order or not, and this one goes on."""
+        (self._place.stop if self._chance.random() < 0.5 else self._place.kill)()
+        self._place.upgrade()
+        self._place.start()
+
+    def _models(self) -> None:
+        """The model server goes away and comes back; the program may be started meanwhile."""
+        self._place.server.stop()
+        try:
+            time.sleep(self._chance.uniform(1, 8))
+            if self._chance.random() < 0.3:
+                self._kill()
+        finally:
+            self._place.server.start()
+
     def _freeze(self) -> None:
         seconds = LEASE_MS / 1000 * self._chance.uniform(1.3, 2.5)
         self._place.freeze(seconds, second=self._chance.random() < 0.5)
@@ -194,12 +232,14 @@ class _Storm:
         self._place.postgres.resume()
 
     def _clock(self) -> None:
-        """The program dies, lives a while with another clock, and dies again."""
+        """The program gets another clock, which is put right while it runs, or after it died again."""
         self._place.kill()
         self._place.start(self._chance.choice(_CLOCKS_S))
         time.sleep(self._chance.uniform(1, 3))
-        self._place.kill()
-        self._place.start()
+        if self._chance.random() < 0.5:
+            self._kill()
+        else:
+            self._place.set_clock_right()
 
     def _disk(self) -> None:
         self._place.fill_disk()

@@ -21,6 +21,7 @@ from .place import Place
 
 MESSAGE = re.compile(r"MSG\[(S\d+M\d+)\|(\w+)\]")
 _REMEMBERED = re.compile(r"<memory_context>.*?</memory_context>", re.DOTALL)
+QUOTED = re.compile(r"<(memory_context|worker_result)\b.*?</\1>", re.DOTALL)
 _REPORT = re.compile(r"WRES\[(S\d+M\d+)\]")
 _TASK = re.compile(r"TASK\[(S\d+M\d+)\]")
 # What the agent does about a message: answer it, change a file, wait for a worker, or leave one to report.

@@ -13,7 +13,7 @@ from nexus.broker.invariants import check
 from nexus.home import LEDGERS, Home
 
 from .place import LEASE_MS, Place
-from .talk import MESSAGE, Talk
+from .talk import MESSAGE, QUOTED, Talk
 
 _ANSWERED = re.compile(r"ANS<(S\d+M\d+)>")
 _HEARD = re.compile(r"HEARD<(S\d+M\d+)>")
@@ -90,6 +90,8 @@ def _answers(home: Home, talk: Talk) -> Iterable[str]:
     said = [row[0] for row in rows(home, "events", "SELECT content FROM events WHERE direction = 'outbound'")]
     answered = Counter(name for text in said for name in _ANSWERED.findall(text))
     heard = Counter(name for text in said for name in _HEARD.findall(text))
+    for name in answered.keys() - {sent.name for sent in talk.accepted}:
+        yield f"{name} was answered, and nobody was told that it was accepted"
     for sent in talk.accepted:
         if answered[sent.name] != 1:
             yield f"{sent.name} ({sent.kind}, {sent.mode}) was answered {answered[sent.name]} times"
@@ -115,27 +117,38 @@ def _effects(place: Place, talk: Talk) -> Iterable[str]:
 
 
 def _order(home: Home, talk: Talk) -> Iterable[str]:
-    """Messages that wait their turn are in each transcript in the order in which they were accepted."""
-    waited = {sent.name for sent in talk.accepted if sent.mode == "followup"}
+    """Every message is in its transcript once, and none behind one that was accepted later.
+
+    Only `steer` may overtake what waits: it joins the run that is under way.
+    """
     by_session: dict[str, list[str]] = defaultdict(list)
     statement = """SELECT s.label, m.content
     FROM agent_messages AS m JOIN agent_sessions AS s ON s.id = m.session_id
-    WHERE m.role = 'user' AND m.event_id IS NOT NULL AND s.label LIKE 'storm-%'
-    ORDER BY s.label, m.position"""
+    WHERE m.role <> 'assistant' AND s.label LIKE 'storm-%' ORDER BY s.label, m.position"""
     for label, content in rows(home, "agents", statement):
-        named = [name for name, _ in MESSAGE.findall(content.rpartition("</memory_context>")[2])]
-        by_session[label] += [name for name in named if name in waited]
+        # One that joins a run stands behind the results of its tools.
+        by_session[label] += [name for name, _ in MESSAGE.findall(QUOTED.sub("", content))]
+    steering = {sent.name for sent in talk.accepted if sent.mode == "steer"}
+    for sent in talk.accepted:
+        if (count := by_session[sent.session].count(sent.name)) != 1:
+            yield f"{sent.name} ({sent.kind}, {sent.mode}) is {count} times in its transcript"
     for label, names in by_session.items():
-        if names != sorted(set(names)):
-            yield f"{label} is out of order: {names}"
+        for place, name in enumerate(names):
+            # Names sort as they were accepted: a person sends one message after the other.
+            passed = [each for each in names[place + 1 :] if each < name]
+            if name in steering:
+                passed = [each for each in passed if each in steering]
+            if passed:
+                yield f"{label} is out of order: {name} is before {passed} in {names}"
 
 
 def _failures(home: Home) -> Iterable[str]:
     for status, error, count in rows(
         home,
         "runtime",
+        # The program's own background work doesn't wait for a model server: it is done again later.
         "SELECT status, error, count(*) FROM executions WHERE status IN ('failed', 'timeout')"
-        " GROUP BY status, error",
+        " AND NOT (session_label LIKE 'meeseeks:%' AND error LIKE '%Connection%') GROUP BY status, error",
     ):
         yield f"{count} runs ended as {status}: {error}"
 

@@ -142,6 +142,14 @@ async def test_forgetting_does_not_cover_up_what_was_changed_before(told: Ledger
     assert not list(health.inspect(told.home.ledger("memory"), "memory"))
 
 
+async def test_what_was_broken_counts_though_a_clock_was_ahead_when_it_was_accepted(told: Ledgers) -> None:
+    add = "INSERT INTO fact_reseals (id, reason, broken, created_at) VALUES (?, ?, ?, ?)"
+    rows = [("a", "accepted", 0, "2999-01-01T00:00:00.000Z"), ("b", "forget", 2, "2026-01-01T00:00:00.000Z")]
+    await told.memory.write(lambda c: c.executemany(add, rows).fetchall())
+
+    assert await told.memory.read(seals.broken_before) == 2
+
+
 async def test_copies_of_a_home_match_their_seals(told: Ledgers, tmp_path: Path) -> None:
     restored, imported = Home(tmp_path / "restored"), Home(tmp_path / "imported")
     backup.make(told.home, tmp_path / "backup")

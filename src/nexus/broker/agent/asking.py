@@ -53,6 +53,8 @@ _PATIENCE_S = 60.0
 # In an outage.
 _FIRST_WAIT_S = 5.0
 _LONGEST_WAIT_S = 120.0
+# A server of one's own that is being restarted costs nothing to ask.
+_LONGEST_OWN_WAIT_S = 10.0
 # While a server loads a model: how long between two looks, and how long in all.
 _LOADING_PAUSE_S = 2.0
 _LONGEST_LOADING_S = 900.0
@@ -98,8 +100,8 @@ class Asking:
     _advice: dict[str, None] = field(default_factory=dict[str, None], init=False)
     """What to do about them, each once."""
     _refusals: int = field(default=0, init=False)
-    _outages: list[float] = field(default_factory=list[float], init=False)
-    """Of the models that are out of reach: how long each asked to be left alone."""
+    _outages: list["_Outage"] = field(default_factory=list["_Outage"], init=False)
+    """Of the models that are out of reach in this round."""
 
     async def answer(
         self, messages: list[ModelMessage], parameters: ModelRequestParameters, own: int = 1
@@ -145,14 +147,16 @@ class Asking:
         """Wait for the end of an outage; False where there is none, or it has lasted too long."""
         if not self.limits.outage_ms or not self._outages:
             return False
-        already_s = await self.journal.wait(self._failures[-1])
-        grown_s = min(_FIRST_WAIT_S * 2**rounds, _LONGEST_WAIT_S) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
-        pause_s = max(grown_s, min(self._outages))
+        last = self._outages[-1]
+        already_s = await self.journal.wait(last.text)
+        longest_s = min(each.longest_wait_s for each in self._outages)
+        grown_s = min(_FIRST_WAIT_S * 2 ** min(rounds, 10), longest_s) * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
+        pause_s = max(grown_s, min(each.asked_s for each in self._outages))
         if already_s + pause_s > self.limits.outage_ms / 1000:
             return False
         self.deadline += pause_s
         self.extend(pause_s)
-        self.stream.publish(Delta(kind="waiting", text=self._failures[-1]))
+        self.stream.publish(Delta(kind="waiting", text=last.text))
         await self._sleep(pause_s)
         self.stream.publish(Delta(kind="restart"))
         return True
@@ -188,7 +192,7 @@ class Asking:
                 raise
             except Exception as error:  # whatever a client raises: it is told, and the next is asked
                 self.error, reason = error, told(error, self.redact)
-                spent = answering.attempt(reason)
+                spent = replace(answering.attempt(reason), reached=_errno(error) != errno.ECONNREFUSED)
                 await self.journal.spend(spent)
                 if answering.unmeasured:
                     unmeasured.append((answering, spent))
@@ -223,8 +227,8 @@ class Asking:
                 if pause_s is not None or not is_last:
                     self.stream.publish(Delta(kind="restart"))
                 if pause_s is None:
-                    if is_outage(error, candidate):
-                        self._outages.append(_asked_s(error) or 0.0)
+                    if is_outage(error):
+                        self._outages.append(self._outage(error, candidate))
                     return None
                 await self._sleep(pause_s)
                 attempt += 1
@@ -247,6 +251,14 @@ class Asking:
                 candidate.provider, candidate.config.concurrency or known.slots, self.limits.priority
             ):
                 return await answering.run()
+
+    def _outage(self, error: Exception, candidate: Candidate) -> "_Outage":
+        asked_s, url = _asked_s(error) or 0.0, candidate.config.base_url
+        if url and _errno(error) == errno.ECONNREFUSED:
+            text = self.redact(f"The model server at {url} isn't running")
+            return _Outage(text=text, asked_s=asked_s, longest_wait_s=_LONGEST_OWN_WAIT_S)
+        text = f"{candidate.name} isn't available: {told(error, self.redact)}"
+        return _Outage(text=text, asked_s=asked_s, longest_wait_s=_LONGEST_WAIT_S)
 
     async def _sleep(self, seconds: float) -> None:
         with pace.waiting():
@@ -297,6 +309,18 @@ class Asking:
         return pause_s if time.monotonic() + pause_s < self.deadline else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Outage:
+    """A model that is out of reach."""
+
+    text: str
+    """For the person who waits."""
+    asked_s: float
+    """How long it asked to be left alone."""
+    longest_wait_s: float
+    """How long to leave it alone at most, unless it asked for more."""
+
+
 def _counted(failures: list[str]) -> Iterator[str]:
     for failure, times in Counter(failures).items():
         yield f"- {failure}" + (f" ({times} times)" if times > 1 else "")
@@ -311,13 +335,8 @@ def worth_repeating(error: Exception) -> bool:
     return isinstance(error, ModelAPIError | UnexpectedModelBehavior | OSError | TimeoutError | ValueError)
 
 
-def is_outage(error: Exception, candidate: Candidate) -> bool:
-    """Whether the provider is out of reach or overloaded, and it is not the request that is at fault.
-
-    A server of one's own that nobody listens at was not started: that is told, not waited for.
-    """
-    if candidate.config.base_url and _errno(error) == errno.ECONNREFUSED:
-        return False
+def is_outage(error: Exception) -> bool:
+    """Whether the provider is out of reach or overloaded, and it is not the request that is at fault."""
     return worth_repeating(error) and isinstance(error, ModelAPIError | OSError | TimeoutError)
 
 

@@ -73,6 +73,8 @@ class Attempt:
     duration_ms: float
     first_delta_ms: float | None
     error: str | None = None
+    reached: bool = True
+    """Whether there was a server to take it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from nexus.gateway.views import sessions as views
 from nexus.gateway.views.page import Page
 from nexus.gateway.views.sessions import Kind, Message, SessionLine
 from nexus.ledgers import events
-from nexus.ledgers.runtime import usage
+from nexus.ledgers.runtime import executions, usage
 from nexus.runs import Totals
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
@@ -74,8 +74,12 @@ async def list_executions(
     label: Label,
     after: Annotated[str, Query(description="Only runs after this one.")] = "",
     unfinished: Annotated[bool, Query(description="Only unfinished ones.")] = False,
+    newest: Annotated[bool, Query(description="Only the one started last.")] = False,
 ) -> Runs:
     """List the runs of a session, without canceled ones."""
+    if newest:
+        last = await home.ledgers.runtime.read(executions.newest_in, session_label=label)
+        return Runs(ids=[last] if last else [])
     found = await (home.active_runs(label) if unfinished else home.runs_after(label, after))
     return Runs(ids=[run.id for run in found])
 

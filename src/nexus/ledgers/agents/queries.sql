@@ -344,10 +344,10 @@ SELECT position, call_id FROM agent_tool_calls WHERE turn_id = ? AND status = 'd
 SELECT id, turn_id, position, tool_name, substr(arguments_json, 1, :most), substr(result, 1, :most), status,
        error,
        (position - (SELECT min(position) FROM agent_messages WHERE turn_id = call.turn_id)) || ':' || call_id
-FROM agent_tool_calls AS call WHERE turn_id IN (SELECT value FROM json_each(:turns)) ORDER BY id
+FROM agent_tool_calls AS call WHERE turn_id IN (SELECT value FROM json_each(:turns)) ORDER BY rowid
 
 -- name: last_call_of_run
-SELECT count(*), max(call.id), call.tool_name
+SELECT count(*), max(call.rowid), call.tool_name
 FROM agent_turns AS turn JOIN agent_tool_calls AS call ON call.turn_id = turn.id
 WHERE turn.execution_id = ? AND turn.kind = 'exchange'
 

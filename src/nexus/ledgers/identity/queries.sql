@@ -328,7 +328,7 @@ SELECT 1 FROM contacts WHERE entity_id = ? LIMIT 1
 SELECT 1 FROM persons WHERE entity_id = ? AND is_owner = 1
 
 -- name: owner
-SELECT entity_id FROM persons WHERE is_owner = 1 ORDER BY created_at, id LIMIT 1
+SELECT entity_id FROM persons WHERE is_owner = 1 ORDER BY rowid LIMIT 1
 
 -- name: add_sender_entity
 INSERT INTO entities (id, type, canonical_name, normalized_name, source_event_id)
@@ -408,7 +408,7 @@ WITH RECURSIVE up (id, next) AS (
   UNION
   SELECT entities.id, entities.merged_into FROM up JOIN entities ON entities.id = up.next
 )
-SELECT id FROM up WHERE next IS NULL ORDER BY id LIMIT 1
+SELECT up.id FROM up JOIN entities ON entities.id = up.id WHERE next IS NULL ORDER BY entities.rowid LIMIT 1
 
 -- name: root_entities
 SELECT id, type, canonical_name, summary FROM entities WHERE merged_into IS NULL

@@ -24,7 +24,10 @@ WHERE instr(:line, fact) > 0 ORDER BY length(fact) DESC, seq DESC LIMIT 1
 SELECT count(*) FROM facts WHERE source_event_id IN (SELECT value FROM json_each(:events)) AND source_request_id = :request
 
 -- name: is_known
-SELECT 1 FROM facts WHERE created_at >= :since AND source_request_id = :request AND fact = :fact LIMIT 1
+-- Among the last as well: the clock may have been set back since the request came in.
+SELECT 1 FROM facts
+WHERE (created_at >= :since OR seq > (SELECT max(seq) - 1000 FROM facts))
+  AND source_request_id = :request AND fact = :fact LIMIT 1
 
 -- name: has_fact
 SELECT 1 FROM facts WHERE id = ?
@@ -446,7 +449,7 @@ INSERT INTO fact_reseals (id, reason, broken) VALUES (?, ?, ?) ON CONFLICT (id) 
 
 -- name: broken_before_reseal
 SELECT coalesce(sum(broken), 0) FROM fact_reseals
-WHERE reason = 'forget' AND created_at > coalesce((SELECT max(created_at) FROM fact_reseals WHERE reason = 'accepted'), '')
+WHERE reason = 'forget' AND rowid > coalesce((SELECT max(rowid) FROM fact_reseals WHERE reason = 'accepted'), 0)
 
 -- name: standing_observations
 SELECT content, stale_at IS NOT NULL FROM analysis_runs AS latest

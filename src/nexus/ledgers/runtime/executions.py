@@ -191,7 +191,8 @@ def said_to(connection: apsw.Connection, execution_ids: Sequence[str]) -> dict[s
 
 def begun_in(connection: apsw.Connection, session_label: str, after: str) -> list[str]:
     """The runs of a session after another one, but for those that were cancelled or answered by others."""
-    rows = connection.execute(sql.queries("runtime")["begun_in_session"], (session_label, after))
+    values = {"session_label": session_label, "after": after}
+    rows = connection.execute(sql.queries("runtime")["begun_in_session"], values)
     return [cast("str", row[0]) for row in rows]
 
 

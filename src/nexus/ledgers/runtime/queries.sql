@@ -115,6 +115,9 @@ UPDATE dispatches SET status = :status, ended_at = strftime('%Y-%m-%dT%H:%M:%fZ'
 WHERE worker_request_id = (SELECT request_id FROM executions WHERE id = :run) AND execution_id = :run
   AND status = 'running'
 
+-- name: last_request_rowid
+SELECT coalesce(max(rowid), 0) FROM requests
+
 -- name: end_orphaned_requests
 -- Nothing works on them any more: their process died, or an older version left them behind.
 UPDATE requests
@@ -125,7 +128,7 @@ SET status = CASE WHEN EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id 
                                 AND e.session_label = requests.session_label)
             THEN NULL ELSE :error END,
     ended_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
-WHERE status = 'running' AND created_at < :before
+WHERE status = 'running' AND rowid <= :last AND (:alone OR created_at < :before)
   AND NOT EXISTS (SELECT 1 FROM executions AS e WHERE e.root_request_id = requests.root_request_id
                     AND e.status IN ('queued', 'running'))
   AND NOT EXISTS (SELECT 1 FROM dispatches AS d WHERE d.root_request_id = requests.root_request_id
@@ -161,12 +164,13 @@ SELECT id FROM executions WHERE session_label = ? AND status IN ('queued', 'runn
 SELECT id FROM executions WHERE id IN (SELECT value FROM json_each(?))
 
 -- name: begun_in_session
--- Ids sort by time, and few are newer than one that was just seen: the session's own index would give all.
+-- Few are newer than one that was just seen: the session's own index would give all. All, if that one is unknown.
 SELECT id FROM executions
-WHERE +session_label = ? AND id > ? AND taken_by IS NULL AND status <> 'cancelled' ORDER BY rowid
+WHERE +session_label = :session_label AND rowid > coalesce((SELECT rowid FROM executions WHERE id = :after), 0)
+  AND taken_by IS NULL AND status <> 'cancelled' ORDER BY rowid
 
 -- name: newest_in_session
-SELECT id FROM executions WHERE session_label = ? ORDER BY enqueued_at DESC, id DESC LIMIT 1
+SELECT id FROM executions WHERE rowid = (SELECT max(rowid) FROM executions WHERE session_label = ?)
 
 -- name: record_step
 -- None of a run that another process has ended: nobody would drop it.
@@ -240,7 +244,16 @@ GROUP BY r.id ORDER BY min(i.created_at), r.id LIMIT :limit
 SELECT id, enrichment_json FROM requests WHERE root_request_id IN (SELECT value FROM json_each(?))
 
 -- name: requests_of_event
-SELECT id FROM requests WHERE event_id = ? ORDER BY id
+SELECT id FROM requests WHERE event_id = ? ORDER BY rowid
+
+-- name: request_for_event
+-- The one that decides what became of an event: what a run works on or worked on, then what ended without one, then
+-- what is on its way. Ids and times say nothing here: the clock may have been set back in between.
+SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, session_label, principal_id, role,
+       depth, access_json, stage, status, error, created_at, ended_at
+FROM requests AS r WHERE event_id = ?
+ORDER BY EXISTS (SELECT 1 FROM executions AS e WHERE e.request_id = r.id AND e.session_label = r.session_label) DESC,
+         status IN ('done', 'denied') DESC, status = 'running' DESC, rowid LIMIT 1
 
 -- name: lineage
 SELECT id, parent_request_id, root_request_id, event_id, thread_id, channel, session_label, principal_id, role,
@@ -441,6 +454,7 @@ SELECT r.id, r.ended_at,
                   WHERE i.root_request_id = r.id AND i.status IN ('queued', 'running'))
 FROM requests AS r
 WHERE r.root_request_id = r.id AND r.created_at > :since AND (r.ended_at, r.id) > (:at, :id)
+  AND r.ended_at <= :now
 ORDER BY r.ended_at, r.id LIMIT 50
 
 -- name: last_usage_of_session
@@ -451,7 +465,7 @@ WHERE e.session_label = :session_label AND e.id <> :but AND u.output_tokens > 0 
     SELECT 1 FROM requests AS r JOIN requests AS own
       ON (r.principal_id, r.access_json) IS (own.principal_id, own.access_json)
     WHERE r.id = e.request_id AND own.id = :request_id))
-ORDER BY u.id DESC LIMIT 1
+ORDER BY u.rowid DESC LIMIT 1
 
 -- name: usage_of_execution
 SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(cache_read_tokens), 0),
@@ -765,7 +779,7 @@ SELECT id, attempts FROM invocations WHERE status IN ('queued', 'running') AND b
 -- name: executions_of_request
 SELECT id, request_id, session_label, lane, work, mode, input_json, taken_by, status, result_json, error,
        enqueued_at, started_at, ended_at, timeout_ms, waiting_since, waiting_for
-FROM executions WHERE request_id = :request_id AND session_label = :session_label ORDER BY id
+FROM executions WHERE request_id = :request_id AND session_label = :session_label ORDER BY rowid
 
 -- name: any_execution_in
 SELECT 1 FROM executions WHERE session_label = ? LIMIT 1

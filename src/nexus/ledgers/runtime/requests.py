@@ -93,10 +93,10 @@ def of_event(connection: apsw.Connection, event_id: str) -> list[str]:
     return [cast("str", row[0]) for row in rows]
 
 
-def last_of_event(connection: apsw.Connection, event_id: str) -> "StoredRequest | None":
-    """The request that an event caused last."""
-    found = of_event(connection, event_id)
-    return get(connection, found[-1]) if found else None
+def for_event(connection: apsw.Connection, event_id: str) -> StoredRequest | None:
+    """The request that decides what became of an event: one with a run, if there is one."""
+    row = connection.execute(sql.queries("runtime")["request_for_event"], (event_id,)).fetchone()
+    return None if row is None else _request(row)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -184,9 +184,22 @@ def end_without_run(
     return connection.changes() > 0
 
 
-def end_orphans(connection: apsw.Connection, before: str) -> int:
-    """End the requests that nothing works on any more, made before a moment; returns how many."""
-    values = {"before": before, "error": "The process that received it ended before its run was recorded."}
+def last_rowid(connection: apsw.Connection) -> int:
+    """Where the requests end that were recorded so far."""
+    return cast("int", connection.execute(sql.queries("runtime")["last_request_rowid"]).get)
+
+
+def end_orphans(connection: apsw.Connection, last_rowid: int, made_before: str | None) -> int:
+    """End the requests up to a row that nothing works on any more; returns how many.
+
+    With `made_before`, another process may be taking younger ones in.
+    """
+    values = {
+        "last": last_rowid,
+        "alone": made_before is None,
+        "before": made_before or "",
+        "error": "The process that received it ended before its run was recorded.",
+    }
     connection.execute(sql.queries("runtime")["end_orphaned_requests"], values)
     return connection.changes()
 

@@ -130,11 +130,14 @@ class Pass:
         return made
 
     async def _table(self, kind: Kind, made: int) -> int:
-        stored, now = await self._position(kind) or "", clock.now()
+        stored, now = await self._position(kind) or "", clock.timestamp(clock.now())
         # A row may claim to be from the future: it must not hide those that are written until then.
-        end = min(str(await self._value(kind, "end") or ""), clock.timestamp(now))
+        end = min(str(await self._value(kind, "end") or ""), now)
+        if stored > end:
+            # The clock was ahead, or the last row is gone: the position tells nothing.
+            stored = ""
         since = "" if self.whole or self.careful else _before(stored)
-        if since and stored == end < _before(clock.timestamp(now)):
+        if since and stored == end < _before(now):
             return made
         after = ""
         while rows := await self._rows(kind, {"after": after, "since": since, "limit": _BATCH}):

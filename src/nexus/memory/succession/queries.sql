@@ -32,7 +32,7 @@ WHERE relation = 'replaced' AND confidence >= 1.0
                   WHERE later.relation = 'distinct' AND later.created_at >= l.created_at
                     AND (later.cause_fact_id, later.effect_fact_id) IN (
                       VALUES (l.cause_fact_id, l.effect_fact_id), (l.effect_fact_id, l.cause_fact_id)))
-ORDER BY created_at
+ORDER BY l.rowid
 ON CONFLICT (old_fact_id) DO UPDATE
 SET new_fact_id = excluded.new_fact_id, confidence = excluded.confidence, basis = excluded.basis,
     how = excluded.how, signals = excluded.signals

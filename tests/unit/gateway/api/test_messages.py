@@ -9,13 +9,20 @@ import httpx
 import pytest
 
 from gateways import app_for_gateway, gateway_on
+from nexus.app import App
 from nexus.home import Home
 from nexus.testing import Hold, ModelServer, Turn, failures
 
 
 @pytest.fixture
-async def client(home: Home, server: ModelServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with app_for_gateway(home, server) as app, gateway_on(app) as client:
+async def app(home: Home, server: ModelServer) -> AsyncIterator[App]:
+    async with app_for_gateway(home, server) as app:
+        yield app
+
+
+@pytest.fixture
+async def client(app: App) -> AsyncIterator[httpx.AsyncClient]:
+    async with gateway_on(app) as client:
         yield client
 
 
@@ -77,6 +84,22 @@ async def test_a_message_under_the_same_key_is_answered_once(
     other = await client.post("/api/messages", json={"text": "Else"}, headers={"idempotency-key": "k"})
     assert other.status_code == 400
     assert "new key" in other.json()["hint"]
+
+
+async def test_a_key_is_worked_on_once_after_a_clock_that_was_ahead(
+    client: httpx.AsyncClient, server: ModelServer, app: App
+) -> None:
+    """Its first process died before it handed the message to anybody, at a time that has not come yet."""
+    server.script("Once.")
+    accepted = await sent(client, "Say it once", key="k")
+    await client.get(f"/api/executions/{accepted['execution_id']}/result")
+    dead = """INSERT INTO requests (id, root_request_id, event_id, access_json, status, created_at)
+        SELECT 'req_z', 'req_z', event_id, access_json, 'failed', '2999-01-01T00:00:00.000Z'
+        FROM requests WHERE id = ?"""
+    given = (accepted["request_id"],)
+    await app.ledgers.runtime.write(lambda c: c.execute(dead, given).fetchall())
+    assert await sent(client, "Say it once", key="k") == accepted
+    assert len(server.requests) == 1
 
 
 async def test_a_run_can_be_stopped(client: httpx.AsyncClient, server: ModelServer) -> None:

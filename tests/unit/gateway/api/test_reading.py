@@ -1,7 +1,9 @@
 """What the API tells about a home in which something was said and remembered."""
 
+import asyncio
 import json
 import logging
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +14,7 @@ from gateways import app_for_gateway, gateway_on
 from nexus.client import Client
 from nexus.errors import AccessError, GatewayError, MissingError, StoppedError
 from nexus.home import Home
+from nexus.serving import Service
 from nexus.testing import Hold, ModelServer, Turn
 
 SECRET_WORDS = "the raspberry password"
@@ -105,6 +108,27 @@ async def test_a_client_says_what_is_wrong_with_the_way_in(home: Home, http: htt
             await client.login_url()
     with pytest.raises(GatewayError, match="not served"):
         Client.connect(home)
+
+
+async def test_a_client_says_that_the_process_does_not_respond_and_waits_for_it(home: Home) -> None:
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        assert await told.get() == (
+            f"Process {os.getpid()}, which serves this home at {url}, doesn't respond. "
+            "Waiting; press Ctrl-C to stop."
+        )
+        writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{"url": "link"}')
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+        url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+        service = Service(pid=os.getpid(), url=url, since="")
+        async with Client(url, home.token(), service=service, notify=told.put_nowait) as client:
+            assert await client.login_url() == "link"
+    assert told.empty(), "it is said once"
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,11 @@
 
 from functools import partial
 
+import apsw
 import pytest
 
 from nexus.ledgers import Ledgers, events
-from nexus.ledgers.runtime import dispatches, requests
+from nexus.ledgers.runtime import dispatches, executions, requests
 from nexus.request import Access, Agent, Event, Grant, Request
 
 _ACCESS = Access(
@@ -126,3 +127,82 @@ async def test_a_lineage_holds_everything_below_its_root(opened: Ledgers) -> Non
     ]
     recent = await opened.runtime.read(requests.recent_roots, limit=5)
     assert len(recent) == 2
+
+
+async def test_what_became_of_an_event_is_told_by_its_run_then_by_its_end(opened: Ledgers) -> None:
+    """However their ids and times sort: the clock may have been ahead when the first ones came in."""
+    (event_id,) = await opened.events.write(events.append, [events.NewEvent(channel="cli", content="Hi")])
+
+    async def deciding() -> str | None:
+        found = await opened.runtime.read(requests.for_event, event_id=event_id)
+        return found and found.id
+
+    async def add(id_: str, created_at: str) -> None:
+        made = a_request(request_id=id_, created_at=created_at)
+        made.event.id = event_id
+        await opened.runtime.write(requests.create, request=made)
+
+    assert await deciding() is None
+    await add("req_z", "2999-01-01T00:00:00.000Z")
+    await opened.runtime.write(requests.end, request_id="req_z", status="failed")
+    await add("req_y", "2998-01-01T00:00:00.000Z")
+    assert await deciding() == "req_y", "it is on its way"
+    await add("req_b", "2026-01-01T00:00:00.000Z")
+    await opened.runtime.write(requests.end, request_id="req_b", status="denied")
+    assert await deciding() == "req_b", "it was decided"
+    await add("req_a", "2025-01-01T00:00:00.000Z")
+    run = executions.NewExecution(
+        id="exe_a",
+        request_id="req_a",
+        session_label="main",
+        lane="chat",
+        work="agent",
+        mode="followup",
+        input=None,
+    )
+    await opened.runtime.write(executions.enqueue, execution=run)
+    assert await deciding() == "req_a", "a run works on it"
+
+
+async def test_what_a_dead_process_left_is_ended_though_its_clock_was_ahead(opened: Ledgers) -> None:
+    ahead = a_request(request_id="req_z", created_at="2999-01-01T00:00:00.000Z")
+    await opened.runtime.write(requests.create, request=ahead)
+    last = await opened.runtime.read(requests.last_rowid)
+    await opened.runtime.write(requests.create, request=a_request(request_id="req_a"))
+
+    def end(connection: apsw.Connection, made_before: str | None) -> int:
+        return requests.end_orphans(connection, last, made_before)
+
+    assert await opened.runtime.write(end, "2026-01-01") == 0, "another process may be at it"
+    assert await opened.runtime.write(end, None) == 1
+    stored = await opened.runtime.read(requests.get, request_id="req_a")
+    assert stored is not None
+    assert stored.status == "running", "this process took it in"
+
+
+async def test_runs_of_a_session_follow_each_other_as_they_were_recorded(opened: Ledgers) -> None:
+    """An id from a clock that was ahead sorts behind all that follow once it is right."""
+    request = a_request()
+    await opened.runtime.write(requests.create, request=request)
+    for id_ in ("exe_m", "exe_z", "exe_a"):
+        run = executions.NewExecution(
+            id=id_,
+            request_id=request.request_id,
+            session_label="main",
+            lane="chat",
+            work="agent",
+            mode="followup",
+            input=None,
+        )
+        await opened.runtime.write(executions.enqueue, execution=run)
+
+    async def after(execution_id: str) -> list[str]:
+        return await opened.runtime.read(executions.begun_in, session_label="main", after=execution_id)
+
+    assert await opened.runtime.read(executions.newest_in, session_label="main") == "exe_a"
+    assert await after("exe_z") == ["exe_a"]
+    assert await after("exe_unknown") == ["exe_m", "exe_z", "exe_a"]
+    runs = await opened.runtime.read(
+        executions.of_request, request_id=request.request_id, session_label="main"
+    )
+    assert [each.id for each in runs] == ["exe_m", "exe_z", "exe_a"]

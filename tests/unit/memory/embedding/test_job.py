@@ -111,6 +111,20 @@ async def test_a_write_that_commits_late_and_one_from_the_future_hide_nothing(op
         assert await Pass(ledgers=opened, vectors=vectors, careful=False).run() == 1
 
 
+async def test_a_clock_that_was_ahead_hides_nothing_once_it_is_right(opened: Ledgers) -> None:
+    vectors = Vectors(opened.embeddings, Hashes())
+    add = """INSERT INTO entities (id, type, canonical_name, normalized_name, updated_at)
+      VALUES (?1, 'Person', ?1, ?1, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))"""
+    await opened.identity.write(lambda c: c.execute(add, ("before",)).fetchall())
+    await embed_new(opened, vectors)
+    ahead = "UPDATE embedding_progress SET position = '2999-01-01T00:00:00.000Z' WHERE target_type = 'entity'"
+    await opened.embeddings.write(lambda c: c.execute(ahead).fetchall())
+    await opened.identity.write(lambda c: c.execute(add, ("after",)).fetchall())
+    assert await Pass(ledgers=opened, vectors=vectors, careful=False).run() == 1
+    await opened.identity.write(lambda c: c.execute(add, ("later",)).fetchall())
+    assert await Pass(ledgers=opened, vectors=vectors, careful=False).run() == 1
+
+
 async def test_a_pass_that_is_not_careful_reads_only_what_is_new(opened: Ledgers) -> None:
     embedder = Hashes()
     vectors = Vectors(opened.embeddings, embedder)
