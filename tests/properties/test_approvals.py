@@ -9,7 +9,7 @@ import json
 import random
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -201,8 +201,7 @@ class Scene:
             before = self.chance.choice(self.calls)
             tool, arguments = self.chance.choice(_CALLS)
             kept = self.chance.random() < 0.4
-            changed = {} if kept else {"tool": tool, "arguments": arguments}
-            await self.call(Call(**{**before.__dict__, **changed}))
+            await self.call(before if kept else replace(before, tool=tool, arguments=arguments))
 
     async def call(self, call: Call) -> None:
         async def asked(approval: Approval) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -59,7 +59,7 @@ def desk(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def _opened(
     home: Home, server: ModelServer, *ask: str, desk: Path | None = None, script: Path | None = None
-) -> AsyncIterator[App]:
+) -> AsyncGenerator[App]:
     """A home on a webhook whose owner is `me`, and that denies what still waits in the end."""
     config = replace(
         settings(server),

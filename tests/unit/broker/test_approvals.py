@@ -120,10 +120,10 @@ def test_always_suggests_calls_like_this_one() -> None:
         ("deleteFile", {"delete"}),
         ("create_post", {"publish"}),
         ("transfer", {"pay"}),
-        ("get_message", set()),
-        ("list_orders", set()),
+        ("get_message", set[str]()),
+        ("list_orders", set[str]()),
         ("get_and_delete", {"delete"}),
-        ("add_note", set()),
+        ("add_note", set[str]()),
     ],
 )
 def test_a_servers_tool_is_known_by_its_name(name: str, effects: set[str]) -> None:
@@ -133,7 +133,7 @@ def test_a_servers_tool_is_known_by_its_name(name: str, effects: set[str]) -> No
 
 
 def test_arguments_that_a_servers_schema_knows() -> None:
-    inner = {"properties": {"b": {}}}
+    inner: dict[str, Any] = {"properties": {"b": {}}}
     assert argument_names({"properties": {"a": {}}}) == {"a"}
     assert argument_names({"properties": {"a": {}}, "anyOf": [inner]}) == {"a", "b"}
     assert argument_names({"$ref": "#/$defs/x", "$defs": {"x": inner}}) == {"b"}

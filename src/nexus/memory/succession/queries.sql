@@ -29,7 +29,7 @@ FROM causal_links AS l
 WHERE relation = 'replaced' AND confidence >= 1.0
   AND NOT EXISTS (SELECT 1 FROM rejected_facts WHERE fact_id = l.effect_fact_id)
   AND NOT EXISTS (SELECT 1 FROM causal_links AS later
-                  WHERE later.relation = 'distinct' AND later.created_at >= l.created_at
+                  WHERE later.relation = 'distinct' AND later.rowid > l.rowid
                     AND (later.cause_fact_id, later.effect_fact_id) IN (
                       VALUES (l.cause_fact_id, l.effect_fact_id), (l.effect_fact_id, l.cause_fact_id)))
 ORDER BY l.rowid
