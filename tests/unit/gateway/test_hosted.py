@@ -12,14 +12,9 @@ import pytest
 
 from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet
-from nexus.automations import hook_points, trial
-from nexus.automations.context import Occasion
-from nexus.automations.registry import Entry
-from nexus.automations.scripts import script
 from nexus.broker.tools import sandbox
 from nexus.gateway.hosted import TOKENS, Address, HostGateway
 from nexus.gateway.listener import bound
-from nexus.home import Home
 from nexus.hosting import audit
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
@@ -303,15 +298,3 @@ async def test_a_trial_of_a_script_finds_nothing_of_another_home(scene: Scene, t
     async with scene.client("ada", scene.token("ada")) as client:
         tried = await client.post("/automations/trial", data=given)
     assert "0 of 0" in tried.text
-
-
-@pytest.mark.usefixtures("temporary")
-async def test_that_script_would_find_it_outside_of_a_host(scene: Scene, tmp_path: Path, home: Home) -> None:
-    """The test above is one because this is so."""
-    file = tmp_path / "spy.py"
-    file.write_text(SPY.format(root=str(tmp_path / "host"), word=CANARY["bob"]))
-    entry = Entry(trial.unregistered("spy", hook_points.get("runAutomations")), None)
-    occasion = Occasion(request=trial.sample("Hello"))
-    found = await trial.replay(home, entry, script.read(file), occasion, trial.Replayed(), 60_000)
-    assert found.status == "done", found
-    assert not found.value["log"]["found"].startswith("0 of")
