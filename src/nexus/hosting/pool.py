@@ -164,6 +164,11 @@ class Pool:
     def __contains__(self, id_: str) -> bool:
         return id_ in self._homes
 
+    def find_open(self, id_: str) -> OpenHome | None:
+        """A home that can be used now, without opening it."""
+        found = self._homes.get(id_)
+        return found if found and found.opening is None and found.closing is None else None
+
     def open_homes(self) -> list[OpenHome]:
         """Those that can be used now."""
         return [each for each in self._homes.values() if each.opening is None and each.closing is None]

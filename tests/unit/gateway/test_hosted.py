@@ -13,6 +13,7 @@ import pytest
 from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet
 from nexus.broker.tools import sandbox
+from nexus.channels.webhook import Webhook
 from nexus.gateway.hosted import TOKENS, Address, HostGateway
 from nexus.gateway.listener import bound
 from nexus.hosting import audit
@@ -75,9 +76,11 @@ async def scene(tmp_path: Path, server: ModelServer) -> AsyncIterator[Scene]:
 
 
 @asynccontextmanager
-async def hosting(folder: Path, server: ModelServer, limits: Limits | None = None) -> AsyncGenerator[Scene]:
+async def hosting(
+    folder: Path, server: ModelServer, limits: Limits | None = None, more: str = ""
+) -> AsyncGenerator[Scene]:
     root = folder / "host"
-    ids = make_homes(root, write_settings(folder, server), *CANARY)
+    ids = make_homes(root, write_settings(folder, server, more), *CANARY)
     if limits is not None:
         with LocalRegistry(root) as registry:
             for id_ in ids.values():
@@ -146,6 +149,37 @@ async def test_whoever_has_no_token_opens_no_home(tmp_path: Path, server: ModelS
         async with scene.client("ada", "x" * 43) as client:
             assert (await client.get("/chat/main")).status_code == 401
         assert len(scene.host.pool) == 0
+
+
+async def test_a_hook_opens_a_home_by_its_signature_alone(
+    tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "only the sender knows")
+    hook = '\n[channels.desk]\nkind = "webhook"\nsecret = "env:HOOK_SECRET"\nowner = ["me"]\n'
+    body = b'{"id": "1", "thread": "t", "sender": "me", "text": "Hello"}'
+    signature = Webhook("desk", secret="only the sender knows").signed(body)
+    wrong = Webhook("desk", secret="a guess").signed(body)
+    async with hosting(tmp_path, server, more=hook) as scene:
+        for path in ("/hooks/desk", "/hooks/nothing", "/hooks/desk/more", "/hooks/"):
+            answers: list[httpx.Response] = []
+            for name in ("ada", "nobody"):
+                async with scene.client(name, None) as stranger:
+                    headers = {"nexus-signature": wrong}
+                    answers.append(await stranger.post(path, content=body, headers=headers))
+            one, other = answers
+            assert (one.status_code, one.text) == (401, other.text), path
+            assert one.headers.keys() == other.headers.keys()
+        assert len(scene.host.pool) == 0
+
+        async with scene.client("ada", None) as sender:
+            status = 503  # while the channel of the home that it opened starts
+            while status == 503:
+                headers = {"nexus-signature": signature}
+                status = (await sender.post("/hooks/desk", content=body, headers=headers)).status_code
+                assert len(scene.host.pool) == 1
+            assert status == 202
+            refused = await sender.post("/hooks/desk", content=body, headers={"nexus-signature": wrong})
+            assert refused.status_code == 401
 
 
 async def test_a_token_that_reads_changes_nothing(scene: Scene) -> None:
