@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nexus import clock, config, heap, hosted, ids, secrets
+from nexus import clock, config, heap, hosted, ids
 from nexus.app import App, Shared
 from nexus.automations import timing
 from nexus.channels.webhook import Webhook
@@ -241,11 +241,10 @@ class Pool:
 
     def redact(self, text: str) -> str:
         """Take the secrets of the open homes out of a text. Every line of the log goes through here."""
-        known: set[str] = set()
         for opened in list(self._homes.values()):
             if opened.opening is None:
-                known |= opened.app.models.known_secrets
-        return secrets.redact(text, known)
+                text = opened.app.redact(text)
+        return text
 
     async def _leased(self, id_: str) -> OpenHome:
         while True:

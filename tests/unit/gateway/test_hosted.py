@@ -22,6 +22,7 @@ from nexus.hosting.limits import Limits
 from nexus.hosting.local import LocalRegistry
 from nexus.hosting.registry import TokenScope
 from nexus.testing import ModelServer, Turn
+from push_service import PushService
 
 CANARY = {"ada": "magenta-armadillo", "bob": "turquoise-pelican"}
 # Every way to read what a home holds: pages, the API, its streams and its metrics.
@@ -178,8 +179,17 @@ async def test_a_hook_opens_a_home_by_its_signature_alone(
                 status = (await sender.post("/hooks/desk", content=body, headers=headers)).status_code
                 assert len(scene.host.pool) == 1
             assert status == 202
+            assert "sender" not in scene.host.pool.redact("refused: only the sender knows")
             refused = await sender.post("/hooks/desk", content=body, headers={"nexus-signature": wrong})
             assert refused.status_code == 401
+
+
+async def test_a_home_names_no_push_service_in_the_networks_of_its_host(scene: Scene) -> None:
+    with PushService() as service:
+        async with scene.client("ada", scene.token("ada")) as ada:
+            refused = await ada.post("/notifications", data=service.subscription())
+    assert refused.status_code == 422
+    assert "not a push subscription" in refused.text
 
 
 async def test_a_token_that_reads_changes_nothing(scene: Scene) -> None:
