@@ -214,5 +214,5 @@ async def test_recall_does_not_find_the_message_that_it_is_asked_for(home: Home,
 async def test_secrets_of_channels_are_masked_in_the_log(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", "hook-secret-4431")
     desk = ChannelConfig(kind="webhook", secret="env:HOOK_SECRET")
-    async with App(home, replace(Config(), channels={"desk": desk})) as app:
+    async with App(home, replace(Config(), channels={"desk": desk}), memory_socket=True) as app:
         assert "4431" not in app.redact("refused: hook-secret-4431")
