@@ -388,7 +388,8 @@ class ChannelConfig:
     fields: Mapping[str, str] = _setting(
         {},
         "webhook: where in the body to find `id`, `thread`, `sender`, `sender_name` and `text`, such as "
-        "`comment.user.login`; or `header:NAME`, or `=TEXT` for the text itself.",
+        "`comment.user.login`; or `=TEXT` for the text itself. Without an `id`, a message is "
+        "known by its body.",
     )
     body: str = _setting(
         "",

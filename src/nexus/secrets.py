@@ -178,6 +178,23 @@ def redact(text: str, known: Iterable[str]) -> str:
     return text
 
 
+def pieces(secret: str) -> set[str]:
+    """A secret and, if it is made of URLs, what of them is secret by itself: a password, a path, a value."""
+    found = {secret}
+    for parts in (urlsplit(word) for word in secret.split() if "://" in word):
+        login, _, host = parts.netloc.rpartition("@")
+        # Some services take their token in the place of the host.
+        name = [] if "." in host or host.startswith("localhost") else [host, *host.split(":")]
+        given = [
+            *login.split(":"),
+            *name,
+            *parts.path.split("/"),
+            *(value for _, value in parse_qsl(parts.query)),
+        ]
+        found |= {unquote(piece) for piece in given} | set(given)
+    return {piece for piece in found if len(piece) >= _LEAST_MASKED}
+
+
 @lru_cache(maxsize=1024)
 def _forms(secret: str) -> tuple[str, ...]:
     """As it is, and as errors, JSON and addresses show it."""

@@ -1,6 +1,7 @@
 """A home that is open: what is said into it is recorded, answered in its session, and recorded again."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ import pytest
 
 from apps import app_on
 from nexus.app import App
-from nexus.config import Config, ToolsConfig
+from nexus.config import ChannelConfig, Config, ToolsConfig
 from nexus.engine.errors import WorkCancelledError, WorkFailedError
 from nexus.errors import ConfigError, UsageError
 from nexus.home import Home
@@ -208,3 +209,10 @@ async def test_recall_does_not_find_the_message_that_it_is_asked_for(home: Home,
     assert "14 March" in found[0]
     assert asked not in found[0]
     assert found[1].count(asked) == 1, "the message of the other session alone"
+
+
+async def test_secrets_of_channels_are_masked_in_the_log(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "hook-secret-4431")
+    desk = ChannelConfig(kind="webhook", secret="env:HOOK_SECRET")
+    async with App(home, replace(Config(), channels={"desk": desk}), memory_socket=True) as app:
+        assert "4431" not in app.redact("refused: hook-secret-4431")

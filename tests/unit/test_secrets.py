@@ -157,3 +157,13 @@ def test_a_url_names_variables_for_its_credentials(text: str, url: str, plain: s
 def test_a_variable_of_a_url_that_is_not_set_is_an_error() -> None:
     with pytest.raises(SecretError, match="env:MISSING"):
         secrets.address("https://host/?token=env:MISSING", {})
+
+
+def test_of_a_url_each_secret_piece_is_masked_alone() -> None:
+    url = "json://robot:pass%20word7@hooks.example/path-of-8/t?key=value-of-9"
+    known = secrets.pieces(f"{url} tgram://1234:tokenABC/chat")
+    told = "hooks.example refused pass word7, pass%20word7 at /path-of-8/t with value-of-9; tokenABC as chat"
+    shown = secrets.redact(told, known)
+    assert not any(each in shown for each in ("word7", "path-of-8", "value-of-9", "tokenABC"))
+    assert "hooks.example refused" in shown
+    assert shown.endswith("as chat")

@@ -1,5 +1,6 @@
 """The parts of a home, built and wired; nothing is opened yet."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -133,6 +134,8 @@ class BuiltHome:
         self.pipeline = Pipeline(self.stages)
         self.reception = Reception(home, config, self.ledgers, self.broker, self.pipeline)
         self.adapters = Adapters(home=home)
+        self.testing_models = asyncio.Lock()
+        """Held while a model is tested: nothing is reserved for a test, so only one may spend at a time."""
         self.channels = Channels(self.ledgers, {}, self.reception.from_channel)
         self.timetable = Timetable(self.stages, self.engine, now)
         self.reminders = Reminders(self.ledgers, config.automations, now)
@@ -186,6 +189,15 @@ class BuiltHome:
             recall=self.open_recall,
             memory_socket=self.memory_socket,
         )
+
+    @property
+    def is_hosted(self) -> bool:
+        """Whether it is one of many homes of a host, whose networks and keys are not its owner's."""
+        return self.shared is not None
+
+    def redact(self, text: str) -> str:
+        """Take every key, token and password that was read for models and channels out of a text."""
+        return self.adapters.redact(self.models.redact(text))
 
     async def _let_pass(self) -> None:
         await self.broker.pace.let_pass()

@@ -180,7 +180,7 @@ class Invoker:
         if not checked.is_sandboxed(automation) and not self._settings.sandbox_all:
             return None
         places = [found.home, *(peer.dir for peer in found.peers.values())] if found else []
-        return sandbox.of_script(script, places, self._home.cgroup)
+        return sandbox.of_script(self._home, script, places)
 
     def _prepare(self, automation: Automation, is_script: bool) -> _Ready:
         """Waits for the disk: call it on a thread."""

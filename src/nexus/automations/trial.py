@@ -177,13 +177,10 @@ async def replay(
     occasion: Occasion,
     services: Replayed,
     timeout_ms: int,
-    *,
-    confined: bool = False,
 ) -> Trial:
-    """Run it once; `code` is the script, where it is one.
+    """Run an automation once, without its effects.
 
-    A script can read everything that its owner can, unless it is `confined` to what the sandbox of
-    registered scripts shows.
+    `code`, if it is a script, runs in the sandbox of registered scripts, however it is registered itself.
     """
     point = hook_points.get(entry.automation.hook_point)
     with _copied(home, entry.automation) as (found, folder):
@@ -200,7 +197,11 @@ async def replay(
         if code is None:
             trial = await _here(entry, context, timeout_ms)
         else:
-            asked = sandbox.of_script(code, [folder], home.cgroup) if confined else sandbox.of_trial(folder)
+            if code.source is None and code.folder is None:
+                # Alone: what lies beside it is the owner's, and not for it to read.
+                own = shutil.copy2(code.path, tempfile.mkdtemp(dir=folder))
+                code = replace(code, path=Path(own))
+            asked = sandbox.of_script(home, code, [folder])
             trial = await _shut_in(code, context, folder, timeout_ms, asked)
     return _checked(replace(trial, would=services.would), point, blocking=entry.automation.blocking)
 

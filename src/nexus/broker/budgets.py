@@ -16,13 +16,14 @@ from typing import Final
 import apsw
 
 from nexus import clock, ids
-from nexus.broker.agent.records import Estimate
+from nexus.broker.agent.records import Attempt, Estimate
 from nexus.config import BudgetsConfig
 from nexus.errors import BudgetError, StoppedError
 from nexus.ledgers import Ledgers
 from nexus.ledgers.runtime import budgets, reservations, usage
 from nexus.ledgers.runtime.budgets import Budget, NewHit, Unit
 from nexus.ledgers.runtime.reservations import Held, Reservation
+from nexus.ledgers.runtime.usage import UsageRow
 from nexus.runs import MICRO, Totals
 
 _NOTHING: Final = Held()
@@ -95,6 +96,35 @@ class Budgets:
             if short.is_used_up:
                 raise refusal(short, guest=await self._is_guest(spender))
             await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def check_home(self) -> None:
+        """Refuse a request that belongs to no run where the day's or the month's budget is used up."""
+
+        def find_short(connection: apsw.Connection) -> Standing | None:
+            held = reservations.by_others(connection, execution_id="", root_request_id="", automation="")
+            standing = of_home(connection, self._limits, self._now(), held.for_home)
+            return next((each for each in standing if each.is_taken), None)
+
+        short = await self._ledgers.runtime.read(find_short)
+        if short is not None:
+            raise refusal(short)
+
+    async def bill(self, attempt: Attempt, purpose: str) -> None:
+        """Record what a request that belongs to no run has used."""
+        row = UsageRow(
+            id=attempt.id,
+            request_id=purpose,
+            root_request_id=purpose,
+            provider=attempt.provider,
+            model=attempt.model,
+            input_tokens=attempt.input_tokens,
+            cache_read_tokens=attempt.cache_read_tokens,
+            cache_write_tokens=attempt.cache_write_tokens,
+            output_tokens=attempt.output_tokens,
+            cost_microusd=attempt.cost_microusd,
+            estimated=attempt.estimated,
+        )
+        await self._ledgers.runtime.write(usage.record, row)
 
     async def _is_guest(self, spender: Spender) -> bool:
         root = spender.root_request_id

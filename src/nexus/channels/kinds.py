@@ -162,7 +162,7 @@ class Adapters:
                 hint="Name where it is, such as `env:HOOK_SECRET`.",
             )
         secret = secrets.read(source)
-        self.secrets.add(secret)
+        self.secrets |= secrets.pieces(secret)
         return secret
 
 

@@ -2,7 +2,8 @@
 
 A request is signed with a secret that both sides know. `timed` signatures also say when they were made, so
 that one that somebody recorded can't be used later; with `body` signatures, as some services send them, only
-the id of the message keeps it from being answered twice.
+the id of the message keeps it from being answered twice. A signature covers the body and no header, so
+everything about a message is taken from the body.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ class Webhook:
         self._url = url
         self._signature: Signature = signature
         self._header = (header or HEADER).lower()
-        self._fields = {**_FIELDS, **(fields or {})}
+        self._fields = _check_fields(name, {**_FIELDS, **(fields or {})})
         self._body = _template(name, body or _BODY)
         self._now_s = now_s
         self._inbox: Inbox | None = None
@@ -71,7 +72,8 @@ class Webhook:
 
     async def heard(self, headers: Mapping[str, str], body: bytes) -> Message | None:
         """Take in a request. None where the channel doesn't run."""
-        self._check(headers.get(self._header, ""), body)
+        if not self.is_signed(headers, body):
+            raise AccessError("The signature is wrong, or too old")
         if self._inbox is None:
             return None
         message = self._message(headers, body)
@@ -106,13 +108,12 @@ class Webhook:
         at = str(int(self._now_s()))
         return f"t={at},v1={self._digest(at.encode() + b'.' + body)}"
 
-    def _check(self, given: str, body: bytes) -> None:
+    def is_signed(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """Whether whoever sent a request knows the secret."""
+        given = headers.get(self._header, "")
         if self._signature == "body":
-            right = hmac.compare_digest(given.encode(), b"sha256=" + self._digest(body).encode())
-        else:
-            right = self._is_timed(given, body)
-        if not right:
-            raise AccessError("The signature is wrong, or too old")
+            return hmac.compare_digest(given.encode(), b"sha256=" + self._digest(body).encode())
+        return self._is_timed(given, body)
 
     def _is_timed(self, given: str, body: bytes) -> bool:
         found = _TIMED.fullmatch(given.strip())
@@ -132,22 +133,30 @@ class Webhook:
             value: Any = json.loads(body)
         except (ValueError, RecursionError):
             raise MessageError("The request's body is no JSON") from None
-        given = {name: _found(place, value, headers) for name, place in self._fields.items()}
+        given = {name: _found(place, value) for name, place in self._fields.items()}
         if given["id"] is None:
             # Whoever gives no id is answered once for the same words in the same request.
             given["id"] = hashlib.sha256(body + headers.get(self._header, "").encode()).hexdigest()
         if given["thread"] is None:
             given["thread"] = given["sender"]
-        flags = {name: _found(name, value, headers) for name in _FLAGS}
+        flags = {name: _found(name, value) for name in _FLAGS}
         return wire.message({**given, **{name: flag for name, flag in flags.items() if flag is not None}})
 
 
-def _found(place: str, value: Any, headers: Mapping[str, str]) -> Any:
-    """What stands at a place: `a.b` in the body, `header:NAME`, or `=TEXT` for the text itself."""
+def _check_fields(name: str, fields: dict[str, str]) -> dict[str, str]:
+    for field, place in fields.items():
+        if place.startswith("header:"):
+            raise ConfigError(
+                f"[channels.{name}.fields] {field} names a header, which the signature doesn't cover",
+                hint="Name a field of the body. Without an `id`, a message is known by its whole body.",
+            )
+    return fields
+
+
+def _found(place: str, value: Any) -> Any:
+    """What stands at a place: `a.b` in the body, or `=TEXT` for the text itself."""
     if place.startswith("="):
         return place[1:]
-    if place.startswith("header:"):
-        return headers.get(place.removeprefix("header:").lower())
     for part in place.split("."):
         if isinstance(value, dict):
             value = cast("dict[str, Any]", value).get(part)

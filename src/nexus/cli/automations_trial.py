@@ -123,8 +123,7 @@ async def _replayed(
             runs = await Recorded.of(ledgers, entry.automation, each)
             services = Replayed(below=below, recorded=runs)
             timeout_ms = entry.automation.timeout_ms or config.automations.timeout_ms
-            confined = config.automations.sandbox_all
-            ended = await trial.replay(home, entry, code, occasion, services, timeout_ms, confined=confined)
+            ended = await trial.replay(home, entry, code, occasion, services, timeout_ms)
             again.append(_Again(request_id=each, content=occasion.request.event.content, trial=ended))
         return again
 

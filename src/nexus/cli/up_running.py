@@ -42,7 +42,7 @@ async def run(home: Home, config: Config, serving: Serving, *, as_json: bool) ->
     token = home.token()
     raise_descriptor_limit()
     with (
-        Logging(home, lambda text: secrets.redact(app.models.redact(text), [token])),
+        Logging(home, lambda text: secrets.redact(app.redact(text), [token])),
         bound(config.gateway.host, config.gateway.port) as listening,
     ):
         async with app, Gateway(app, listening) as gateway:

@@ -6,7 +6,7 @@ with 401 whatever it asks for, so that nothing can be learned about what there i
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from nexus.config import GatewayConfig
 from nexus.errors import ConfigError
 from nexus.gateway.browsers import SESSION_S, Keys
-from nexus.gateway.refusals import refusal
+from nexus.gateway.refusals import refusal, unsigned
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -162,7 +162,9 @@ LOGIN: Final = "/login"
 UPLOADS: Final = "/api/uploads"
 """What is sent there may be of any size: its own endpoint writes it to disk as it comes, up to a limit."""
 HOOKS: Final = "/hooks/"
-"""What is sent there proves itself by its signature, which its own endpoint checks."""
+"""What is sent there proves itself by its signature."""
+CheckSignature = Callable[[str, Headers, bytes], Awaitable[bool | None]]
+"""Whether a request to the hook of that name is signed; None if only its home can tell, once it is open."""
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _REFUSALS_PER_S: Final = 5
 _REFUSALS_AT_ONCE: Final = 50
@@ -197,20 +199,22 @@ class Rules:
 class Guard:
     """Stands in front of the whole application, so that no endpoint can forget to ask."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, rules: Rules) -> None:
+    def __init__(
+        self, app: ASGIApp, keys: Keys, rules: Rules, check_signature: CheckSignature | None = None
+    ) -> None:
         self._app = app
         self._keys = keys
         self._rules = rules
+        self._check_signature = check_signature
         self._requests = Bucket(rules.rate_per_s, rules.rate_per_s * BURST_S)
         self._refusals = Bucket(_REFUSALS_PER_S, _REFUSALS_AT_ONCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, send = Request(scope), _with_headers(send)
         refused = self._foreign(request.headers) or await self._login(request)
-        if refused is None and not _is_signed(request):
-            refused = await self.unproven(request)
-        if refused is None and not self._requests.take():
-            refused = refusal(429, "Too many requests", "Wait a moment, then try again.")
+        is_hook = self._check_signature is not None and _is_hook(request)
+        if refused is None and not is_hook:
+            refused = await self.unproven(request) or self._exceeded()
         if refused is not None:
             await refused(scope, receive, send)
             return
@@ -231,9 +235,28 @@ class Guard:
         except TimeoutError:
             refused = refusal(408, "Timed out receiving the request", "Send it again.")
         else:
-            await self._app(scope, replayed(body, receive), send)
-            return
+            refused = await self._unsigned(request, body) if is_hook else None
+            if refused is None:
+                await self._app(scope, replayed(body, receive), send)
+                return
         await refused(scope, receive, send)
+
+    def _exceeded(self) -> Response | None:
+        """Count a request that has proved who sent it; others use up nothing of the owner's rate."""
+        if self._requests.take():
+            return None
+        return refusal(429, "Too many requests", "Wait a moment, then try again.")
+
+    async def _unsigned(self, request: Request, body: bytes) -> Response | None:
+        """Why a hook isn't let in; None where its signature lets it."""
+        assert self._check_signature is not None  # noqa: S101 - an invariant, for the reader and the type checker
+        name = request.url.path.removeprefix(HOOKS)
+        is_signed = await self._check_signature(name, request.headers, body)
+        if is_signed:
+            return self._exceeded()
+        if not self._refusals.take():
+            return refusal(429, "Too many attempts", "Wait a moment, then try again.")
+        return unsigned() if is_signed is False else None
 
     def _foreign(self, headers: Headers) -> Response | None:
         """A page of another site, or a name that was made to point here, gets nothing."""
@@ -309,7 +332,7 @@ def _without_port(host: str) -> str:
     return name if colon and port.isdecimal() else host
 
 
-def _is_signed(request: Request) -> bool:
+def _is_hook(request: Request) -> bool:
     return request.method == "POST" and request.url.path.startswith(HOOKS)
 
 

@@ -1,19 +1,27 @@
 """Where services send what happened: `POST /hooks/NAME`, for a channel of kind `webhook`.
 
-The guard lets these requests through without the home's token. Each must be signed with the channel's secret,
-and one that isn't is answered the same whether there is such a channel or not.
+The guard lets these requests in by their signature instead of the home's token. One that isn't signed with
+the channel's secret is answered the same whether there is such a channel or not.
 """
 
 from fastapi import FastAPI
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from nexus.app import App
 from nexus.channels.adapter import MessageError
 from nexus.channels.webhook import Webhook
 from nexus.errors import AccessError
 from nexus.gateway.dependencies import served_by
 from nexus.gateway.guard import HOOKS
-from nexus.gateway.refusals import refusal
+from nexus.gateway.refusals import refusal, unsigned
+
+
+def is_signed(app: App, name: str, headers: Headers, body: bytes) -> bool:
+    """Whether a request is signed for the webhook of that name."""
+    adapter = app.adapters.made.get(name)
+    return isinstance(adapter, Webhook) and adapter.is_signed(headers, body)
 
 
 def join(server: FastAPI) -> None:
@@ -34,10 +42,3 @@ def join(server: FastAPI) -> None:
         return JSONResponse({"id": message.id}, status_code=202)
 
     server.add_route(HOOKS + "{name}", heard, methods=["POST"], include_in_schema=False)
-
-
-def unsigned() -> Response:
-    """What everybody is answered who has no right signature, whatever there is."""
-    return refusal(
-        401, "The signature is missing, wrong or too old", "Sign the body with the channel's secret."
-    )

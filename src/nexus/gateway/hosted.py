@@ -2,13 +2,16 @@
 
 A request names its home by `Host`, such as `ada.agents.example`. A name, not a path: to a browser each home
 is then another origin, which can neither read another's pages nor send its cookies. What opens a home is a
-token or a login of that home. Unknown homes and wrong tokens get the same answer, and open nothing.
+token or a login of that home, or the signature of one of its hooks. Unknown homes, wrong tokens and wrong
+signatures get the same answer, and open nothing.
 
 The bare name is for whoever manages the host: `admin` has its routes, and none that shows what a home holds.
 """
 
 import asyncio
+import os
 import socket
+import time
 from collections import OrderedDict
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -22,16 +25,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from nexus import ids
-from nexus.config import GatewayConfig
+from nexus import config, ids
+from nexus.channels.kinds import Adapters
+from nexus.channels.webhook import Webhook
+from nexus.config import ChannelConfig, GatewayConfig
 from nexus.engine.shared import HomeAwayError
-from nexus.gateway import admin
+from nexus.errors import NexusError
+from nexus.gateway import admin, hooks
 from nexus.gateway.admin_page import who
 from nexus.gateway.browsers import Keys
 from nexus.gateway.dependencies import SERVED, Served
 from nexus.gateway.forwarding import FORWARDED_TO, misdirected
 from nexus.gateway.guard import BodyLimits, Guard, Rules, public_address, spellings
-from nexus.gateway.hooks import unsigned
 from nexus.gateway.host_metrics import HostMetrics, HostObserver
 from nexus.gateway.host_spans import HostExporter
 from nexus.gateway.internal import PREFIX, Internal
@@ -55,6 +60,8 @@ _SAFE: Final = frozenset({"GET", "HEAD"})
 _GROWS: Final = frozenset({"POST", "PUT", "PATCH"})
 _MOST_FRONTS: Final = 2_048
 _LONGEST_NAME: Final = 63
+# Longer than it takes to find out that a hook isn't signed: the time tells nobody whether a home exists.
+_UNSIGNED_S: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +192,9 @@ class HostGateway:
     def audit(self) -> Audit:
         return self._host.audit
 
+    def find_open(self, home_id: str) -> OpenHome | None:
+        return self._host.pool.find_open(home_id)
+
     @property
     def is_in_fleet(self) -> bool:
         return self._router is not None
@@ -269,7 +279,10 @@ class _Front:
         """Reads the home's files: call it on a thread."""
         self.found = found
         self._gateway = gateway
+        self._home = home
         self._under_way = 0
+        self._channels: dict[str, ChannelConfig] = {}
+        self._channels_file: os.stat_result | None = None
         secret = ids.new("key") * 2 if found is None else gateway.registry.key(found.id)
         # In a fleet a browser's cookie is good on each host, whatever its port.
         port = 0 if gateway.is_in_fleet else gateway.port
@@ -291,11 +304,41 @@ class _Front:
             return self.found is found
         return (self.found.id, self.found.limits) == (found.id, found.limits)
 
+    async def check_signature(self, name: str, headers: Headers, body: bytes) -> bool | None:
+        """Whether a hook is signed, found without opening the home; None if its folder isn't here."""
+        began = time.monotonic()
+        opened = self.found and self._gateway.find_open(self.found.id)
+        if opened:
+            is_signed = hooks.is_signed(opened.app, name, headers, body)
+        else:
+            is_signed = await asyncio.to_thread(self._is_signed, name, headers, body)
+        if not is_signed:
+            await asyncio.sleep(began + _UNSIGNED_S - time.monotonic())
+        return is_signed
+
+    def _is_signed(self, name: str, headers: Headers, body: bytes) -> bool | None:
+        """Check by the settings of a closed home. Waits for the disk."""
+        if self._home is None:
+            return False
+        if not self._home.root.is_dir():  # it is with another host, or only its copy is left
+            return None
+        adapters = Adapters(home=self._home)
+        try:
+            file = self._home.config_file.stat()
+            if self._channels_file is None or _identity(file) != _identity(self._channels_file):
+                self._channels = config.load(self._home.config_file).channels
+                self._channels_file = file
+            settings = self._channels.get(name)
+            if settings is None or settings.kind != "webhook":
+                return False
+            adapters.add(name, settings)
+        except (NexusError, OSError):  # a home with settings like that can't be opened either
+            return False
+        hook = adapters.made[name]
+        return isinstance(hook, Webhook) and hook.is_signed(headers, body)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.found is None:
-            # Only what a signature is to prove comes here without a token.
-            await unsigned()(scope, receive, send)
-            return
+        assert self.found is not None  # noqa: S101 - the guard lets nobody into a home that isn't there
         if self._under_way >= self.found.limits.requests:
             refused = refusal(429, "Too many requests at the same time", "Wait for some to end.")
             await refused(scope, receive, send)
@@ -307,11 +350,15 @@ class _Front:
             self._under_way -= 1
 
 
+def _identity(file: os.stat_result) -> tuple[int, int, int]:
+    return file.st_ino, file.st_mtime_ns, file.st_size
+
+
 class _HomeGuard(Guard):
-    """Lets in whoever has a token of this home."""
+    """Lets in whoever has a token of this home, or signs for one of its hooks."""
 
     def __init__(self, app: _Front, keys: Keys, rules: Rules, gateway: HostGateway, name: str) -> None:
-        super().__init__(app, keys, rules)
+        super().__init__(app, keys, rules, app.check_signature)
         self._registry = gateway.registry
         self._audit = gateway.audit
         self._home_id = app.found.id if app.found else None

@@ -14,14 +14,17 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import cached_property
 from importlib.util import find_spec
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
+import httpcore
 import httpx
 
 from nexus import clock
 from nexus.broker.questions import summarize
-from nexus.errors import UsageError
+from nexus.broker.tools.web.addresses import PublicNetwork, is_public
+from nexus.errors import ToolError, UsageError
 from nexus.gateway.listener import is_loopback
 from nexus.gateway.views.page import address
 from nexus.home import Home, write_new
@@ -191,6 +194,8 @@ class Notifier:
         headers, body = await asyncio.to_thread(self._sender.request, browser, told)
         try:
             answer = await self._client.post(browser.endpoint, headers=headers, content=body)
+        except ToolError:
+            failure = "The push service is not on the public internet"
         except httpx.HTTPError as error:
             failure = f"The push service can't be reached: {type(error).__name__}"
         else:
@@ -229,10 +234,25 @@ def checked(endpoint: str, p256dh: str, auth: str) -> Keys:
     except ValueError:
         sizes = 0, 0
     if not secure or not parts.hostname or sizes != (_KEY_BYTES, _AUTH_BYTES):
-        raise UsageError(
-            "This is not a push subscription", hint="Turn notifications on in the browser again."
-        )
+        raise _no_subscription()
     return Keys(endpoint=endpoint, p256dh=p256dh, auth=auth)
+
+
+def refuse_internal(keys: Keys) -> None:
+    """Refuse a push service in the networks of a host. Names are checked where the connection is made."""
+    parts = urlsplit(keys.endpoint)
+    host = parts.hostname or ""
+    try:
+        ip_address(host)
+        is_internal = not is_public(host)
+    except ValueError:
+        is_internal = host == "localhost"
+    if is_internal or parts.scheme != "https":
+        raise _no_subscription()
+
+
+def _no_subscription() -> UsageError:
+    return UsageError("This is not a push subscription", hint="Turn notifications on in the browser again.")
 
 
 def _message(id_: str, label: str, content: str) -> Notification:
@@ -268,6 +288,20 @@ def _decoded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def client() -> httpx.AsyncClient:
-    """For push services. What they answer is not followed elsewhere."""
-    return httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=False)
+class _PublicTransport(httpx.AsyncHTTPTransport):
+    """Connects to public addresses only, by what a name resolves to when the connection is made."""
+
+    def __init__(self, network: PublicNetwork) -> None:
+        super().__init__()
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=httpx.create_ssl_context(), network_backend=network
+        )
+
+
+def client(*, is_hosted: bool = False, network: PublicNetwork | None = None) -> httpx.AsyncClient:
+    """For push services. What they answer is not followed elsewhere.
+
+    On a host, whoever has a home names the push service, and must not reach the host's own networks by that.
+    """
+    transport = _PublicTransport(network or PublicNetwork()) if is_hosted else None
+    return httpx.AsyncClient(timeout=_TIMEOUT_S, follow_redirects=False, transport=transport)

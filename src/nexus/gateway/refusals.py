@@ -44,6 +44,13 @@ def later(message: str, hint: str = "Try again in a moment.") -> Response:
     return refused
 
 
+def unsigned() -> Response:
+    """The answer to whoever sends a hook without the right signature, whether there is such a hook or not."""
+    return refusal(
+        401, "The signature is missing, wrong or too old", "Sign the body with the channel's secret."
+    )
+
+
 def told(status: int, message: str, hint: str, headers: dict[str, str] | None = None) -> Response:
     """A plain page that says one thing."""
     page = _PAGE.format(

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from fastapi import FastAPI
+from starlette.datastructures import Headers
 
 from nexus import __version__
 from nexus.app import App
@@ -99,7 +100,8 @@ class Gateway:
                 _export(self._app, url, opening)
             if push.is_available():
                 await _notify(self._app, opening)
-            guard = Guard(server, self._keys, rules(self._app.config.gateway, self._socket))
+            limits = rules(self._app.config.gateway, self._socket)
+            guard = Guard(server, self._keys, limits, self._check_signature)
             observed = Observer(guard, served.metrics, server.routes)
             await opening.enter_async_context(Listener(observed, self._socket))
             self._stack = opening.pop_all()
@@ -109,6 +111,9 @@ class Gateway:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    async def _check_signature(self, name: str, headers: Headers, body: bytes) -> bool:
+        return hooks.is_signed(self._app, name, headers, body)
 
     def login_url(self) -> str:
         """A new link that opens the dashboard once."""

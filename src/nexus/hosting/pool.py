@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nexus import clock, config, heap, hosted, ids, secrets
+from nexus import clock, config, heap, hosted, ids
 from nexus.app import App, Shared, salvaged
 from nexus.automations import timing
 from nexus.channels.webhook import Webhook
@@ -186,6 +186,11 @@ class Pool:
     def __contains__(self, id_: str) -> bool:
         return id_ in self._homes
 
+    def find_open(self, id_: str) -> OpenHome | None:
+        """A home that can be used now, without opening it."""
+        found = self._homes.get(id_)
+        return found if found and found.opening is None and found.closing is None else None
+
     def open_homes(self) -> list[OpenHome]:
         """Those that can be used now."""
         return [each for each in self._homes.values() if each.opening is None and each.closing is None]
@@ -258,11 +263,10 @@ class Pool:
 
     def redact(self, text: str) -> str:
         """Take the secrets of the open homes out of a text. Every line of the log goes through here."""
-        known: set[str] = set()
         for opened in list(self._homes.values()):
             if opened.opening is None:
-                known |= opened.app.models.known_secrets
-        return secrets.redact(text, known)
+                text = opened.app.redact(text)
+        return text
 
     async def _leased(self, id_: str) -> OpenHome:
         while True:

@@ -62,7 +62,6 @@ async def test_the_form_of_another_service() -> None:
         signature="body",
         header="X-Hub-Signature-256",
         fields={
-            "id": "header:X-GitHub-Delivery",
             "thread": "issue.number",
             "sender": "comment.user.login",
             "text": "comment.body",
@@ -73,7 +72,22 @@ async def test_the_form_of_another_service() -> None:
     body = json.dumps(sent).encode()
     headers = {"x-hub-signature-256": hook.signed(body), "x-github-delivery": "d-1"}
     message = await _heard(hook, headers, body)
-    assert message == Message(id="d-1", thread="12", sender="hana", sender_name="GitHub", text="It's broken")
+    assert message is not None
+    id_ = message.id
+    assert message == Message(id=id_, thread="12", sender="hana", sender_name="GitHub", text="It's broken")
+    # A recorded request under another delivery id is the same message.
+    again = await _heard(hook, {**headers, "x-github-delivery": "d-2"}, body)
+    assert again == message
+    other = body.replace(b"12", b"13")
+    next_ = await _heard(hook, {**headers, "x-hub-signature-256": hook.signed(other)}, other)
+    assert next_ is not None
+    assert next_.id != id_
+
+
+@pytest.mark.parametrize("field", ["id", "sender"])
+def test_nothing_is_taken_from_headers_which_are_not_signed(field: str) -> None:
+    with pytest.raises(ConfigError, match="the signature doesn't cover"):
+        _hook(fields={field: "header:X-GitHub-Delivery"})
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b'{"text": 1}', b"[" * 100_000])

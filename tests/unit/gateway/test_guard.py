@@ -6,6 +6,7 @@ import re
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -37,12 +38,16 @@ def client(keys: Keys) -> httpx.AsyncClient:
     return asking(keys)
 
 
+async def is_signed(name: str, headers: Headers, body: bytes) -> bool:
+    return name == "desk" and headers.get("signature") == "right"
+
+
 def asking(keys: Keys, rate_per_s: int = 100, public_url: str = "") -> httpx.AsyncClient:
     body = BodyLimits(most_bytes=MOST_BYTES, timeout_ms=1_000)
     public = public_address(public_url)
     hosts = {HOST, "localhost:7807", *([public.host] if public else [])}
     rules = Rules(hosts=frozenset(hosts), public=public, rate_per_s=rate_per_s, body=body)
-    transport = httpx.ASGITransport(Guard(echo, keys, rules))
+    transport = httpx.ASGITransport(Guard(echo, keys, rules, is_signed))
     return httpx.AsyncClient(transport=transport, base_url=URL)
 
 
@@ -194,3 +199,20 @@ async def test_answers_forbid_framing_and_guessing_of_types(client: httpx.AsyncC
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
     assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_unsigned_hooks_use_up_nothing_of_the_owners_rate(keys: Keys) -> None:
+    client = asking(keys, rate_per_s=1)
+    refused = [(await client.post("/hooks/desk", content=b"{}")).status_code for _ in range(60)]
+    assert set(refused) == {401, 429}
+    assert (await client.get("/", headers=BEARER)).status_code == 200
+    signed = {"signature": "right"}
+    assert (await client.post("/hooks/desk", content=b"{}", headers=signed)).json()["reached"]
+    assert (await client.post("/hooks/other", content=b"{}", headers=signed)).status_code in {401, 429}
+
+
+async def test_signed_hooks_are_counted(keys: Keys) -> None:
+    client = asking(keys, rate_per_s=1)
+    signed = {"signature": "right"}
+    codes = [(await client.post("/hooks/desk", headers=signed)).status_code for _ in range(12)]
+    assert set(codes) == {200, 429}

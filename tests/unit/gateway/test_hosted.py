@@ -12,20 +12,17 @@ import pytest
 
 from hosts import host_on, make_homes, write_settings
 from memory_writers import quiet
-from nexus.automations import hook_points, trial
-from nexus.automations.context import Occasion
-from nexus.automations.registry import Entry
-from nexus.automations.scripts import script
 from nexus.broker.tools import sandbox
+from nexus.channels.webhook import Webhook
 from nexus.gateway.hosted import TOKENS, Address, HostGateway
 from nexus.gateway.listener import bound
-from nexus.home import Home
 from nexus.hosting import audit
 from nexus.hosting.host import Host
 from nexus.hosting.limits import Limits
 from nexus.hosting.local import LocalRegistry
 from nexus.hosting.registry import TokenScope
 from nexus.testing import ModelServer, Turn
+from push_service import PushService
 
 CANARY = {"ada": "magenta-armadillo", "bob": "turquoise-pelican"}
 # Every way to read what a home holds: pages, the API, its streams and its metrics.
@@ -80,9 +77,11 @@ async def scene(tmp_path: Path, server: ModelServer) -> AsyncIterator[Scene]:
 
 
 @asynccontextmanager
-async def hosting(folder: Path, server: ModelServer, limits: Limits | None = None) -> AsyncGenerator[Scene]:
+async def hosting(
+    folder: Path, server: ModelServer, limits: Limits | None = None, more: str = ""
+) -> AsyncGenerator[Scene]:
     root = folder / "host"
-    ids = make_homes(root, write_settings(folder, server), *CANARY)
+    ids = make_homes(root, write_settings(folder, server, more), *CANARY)
     if limits is not None:
         with LocalRegistry(root) as registry:
             for id_ in ids.values():
@@ -151,6 +150,46 @@ async def test_whoever_has_no_token_opens_no_home(tmp_path: Path, server: ModelS
         async with scene.client("ada", "x" * 43) as client:
             assert (await client.get("/chat/main")).status_code == 401
         assert len(scene.host.pool) == 0
+
+
+async def test_a_hook_opens_a_home_by_its_signature_alone(
+    tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "only the sender knows")
+    hook = '\n[channels.desk]\nkind = "webhook"\nsecret = "env:HOOK_SECRET"\nowner = ["me"]\n'
+    body = b'{"id": "1", "thread": "t", "sender": "me", "text": "Hello"}'
+    signature = Webhook("desk", secret="only the sender knows").signed(body)
+    wrong = Webhook("desk", secret="a guess").signed(body)
+    async with hosting(tmp_path, server, more=hook) as scene:
+        for path in ("/hooks/desk", "/hooks/nothing", "/hooks/desk/more", "/hooks/"):
+            answers: list[httpx.Response] = []
+            for name in ("ada", "nobody"):
+                async with scene.client(name, None) as stranger:
+                    headers = {"nexus-signature": wrong}
+                    answers.append(await stranger.post(path, content=body, headers=headers))
+            one, other = answers
+            assert (one.status_code, one.text) == (401, other.text), path
+            assert one.headers.keys() == other.headers.keys()
+        assert len(scene.host.pool) == 0
+
+        async with scene.client("ada", None) as sender:
+            status = 503  # while the channel of the home that it opened starts
+            while status == 503:
+                headers = {"nexus-signature": signature}
+                status = (await sender.post("/hooks/desk", content=body, headers=headers)).status_code
+                assert len(scene.host.pool) == 1
+            assert status == 202
+            assert "sender" not in scene.host.pool.redact("refused: only the sender knows")
+            refused = await sender.post("/hooks/desk", content=body, headers={"nexus-signature": wrong})
+            assert refused.status_code == 401
+
+
+async def test_a_home_names_no_push_service_in_the_networks_of_its_host(scene: Scene) -> None:
+    with PushService() as service:
+        async with scene.client("ada", scene.token("ada")) as ada:
+            refused = await ada.post("/notifications", data=service.subscription())
+    assert refused.status_code == 400
+    assert "not a push subscription" in refused.text
 
 
 async def test_a_token_that_reads_changes_nothing(scene: Scene) -> None:
@@ -303,15 +342,3 @@ async def test_a_trial_of_a_script_finds_nothing_of_another_home(scene: Scene, t
     async with scene.client("ada", scene.token("ada")) as client:
         tried = await client.post("/automations/trial", data=given)
     assert "0 of 0" in tried.text
-
-
-@pytest.mark.usefixtures("temporary")
-async def test_that_script_would_find_it_outside_of_a_host(scene: Scene, tmp_path: Path, home: Home) -> None:
-    """The test above is one because this is so."""
-    file = tmp_path / "spy.py"
-    file.write_text(SPY.format(root=str(tmp_path / "host"), word=CANARY["bob"]))
-    entry = Entry(trial.unregistered("spy", hook_points.get("runAutomations")), None)
-    occasion = Occasion(request=trial.sample("Hello"))
-    found = await trial.replay(home, entry, script.read(file), occasion, trial.Replayed(), 60_000)
-    assert found.status == "done", found
-    assert not found.value["log"]["found"].startswith("0 of")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nexus import clock
+from nexus.broker.tools.web.addresses import PublicNetwork
 from nexus.errors import UsageError
 from nexus.gateway import push
 from nexus.gateway.push import Notifier, Sender
@@ -16,6 +17,7 @@ from nexus.ledgers import Ledgers, events
 from nexus.ledgers.events import NewEvent
 from nexus.ledgers.runtime import approvals, requests
 from nexus.ledgers.runtime import push as subscriptions
+from nexus.ledgers.runtime.push import Keys
 from nexus.request import Agent, Event, Request
 from push_service import PushService
 
@@ -165,6 +167,35 @@ async def test_a_login_that_ends_takes_its_browser_along(opened: Ledgers, servic
 async def test_what_is_no_subscription_is_refused(service: PushService, changed: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="not a push subscription"):
         push.checked(**{**service.subscription(), **changed})
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        *("http://127.0.0.1:8080/admin", "https://127.0.0.1/x", "https://localhost/x", "https://[::1]/x"),
+        *("https://10.0.0.1/x", "https://169.254.169.254/latest", "http://push.example/x"),
+    ],
+)
+def test_a_hosted_home_names_no_push_service_of_its_host(service: PushService, endpoint: str) -> None:
+    with pytest.raises(UsageError, match="not a push subscription"):
+        push.refuse_internal(Keys(**{**service.subscription(), "endpoint": endpoint}))
+
+
+async def test_a_hosted_home_reaches_no_private_address_by_a_name(
+    opened: Ledgers, service: PushService
+) -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    await _subscribe(opened, service)
+    (browser,) = await opened.runtime.read(subscriptions.subscriptions)
+    named = replace(browser, endpoint=browser.endpoint.replace("127.0.0.1", "push.example"))
+    told = push.Notification(title="Nexus", body="Hello", url="/", tag="test")
+    for allowed, reached in ((frozenset[str](), False), (frozenset({"127.0.0.1"}), True)):
+        network = PublicNetwork(allowed=allowed, resolve=resolve)
+        async with push.client(is_hosted=True, network=network) as client:
+            assert await Notifier(opened, Sender(opened.home), client).send([named], told) is reached
+        assert len(service.messages) == int(reached)
 
 
 async def test_the_key_of_the_home_is_private_and_stays(opened: Ledgers) -> None:

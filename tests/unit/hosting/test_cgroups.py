@@ -138,7 +138,7 @@ async def test_nothing_of_a_home_runs_outside_of_its_cgroup(home: Home, tmp_path
             entry = Entry(trial.unregistered("trial", get("runAutomations")), None)
             code = script.read(tmp_path / "counts.py")
             occasion = Occasion(request=trial.sample("Hello"))
-            tried = await trial.replay(gone, entry, code, occasion, trial.Replayed(), 30_000, confined=True)
+            tried = await trial.replay(gone, entry, code, occasion, trial.Replayed(), 30_000)
             assert (tried.status, "can't enter the cgroup" in tried.output) == ("failed", True)
 
             with pytest.raises(NexusError, match="can't enter the cgroup"):

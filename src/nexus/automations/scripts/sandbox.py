@@ -1,7 +1,7 @@
-"""The sandbox that a script runs in, where its registration says so: the one of agents' tools.
+"""The sandbox of scripts, the one of agents' tools: for those registered with it, and for every trial.
 
-A script sees the system's programs, Python with what is installed, itself, its workspace and its peers'.
-It sees nothing else of the home, and has no network.
+A script sees the system's programs, installed Python packages, its own folder, its workspace and its
+peers'. It sees nothing else of the home, and has no network.
 """
 
 import os
@@ -14,6 +14,7 @@ from typing import Any, Final
 from nexus.automations.scripts.script import Script
 from nexus.broker.tools import bubblewrap
 from nexus.broker.tools.bubblewrap import Grant, Spec
+from nexus.home import Home
 
 PYTHON: Final = os.path.realpath(sys.executable)
 """The interpreter itself: the link to it in a virtual environment leads through paths that are not inside."""
@@ -21,29 +22,21 @@ _SYSTEM: Final = Path("/usr")
 _TEMPORARY_BYTES: Final = 256 * 1024 * 1024
 
 
-def of_script(script: Script, writable: Iterable[Path], cgroup: Path | None = None) -> dict[str, Any]:
-    """What is asked of the process that starts a script."""
-    readable = {*_installed(), (script.folder or script.path.parent).resolve()}
+def of_script(home: Home, script: Script, writable: Iterable[Path]) -> dict[str, Any]:
+    """Describe the sandbox to the process that starts a script.
+
+    The home is hidden even if the script lies beside it. A Python script without a folder arrives through
+    a pipe, so its directory, which may be the owner's own, isn't mounted.
+    """
+    own = script.folder or (script.path.parent if script.source is None else None)
     places = [path.resolve() for path in writable]
+    readable = {*_installed(), *([own.resolve()] if own else [])}
     return {
         "readable": sorted(map(str, readable - set(places))),
         "writable": list(map(str, places)),
-        "whole": False,
+        "hidden": str(home.root.resolve()),
         "directory": str(places[0]) if places else "/tmp",  # noqa: S108 - the sandbox's own
-        "cgroup": cgroup and str(cgroup),
-    }
-
-
-def of_trial(folder: Path) -> dict[str, Any]:
-    """Everything can be read, nothing written but one folder, and nobody reached."""
-    place = folder.resolve()
-    # What is installed may lie below the temporary directory, which is empty inside.
-    return {
-        "readable": sorted(map(str, _installed())),
-        "writable": [str(place)],
-        "whole": True,
-        "directory": str(place),
-        "cgroup": None,
+        "cgroup": home.cgroup and str(home.cgroup),
     }
 
 
@@ -54,12 +47,11 @@ def enter(asked: Mapping[str, Any], program: list[str]) -> None:
             *(Grant(path=Path(path)) for path in asked["readable"]),
             *(Grant(path=Path(path), writable=True) for path in asked["writable"]),
         ),
-        hidden=(),
+        hidden=(Path(asked["hidden"]),),
         network=False,
         temporary_bytes=_TEMPORARY_BYTES,
         environment={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path()), "HOME": asked["directory"]},
         directory=Path(asked["directory"]),
-        whole=bool(asked["whole"]),
         cgroup=Path(asked["cgroup"]) if asked["cgroup"] else None,
     )
     bubblewrap.join(spec)

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from jsonschema import Draft202012Validator
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, UserPromptPart
@@ -33,6 +33,8 @@ from nexus.ledgers.runtime import models as known_models
 from nexus.ledgers.runtime.models import Capabilities
 from nexus.runs import Delta
 
+PURPOSE: Final = "model-test"
+"""Under this name the ledger keeps what trials used, in the place of a request."""
 _ANSWER_TOKENS: Final = 512
 _LIMIT_S: Final = 3_600.0
 # Enough to read that its speed can be measured.
@@ -72,6 +74,13 @@ _LEAST_MS: Final = 300.0
 _ONE_AFTER_THE_OTHER: Final = 1.7
 
 
+class Account(Protocol):
+    """On whose budget a trial goes: see `broker.budgets.Budgets`."""
+
+    async def check_home(self) -> None: ...
+    async def bill(self, attempt: Attempt, purpose: str) -> None: ...
+
+
 class Nobody:
     """Nobody waits for the pieces."""
 
@@ -102,16 +111,18 @@ async def tried(
     name: str,
     environ: Mapping[str, str] = os.environ,
     on_wait: Callable[[str], None] | None = None,
+    account: Account | None = None,
 ) -> Trial:
     """Try a model; an error that says what to do where it does not answer.
 
-    `on_wait` is called with the reason while its server is not ready yet.
+    `on_wait` is called with the reason while its server is not ready yet. Without an `account`, nobody's
+    budget is asked.
     """
     async with Models(config, environ) as models:
         (candidate,) = await models.candidates((name,))
         # It is asked once: whoever waits for the trial can try again.
         candidate = replace(candidate, config=replace(candidate.config, max_retries=0))
-        return await _Tester(models=models, candidate=candidate, on_wait=on_wait).run()
+        return await _Tester(models=models, candidate=candidate, on_wait=on_wait, account=account).run()
 
 
 async def keep(database: Database, trial: Trial) -> None:
@@ -121,11 +132,12 @@ async def keep(database: Database, trial: Trial) -> None:
 
 @dataclass(kw_only=True)
 class _Tester:
-    """One trial. It keeps the bill itself: nobody's budget is asked."""
+    """One trial, which keeps the bill."""
 
     models: Models
     candidate: Candidate
     on_wait: Callable[[str], None] | None
+    account: Account | None
     attempts: list[Attempt] = field(default_factory=list[Attempt])
 
     async def run(self) -> Trial:
@@ -211,6 +223,8 @@ class _Tester:
 
     async def spend(self, attempt: Attempt) -> None:
         self.attempts = [*(known for known in self.attempts if known.id != attempt.id), attempt]
+        if self.account is not None:
+            await self.account.bill(attempt, PURPOSE)
 
     async def asked(self) -> int:
         return 0
@@ -222,7 +236,8 @@ class _Tester:
         pass
 
     async def afford(self, estimate: Estimate) -> None:
-        pass
+        if self.account is not None:
+            await self.account.check_home()
 
 
 async def asked(models: Models, name: str, question: str) -> tuple[str, Attempt]:

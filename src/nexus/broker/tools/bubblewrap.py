@@ -4,7 +4,6 @@ import errno
 import os
 import platform
 import shutil
-import tempfile
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -72,8 +71,6 @@ class Spec:
     temporary_bytes: int
     environment: Mapping[str, str]
     directory: Path
-    whole: bool = False
-    """Whether everything outside can be read."""
     cgroup: Path | None = None
     """The cgroup that all its processes are in; None: the one of whoever starts it."""
 
@@ -125,7 +122,7 @@ def prepared(spec: Spec, watch: tuple[int, int] | None = None) -> Generator[tupl
             *_root(spec),
             *(
                 part
-                for path, text in ({} if spec.whole else _FILES).items()
+                for path, text in _FILES.items()
                 for part in ("--file", str(keep(_data(text.encode()))), path)
             ),
             *(
@@ -210,10 +207,6 @@ def _isolation(spec: Spec) -> Iterator[str]:
 
 def _root(spec: Spec) -> Iterator[str]:
     size = str(spec.temporary_bytes)
-    if spec.whole:
-        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-        yield from ("--perms", "1777", "--size", size, "--tmpfs", tempfile.gettempdir())
-        return
     for path in map(Path, _SYSTEM):
         if path.is_symlink():
             yield from ("--symlink", str(path.readlink()), str(path))

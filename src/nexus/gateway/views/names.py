@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from nexus.ledgers import Ledgers, sql
-from nexus.ledgers.identity.senders import normalized
+from nexus.ledgers.text import storable
 
 
 async def entities(ledgers: Ledgers, ids: Iterable[str | None]) -> dict[str, str]:
@@ -38,7 +38,7 @@ async def senders(ledgers: Ledgers, found: Iterable[tuple[str, str | None]]) -> 
     wanted = sorted({(channel, sender) for channel, sender in found if sender})
     if not wanted:
         return {}
-    keys = json.dumps([(channel, normalized(sender)) for channel, sender in wanted])
+    keys = json.dumps([(channel, storable(sender)) for channel, sender in wanted])
     rows = await ledgers.identity.read(sql.rows, sql.queries("identity")["senders_named"], (keys,))
     known = await entities(ledgers, [row[2] for row in rows])
     named: dict[tuple[str, str], str] = {
@@ -46,9 +46,9 @@ async def senders(ledgers: Ledgers, found: Iterable[tuple[str, str | None]]) -> 
         for channel, key, entity_id, shown in rows
     }
     return {
-        (channel, sender): named[channel, normalized(sender)]
+        (channel, sender): named[channel, storable(sender)]
         for channel, sender in wanted
-        if (channel, normalized(sender)) in named
+        if (channel, storable(sender)) in named
     }
 
 

@@ -87,7 +87,7 @@ CREATE TABLE contact_identifiers (
   channel     TEXT NOT NULL,
   type        TEXT NOT NULL,    -- email, phone, handle, …
   identifier  TEXT NOT NULL,    -- as given by the channel
-  normalized  TEXT NOT NULL,
+  normalized  TEXT NOT NULL,    -- as matched: of a sender, the identifier itself
   created_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   PRIMARY KEY (channel, normalized)
 ) STRICT, WITHOUT ROWID;

@@ -1,4 +1,8 @@
-"""Senders in the identity ledger: whom a channel's identifier belongs to. An unknown one becomes somebody."""
+"""Senders in the identity ledger: whom a channel's identifier belongs to. An unknown one becomes somebody.
+
+Rights hang on identifiers, so they match exactly: `SAM` and `sam` may be two people. A channel whose
+identifiers have several spellings, such as email, gives one of them.
+"""
 
 from dataclasses import dataclass
 from typing import cast
@@ -34,7 +38,7 @@ class Seen:
 
 def find(connection: apsw.Connection, channel: str, identifier: str) -> Sender | None:
     """Whom an identifier belongs to."""
-    values = {"channel": channel, "normalized": normalized(identifier)}
+    values = {"channel": channel, "normalized": storable(identifier)}
     row = connection.execute(sql.queries("identity")["sender"], values).fetchone()
     if row is None:
         return None
@@ -69,7 +73,7 @@ def named(connection: apsw.Connection, text: str) -> list[tuple[str, str]]:
 
 
 def normalized(text: str) -> str:
-    """An identifier or a name as it is matched."""
+    """A name as it is matched."""
     return " ".join(storable(text).casefold().split())
 
 
@@ -83,7 +87,7 @@ def _new_entity(connection: apsw.Connection, seen: Seen, name: str) -> str:
 def _contact(connection: apsw.Connection, seen: Seen, entity_id: str, name: str) -> str:
     """A contact may be known without anybody behind it; it is theirs from now on."""
     queries = sql.queries("identity")
-    key = {"channel": seen.channel, "normalized": normalized(seen.identifier)}
+    key = {"channel": seen.channel, "normalized": storable(seen.identifier)}
     known = cast("str | None", connection.execute(queries["contact_of"], key).get)
     if known is not None:
         connection.execute(queries["adopt_contact"], {"entity_id": entity_id, "contact_id": known})

@@ -2,13 +2,17 @@
 
 import re
 import tomllib
+from dataclasses import replace
 
 import httpx
 import pytest
 
+from hosts import write_settings
 from nexus import config, config_file
 from nexus.app import App
+from nexus.config import BudgetsConfig
 from nexus.home import Home
+from nexus.testing import ModelServer, Turn
 
 
 async def _seen(client: httpx.AsyncClient) -> str:
@@ -93,3 +97,17 @@ async def test_nothing_else_can_be_changed_and_no_secret_is_shown(
 async def test_only_models_of_the_settings_are_tested(client: httpx.AsyncClient) -> None:
     refused = await client.post("/settings/test", data={"name": "anthropic/any"})
     assert "No role uses" in refused.text
+
+
+async def test_testing_models_is_billed_and_stops_at_the_budget(
+    client: httpx.AsyncClient, app: App, home: Home, server: ModelServer
+) -> None:
+    server.always(Turn("one, two"))
+    write_settings(home.root, server).rename(home.config_file)
+    app.config = replace(app.config, budgets=BudgetsConfig(day_tokens=1))
+    for _ in range(3):
+        tested = await client.post("/settings/test", data={"name": "test/large"})
+        assert "is used up" in tested.text
+    assert len(server.requests) == 1
+    assert (await client.get("/api/usage")).json()["total"]["calls"] == 1
+    assert (await client.get("/usage")).status_code == 200

@@ -8,7 +8,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Network, ip_address
 from typing import Final, cast
 
 import httpcore
@@ -21,8 +21,9 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 _GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _ISATAP: Final = (bytes.fromhex("00005efe"), bytes.fromhex("02005efe"))
-# Public by its number, yet answered by the cloud host underneath: Azure's platform channel.
-_PLATFORM: Final = frozenset({IPv4Address("168.63.129.16")})
+# Public by its number, yet answered by the cloud host underneath: Azure's platform channel, and the metadata
+# service of Oracle's cloud in a range that is reserved for protocols, of which Python knows only a part.
+_PLATFORM: Final = (IPv4Network("168.63.129.16/32"), IPv4Network("192.0.0.0/24"))
 
 
 def is_public(text: str) -> bool:
@@ -32,7 +33,8 @@ def is_public(text: str) -> bool:
     except ValueError:
         return False
     if isinstance(address, IPv4Address):
-        return address.is_global and not address.is_multicast and address not in _PLATFORM
+        is_platform = any(address in network for network in _PLATFORM)
+        return address.is_global and not address.is_multicast and not is_platform
     if address.scope_id is not None:
         return False
     if address.ipv4_mapped is not None:

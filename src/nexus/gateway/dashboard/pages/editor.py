@@ -126,15 +126,8 @@ async def _tried(app: App, draft: Draft, standing: Automation | None, given: For
     services = Replayed(below=Recorded(app.ledgers, app.config.memory), recorded=recorded)
     with tempfile.TemporaryDirectory(prefix="nexus-trial-") as folder:
         code = await asyncio.to_thread(_written, Path(folder), draft.source)
-        return await trial.replay(
-            app.home,
-            Entry(replace(row, hook_point=point.name), None),
-            code,
-            occasion,
-            services,
-            _TRIAL_MS,
-            confined=app.config.automations.sandbox_all,
-        )
+        entry = Entry(replace(row, hook_point=point.name), None)
+        return await trial.replay(app.home, entry, code, occasion, services, _TRIAL_MS)
 
 
 def _written(folder: Path, source: str) -> script.Script:

@@ -54,6 +54,8 @@ async def subscribe(request: Request, app: App) -> Response:
     """Notify this browser from now on."""
     given = await form(request)
     keys = push.checked(given.text("endpoint"), given.text("p256dh"), given.text("auth"))
+    if app.is_hosted:
+        push.refuse_internal(keys)
     await app.ledgers.runtime.write(
         subscriptions.subscribe,
         keys,
@@ -88,7 +90,7 @@ async def test(request: Request, app: App) -> Response:
         )
     browsers = await app.ledgers.runtime.read(subscriptions.subscriptions)
     told = push.Notification(title="Nexus", body="Notifications work.", url="/notifications", tag="test")
-    async with push.client() as client:
+    async with push.client(is_hosted=app.is_hosted) as client:
         await push.Notifier(app.ledgers, _sender(app), client).send(browsers, told)
     return back("/notifications")
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from nexus import config, config_file
 from nexus.app import App
 from nexus.broker.agent.capabilities import concerns, facts
+from nexus.broker.budgets import Budgets
 from nexus.config import Config
 from nexus.errors import ConfigError, NexusError, UsageError
 from nexus.gateway.dashboard.endpoint import back, form, get, keys_of, post
@@ -48,7 +49,9 @@ async def test(request: Request, app: App) -> Response:
     told: list[str] = []
     error: NexusError | None = None
     try:
-        done = await trial.tried(stored, name)
+        async with app.testing_models:
+            account = Budgets(app.ledgers, app.config.budgets)
+            done = await trial.tried(stored, name, account=account)
         await trial.keep(app.ledgers.runtime, done)
         told = [f"answered in {done.duration_ms / 1000:.1f} s", *facts(done.known), *concerns(done.known)]
     except NexusError as failure:
