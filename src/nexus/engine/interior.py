@@ -535,9 +535,7 @@ def requeue(database: Database, connection: sa.Connection, executor_ids: Iterabl
     return connection.execute(statement, {"executors": list(executor_ids)}).rowcount
 
 
-def put_back(
-    database: Database, execution_id: str, executor_id: str, *, drops_steps: bool = False
-) -> bool:
+def put_back(database: Database, execution_id: str, executor_id: str, *, drops_steps: bool = False) -> bool:
     """Give one running execution of an executor back to its queue. False: it is not that executor's."""
     statement = database.sql(_GIVE_BACK + "workflow_uuid = :id AND executor_id = :executor")
     with database.write() as connection:
