@@ -116,8 +116,14 @@ def create(home: Home) -> list[str]:
 
     One that is missing from a home in use is lost, and an empty one would hide that: it is refused.
     """
-    missing = [name for name in LEDGERS if name != REBUILT and not home.ledger(name).exists()]
-    if missing and any(_is_used(home.ledger(name), table) for name, table in _FIRST_USED.items()):
+    exists = [home.ledger(name).exists() for name in LEDGERS]
+    missing = [name for name, there in zip(LEDGERS, exists, strict=True) if not there and name != REBUILT]
+    # They are made in order, so an interrupted `nexus init` leaves none behind a missing one.
+    is_lost = bool(missing) and (
+        any(exists[LEDGERS.index(missing[0]) :])
+        or any(_is_used(home.ledger(name), table) for name, table in _FIRST_USED.items())
+    )
+    if is_lost:
         raise LedgerError(f"{home.ledger(missing[0])} is missing", hint=hint_of_damage(missing[0]))
     return [name for name in LEDGERS if migrate.create(home.ledger(name), name)]
 
