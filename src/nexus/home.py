@@ -78,6 +78,11 @@ class Home:
         return self.run / "browsers.json"
 
     @property
+    def backups_file(self) -> Path:
+        """Where backups of this home were put, a folder in each line. No backup holds it."""
+        return self.root / "backups.txt"
+
+    @property
     def secrets(self) -> Path:
         """Keys that were typed into `nexus init` on a machine without a keyring. No backup holds it."""
         return self.root / "secrets"

@@ -20,8 +20,6 @@ from nexus import clock
 from nexus.home import Home
 from nexus.ledgers import migrate
 
-_RESTORE = "Restore your newest backup with `nexus restore`."
-
 
 def _cut(home: Home, ledger: str, size_bytes: int) -> None:
     os.truncate(home.ledger(ledger), size_bytes)
@@ -36,13 +34,11 @@ def test_a_ledger_that_was_truncated(home: Home, size_bytes: int, why: str) -> N
     _cut(home, "events", size_bytes)
     told = refusal(home.root, "status")
     assert told.message == f"The events ledger at {home.ledger('events')} is damaged: {why}"
-    assert "`nexus restore` with your newest backup" in told.hint
-    [finding] = found(home.root, "ledgers")
+    assert told.hint.startswith("Run `nexus doctor`: it names the newest backup")
+    [finding] = found(home.root, "ledgers", "--fix")
     assert (finding["message"], finding["fixable"]) == (told.message, False)
-    if size_bytes:
-        assert finding["remedy"].startswith(f"{_RESTORE} Without one, copy the home aside")
-    else:
-        assert finding["remedy"] == told.hint
+    assert finding["remedy"].startswith("No backup is known here.")
+    assert "`nexus doctor --fix --create-empty`" in finding["remedy"]
     assert home.ledger("events").stat().st_size == size_bytes, "nothing hides it by making it anew"
 
 
@@ -50,12 +46,32 @@ def test_a_file_that_is_no_database(home: Home) -> None:
     home.ledger("memory").write_bytes(b"this is not a database at all, sorry" * 200)
     told = refusal(home.root, "status")
     assert told.message == f"The memory ledger at {home.ledger('memory')} is damaged: file is not a database"
-    assert told.hint == "Run `nexus doctor`, then `nexus restore` with your newest backup."
+    assert told.hint.startswith("Run `nexus doctor`: it names the newest backup")
+
+
+def test_a_ledger_that_was_deleted_is_restored_and_never_created_empty(home: Home, tmp_path: Path) -> None:
+    nexus(home.root, "sql", "--write", _event("2026-01-01T00:00:00.000Z"))
+    nexus(home.root, "backup", str(tmp_path / "older"))
+    nexus(home.root, "backup", str(tmp_path / "newer"))
+    _lose(home, "events")
+    told = refusal(home.root, "up")
+    assert (told.message, "`nexus doctor`" in told.hint) == (f"{home.ledger('events')} is missing", True)
+    assert refusal(home.root, "init", "--yes").message == told.message
+    [finding] = found(home.root, "ledgers")
+    assert finding["remedy"].startswith(f"Newest backup: {tmp_path / 'newer'}, from ")
+    [line] = mended(home.root)
+    assert f"events.db is missing; restored from {tmp_path / 'newer'}, from " in line
+    assert troubles(home.root) == []
+    assert nexus(home.root, "sql", "SELECT count(*) FROM events").stdout == "1\n"
+
+
+def _lose(home: Home, ledger: str) -> None:
+    for file in home.data.glob(f"{ledger}.db*"):
+        file.unlink()
 
 
 def test_vectors_that_were_deleted_are_made_again(home: Home) -> None:
-    for file in home.data.glob("embeddings.db*"):
-        file.unlink()
+    _lose(home, "embeddings")
     [finding] = found(home.root, "ledgers")
     assert (finding["level"], finding["message"]) == ("warning", "embeddings.db is missing")
     assert "Run `nexus up` or" in finding["remedy"]
@@ -68,9 +84,10 @@ def test_vectors_that_are_damaged_are_put_aside_and_made_again(home: Home) -> No
     damaged = b"these were vectors" * 1000
     home.ledger("embeddings").write_bytes(damaged)
     [finding] = found(home.root, "ledgers")
-    assert finding["remedy"].startswith("Run `nexus doctor --fix` to move the file away")
-    [line] = mended(home.root)
-    assert "The embeddings ledger at" in line
+    assert (finding["level"], finding["fixable"]) == ("warning", True)
+    assert finding["remedy"].startswith("Run `nexus up` or `nexus doctor --fix` to set the file aside")
+    with serving(home):
+        pass
     assert troubles(home.root) == []
     [aside] = home.data.glob("damaged-*-embeddings.db")
     assert aside.read_bytes() == damaged

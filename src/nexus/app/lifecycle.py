@@ -24,7 +24,7 @@ from nexus.channels.kinds import adapters
 from nexus.config import Config
 from nexus.engine.errors import EngineBusyError, EngineFullError, EngineUnreachableError
 from nexus.home import Home
-from nexus.ledgers import events, reconcile, sql
+from nexus.ledgers import events, rebuild_if_damaged, reconcile, sql
 from nexus.ledgers.agents import tool_calls
 from nexus.ledgers.runtime import requests
 from nexus.memory.recall.recall import Recall
@@ -61,6 +61,8 @@ class Lifecycle(BuiltHome):
         async with AsyncExitStack() as opening:
             if self._serve and reconcile.is_due(self.home):
                 self._reconciled = await asyncio.to_thread(reconcile.reconcile, self.home)
+            if self._serve:
+                await asyncio.to_thread(rebuild_if_damaged, self.home)
             await opening.enter_async_context(self.ledgers)
             if self._has_socket:
                 await self._touch_ledgers()

@@ -1,8 +1,7 @@
 """What can go wrong with a run.
 
 NexusError
-├── RunFailedError   what the engine is told of a run that failed: no words that may be somebody's
-└── StepError        a recorded step cannot be used again as it was
+└── RunFailedError   what the engine is told of a run that failed: no words that may be somebody's
 """
 
 from nexus.errors import NexusError
@@ -10,7 +9,3 @@ from nexus.errors import NexusError
 
 class RunFailedError(NexusError):
     """A run failed. What was said is in the home's ledger; the engine hears only where it was."""
-
-
-class StepError(NexusError):
-    """What a step gave was forgotten, or it failed in a way of which only the words could be kept."""

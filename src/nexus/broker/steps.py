@@ -1,17 +1,17 @@
 """The steps of a run. The engine records that a step is done; what it gave stands in the home's ledgers.
 
 Each has one record to replay from: a model's answer and a tool's result are in the agents ledger, what any
-other step gave is in `steps` of the runtime ledger.
+other step gave is in `steps` of the runtime ledger. A record is found by the name of its step and how many
+of that name the run began before it, so a version that has other steps in between still finds it.
 
 So the engine's database, which many homes may share and `nexus forget` does not reach, holds no content.
 """
 
-import pickle
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from nexus.broker.errors import StepError
 from nexus.engine import Context, serializer
 from nexus.errors import LEDGER_PASSES
 from nexus.ledgers import Ledgers
@@ -22,14 +22,14 @@ T = TypeVar("T")
 
 
 class Steps:
-    """The steps of one run, numbered in the order in which they are begun: a repeat begins them alike."""
+    """The steps of one run. Those of one name are numbered as they are begun: a repeat begins them alike."""
 
     def __init__(self, context: Context, ledgers: Ledgers, recorded: Iterable[Step]) -> None:
         """`recorded`: those that an earlier attempt has recorded."""
         self._context = context
         self._ledgers = ledgers
-        self._known = {step.number: step for step in recorded}
-        self._begun = 0
+        self._known = {(step.name, step.number): step for step in recorded}
+        self._begun = Counter[str]()
 
     async def run(self, name: str, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Run a part of the work once; after a crash what it gave is used instead."""
@@ -55,16 +55,18 @@ class Steps:
         *arguments: Any,
         keeps_own_record: bool = False,
     ) -> T:
-        number, self._begun = self._begun, self._begun + 1
+        number = self._begun[name]
+        self._begun[name] += 1
+        key = (name, number)
         raised: list[Exception] = []
 
         async def recorded() -> None:
             # Recorded here and not by the engine: the crash came between the two.
-            if number not in self._known:
+            if key not in self._known:
                 try:
                     step = await self._done(number, name, raised, function, *arguments)
                     if step.failed or not keeps_own_record:
-                        self._known[number] = await self._ledgers.runtime.write(steps.record, step=step)
+                        self._known[key] = await self._ledgers.runtime.write(steps.record, step=step)
                 except LEDGER_PASSES:
                     # Not the step's outcome: the run goes on when the ledger can be written again.
                     raise self._context.put_back() from None
@@ -72,12 +74,16 @@ class Steps:
         await guarded(recorded)
         if raised:
             raise raised[0]
-        step = self._known.get(number)
+        step = self._known.get(key)
         if step is None and keeps_own_record:
             return cast("T", None)
         if step is None:
-            raise StepError(f"What the step {name} of the run {self._context.id} gave was forgotten")
-        outcome = serializer.loads(step.outcome)
+            raise self._context.start_over(f"what its step {name} gave was deleted")
+        try:
+            outcome = serializer.loads(step.outcome)
+        except serializer.UnreadableError as error:
+            await self._ledgers.runtime.write(steps.drop, execution_id=self._context.id)
+            raise self._context.start_over(f"what its step {name} gave can't be read: {error}") from None
         if step.failed:
             raise outcome
         return outcome
@@ -100,17 +106,7 @@ class Steps:
             raise
         except Exception as error:
             raised.append(error)
-            outcome = _written(error)
+            outcome = serializer.dumps(error)
         return Step(
-            execution_id=self._context.id, number=number, name=name, failed=bool(raised), outcome=outcome
+            execution_id=self._context.id, name=name, number=number, failed=bool(raised), outcome=outcome
         )
-
-
-def _written(error: Exception) -> str:
-    """The error in a form that gives it back; some say in words only what they were made of."""
-    try:
-        text = serializer.dumps(error)
-        serializer.loads(text)
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError):
-        return serializer.dumps(StepError(f"{type(error).__name__}: {error}"))
-    return text

@@ -27,7 +27,7 @@ _OLDEST_SQLITE = (3, 37)
 _NETWORK_FILESYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs"})
 
 
-def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
+def examine(home: Home, *, thorough: bool, creates_empty: bool = False) -> Iterator[Finding]:
     """Every finding about a home, in the order in which a person would look."""
     yield from _versions()
     yield from _sandbox()
@@ -46,7 +46,7 @@ def examine(home: Home, *, thorough: bool) -> Iterator[Finding]:
     yield from _layout(home)
     yield from access_checks.examine_permissions(home)
     yield from _configuration(home)
-    yield from ledger_checks.examine_ledgers(home, thorough=thorough)
+    yield from ledger_checks.examine_ledgers(home, thorough=thorough, creates_empty=creates_empty)
     yield from model_checks.examine_automations(home)
     yield from _engine(home, thorough=thorough)
     yield from _failed_invocations(home)

@@ -24,20 +24,27 @@ _SIGNS = {
     is_flag=True,
     help="Also check every page, and that no work is lost, stuck or duplicated. May take minutes.",
 )
+@click.option(
+    "--create-empty",
+    is_flag=True,
+    help="With --fix: replace a missing or damaged ledger without a known backup by an empty one. "
+    "What was in it is lost.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def doctor(ctx: click.Context, fix: bool, deep: bool, as_json: bool) -> None:
+def doctor(ctx: click.Context, fix: bool, deep: bool, create_empty: bool, as_json: bool) -> None:
     """Diagnose and repair problems with files, permissions, databases, models and programs.
 
+    A ledger that is missing or damaged is restored from the newest backup that was made of this home here.
     Each finding says what to do. The exit code is 0 if there are no errors (warnings are fine).
     """
     home = chosen_home(ctx)
-    findings = list(examine(home, thorough=deep))
+    findings = list(examine(home, thorough=deep, creates_empty=create_empty))
     mended: list[Finding] = []
     # Behind what was mended, such as a folder that could not be entered, there may be more.
     while fix and len(mended) < _MOST_MENDED and (done := _mend(findings)):
         mended += done
-        findings = list(examine(home, thorough=deep))
+        findings = list(examine(home, thorough=deep, creates_empty=create_empty))
     healthy = all(finding.level != "error" for finding in findings)
     if as_json:
         click.echo(
@@ -45,7 +52,7 @@ def doctor(ctx: click.Context, fix: bool, deep: bool, as_json: bool) -> None:
                 {
                     "home": str(home.root),
                     "ok": healthy,
-                    "fixed": [f.message for f in mended],
+                    "fixed": [_told(f) for f in mended],
                     "findings": [_plain(f) for f in findings],
                 },
                 indent=2,
@@ -71,6 +78,10 @@ def _mend(findings: list[Finding]) -> list[Finding]:
     return mended
 
 
+def _told(mended: Finding) -> str:
+    return f"{mended.message}; {mended.fixed}" if mended.fixed else mended.message
+
+
 def _plain(finding: Finding) -> dict[str, object]:
     return {
         "check": finding.check,
@@ -83,7 +94,7 @@ def _plain(finding: Finding) -> dict[str, object]:
 
 def _print(findings: list[Finding], mended: list[Finding]) -> None:
     for finding in mended:
-        click.echo(f"{click.style('fixed  ', fg='cyan')}  {finding.check:<12} {finding.message}")
+        click.echo(f"{click.style('fixed  ', fg='cyan')}  {finding.check:<12} {_told(finding)}")
     for finding in findings:
         click.echo(f"{_SIGNS[finding.level]}  {finding.check:<12} {finding.message}")
         if finding.remedy:

@@ -3,63 +3,70 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Literal
 
 from nexus import clock, config, ledgers
 from nexus.cli.place import size
 from nexus.errors import LedgerError
-from nexus.home import LEDGERS, Home, HomeLock
-from nexus.ledgers import health, migrate, sql
+from nexus.home import LEDGERS, Home
+from nexus.ledgers import backup, health, migrate, sql
 from nexus.ledgers.connection import connect
+from nexus.ledgers.failures import REBUILT
 
 Level = Literal["ok", "warning", "error"]
-_RESTORE = "Restore your newest backup with `nexus restore`."
-_DAMAGED = (
-    f"{_RESTORE} Without one, copy the home aside before anything else writes to it; `sqlite3 FILE .recover` "
-    "reads what is left of a database."
+_RECOVER = (
+    "Copy the home aside before anything else writes to it; `sqlite3 FILE .recover` reads what is left of a "
+    "database."
 )
-# What made it can be asked again: vectors come from the other ledgers.
-_REBUILT = "embeddings"
+_LOST = {
+    "events": "all messages and answers are lost",
+    "agents": "the transcripts of all sessions are lost",
+    "identity": "everybody the home knows, and who may use it, is lost",
+    "memory": "everything remembered is lost",
+    "runtime": "automations, pending work, usage and traces are lost",
+}
+"""What creating a ledger empty costs."""
 _TOLERATED = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One result of a check. `fix` mends it, where that can be done without a decision."""
+    """One result of a check. `fix` mends it, where that can be done without a decision; `fixed` says how."""
 
     check: str
     level: Level
     message: str
     remedy: str = ""
     fix: Callable[[], object] | None = None
+    fixed: str = ""
 
 
-def examine_ledgers(home: Home, *, thorough: bool) -> Iterator[Finding]:
-    """Every finding about the ledgers."""
+def examine_ledgers(home: Home, *, thorough: bool, creates_empty: bool = False) -> Iterator[Finding]:
+    """Every finding about the ledgers. One that has no backup is replaced only with `creates_empty`."""
     for name in LEDGERS:
         path = home.ledger(name)
         problems = list(health.inspect(path, name, thorough=thorough))
-        yield from (_problem(home, problem) for problem in problems)
+        yield from (_problem(home, problem, creates_empty=creates_empty) for problem in problems)
         if not problems:
             schema = migrate.latest(name)
             yield _finding("ok", f"{name}: schema {schema}, intact, {size(path.stat().st_size)}")
     yield from _clock(home)
 
 
-def _problem(home: Home, problem: health.Problem) -> Finding:
+def _problem(home: Home, problem: health.Problem, *, creates_empty: bool) -> Finding:
     name, path, told = problem.ledger, home.ledger(problem.ledger), problem.message
     match problem.kind:
-        case "missing" if name == _REBUILT:
+        case "missing" if name == REBUILT:
             remedy = "Run `nexus up` or `nexus doctor --fix` to rebuild it."
             return _finding("warning", told, remedy, lambda: ledgers.create(home))
-        case "missing":
-            remedy = f"{_RESTORE} Without a backup, `nexus doctor --fix` creates an empty one."
-            return _finding("error", told, remedy, lambda: ledgers.create(home))
-        case "damaged" if name == _REBUILT:
-            remedy = "Run `nexus doctor --fix` to move the file away and rebuild the embeddings."
-            return _finding("error", told, remedy, lambda: _rebuild(home, name))
-        case "damaged":
-            return _finding("error", told, _DAMAGED)
+        case "damaged" if name == REBUILT:
+            remedy = "Run `nexus up` or `nexus doctor --fix` to set the file aside and rebuild it."
+            return _finding("warning", told, remedy, lambda: _replace(home, name, backup.rebuild))
+        case "missing" | "damaged":
+            return _lost(home, problem, creates_empty=creates_empty)
+        case "dangling":
+            return _finding("error", told, _RECOVER)
         case "stale-index":
             remedy = "Run `nexus doctor --fix` to rebuild the indexes."
             return _finding("error", told, remedy, lambda: health.reindex(path))
@@ -93,14 +100,34 @@ def _migrate(home: Home, name: str) -> None:
     connect(home.ledger(name), name, config.LedgersConfig(), writes=True).close()
 
 
-def _rebuild(home: Home, name: str) -> None:
-    with HomeLock(home, "alone"):
-        if not any(each.kind == "damaged" for each in health.inspect(home.ledger(name), name)):
-            return  # done already: one damage may have several findings
-        stamp = clock.now().strftime("%Y%m%dT%H%M%S")
-        for file in home.data.glob(f"{name}.db*"):
-            file.rename(file.with_name(f"damaged-{stamp}-{file.name}"))
-        ledgers.create(home)
+def _lost(home: Home, problem: health.Problem, *, creates_empty: bool) -> Finding:
+    name, found = problem.ledger, backup.newest(home)
+    kept = "" if problem.kind == "missing" else " The damaged file is kept in data/."
+    if found is not None:
+        place = f"{found.folder}, from {found.manifest.created_at}"
+        remedy = f"Newest backup: {place}. Run `nexus doctor --fix` to restore this ledger from it.{kept}"
+        fix, fixed = partial(backup.restore_ledger, backup=found), f"restored from {place}.{kept}"
+    else:
+        remedy = (
+            "No backup is known here. If you have one, run `nexus restore --replace FOLDER`. Otherwise "
+            f"`nexus doctor --fix --create-empty` creates an empty ledger: {_LOST[name]}."
+        )
+        if problem.kind == "damaged":
+            remedy = f"{remedy} {_RECOVER}"
+        fix, fixed = (backup.create_empty if creates_empty else None), f"created empty: {_LOST[name]}.{kept}"
+    return Finding(
+        check="ledgers",
+        level="error",
+        message=problem.message,
+        remedy=remedy,
+        fix=fix and partial(_replace, home, name, fix),
+        fixed=fixed,
+    )
+
+
+def _replace(home: Home, name: str, replace: Callable[[Home, str], None]) -> None:
+    if any(each.kind in {"missing", "damaged"} for each in health.inspect(home.ledger(name), name)):
+        replace(home, name)  # otherwise it is done already: one damage may have several findings
 
 
 def _clock(home: Home) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """What a piece of work is handed: who it is, and how its steps are recorded."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from nexus.engine.leases import Leases
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,8 @@ class Context:
             result = await interior.step(name, guarded)
         except interior.NotOwnerError:
             raise self._fenced() from None
+        except interior.StaleStepsError as error:
+            raise self.start_over(str(error)) from None
         # It may have been frozen between the record and here.
         self.require()
         return result
@@ -63,6 +67,12 @@ class Context:
     def put_back(self) -> asyncio.CancelledError:
         """Raise it where the work cannot go on now: it waits in its queue again, with its recorded steps."""
         self.entry.stop("put_back")
+        return asyncio.CancelledError()
+
+    def start_over(self, reason: str) -> asyncio.CancelledError:
+        """Raise it where recorded steps do not fit the code, as after an upgrade: it begins without them."""
+        _log.warning("%s starts over: %s", self.id, reason)
+        self.entry.stop("start_over")
         return asyncio.CancelledError()
 
     def _fenced(self) -> asyncio.CancelledError:

@@ -391,7 +391,7 @@ class Engine:
                 await _tell_end(found, without_result.end)
                 raise
             except asyncio.CancelledError:
-                if entry.reason == "put_back":
+                if entry.reason in {"put_back", "start_over"}:
                     await self._put_back(context)
                 raise
             await _tell_end(found, None)
@@ -405,10 +405,13 @@ class Engine:
 
     async def _put_back(self, context: Context) -> None:
         """Give work back to its queue, after a pause in which what it could not go on with may pass."""
+        drops = context.entry.reason == "start_over"
         while context.is_ours:
             await asyncio.sleep(_PAUSE_S)
             try:
-                await asyncio.to_thread(interior.put_back, self.database, context.id, context.executor_id)
+                await asyncio.to_thread(
+                    interior.put_back, self.database, context.id, context.executor_id, drops_steps=drops
+                )
                 return
             except SQLAlchemyError as error:
                 # The disk may be full here, too. Once the lease is lost, others give it back.

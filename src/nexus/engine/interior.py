@@ -63,6 +63,10 @@ class NotOwnerError(Exception):
     """Raised by a step whose result could not be recorded, because another executor owns the execution."""
 
 
+class StaleStepsError(Exception):
+    """Raised by a step whose record is another step's, or can't be read: other code has recorded it."""
+
+
 async def _execution(work: str, payload: Any, options: dict[str, Any]) -> Any:
     """The one workflow that DBOS knows."""
     id_ = _dbos().workflow_id
@@ -193,6 +197,8 @@ async def step(name: str, function: Callable[..., Awaitable[Any]], *arguments: A
         return await _dbos().run_step_async({"name": name}, call)
     except error.DBOSWorkflowConflictIDError:
         raise NotOwnerError from None
+    except (error.DBOSUnexpectedStepError, serializer.UnreadableError) as stale:
+        raise StaleStepsError(str(stale)) from None
 
 
 def _plain() -> Any:
@@ -489,6 +495,7 @@ _LIVE = "(SELECT executor_id FROM {t}nexus_leases WHERE expires_at > {now})"
 _GIVE_BACK = """UPDATE {t}workflow_status
 SET status = 'ENQUEUED', owner_xid = NULL, started_at_epoch_ms = NULL, updated_at = {now}
 WHERE status = 'PENDING' AND """
+_DROP_STEPS = "DELETE FROM {t}operation_outputs WHERE workflow_uuid"
 _RUNNING = "s.status = 'PENDING' AND s.queue_partition_key IS NOT NULL AND s.executor_id IN :executors"
 
 
@@ -528,10 +535,14 @@ def requeue(database: Database, connection: sa.Connection, executor_ids: Iterabl
     return connection.execute(statement, {"executors": list(executor_ids)}).rowcount
 
 
-def put_back(database: Database, execution_id: str, executor_id: str) -> bool:
+def put_back(database: Database, execution_id: str, executor_id: str, *, drops_steps: bool = False) -> bool:
     """Give one running execution of an executor back to its queue. False: it is not that executor's."""
     statement = database.sql(_GIVE_BACK + "workflow_uuid = :id AND executor_id = :executor")
-    return database.change(statement, {"id": execution_id, "executor": executor_id}) > 0
+    with database.write() as connection:
+        is_back = connection.execute(statement, {"id": execution_id, "executor": executor_id}).rowcount > 0
+        if is_back and drops_steps:
+            connection.execute(database.sql(f"{_DROP_STEPS} = :id"), {"id": execution_id})
+    return is_back
 
 
 def count_crashes(
@@ -567,8 +578,8 @@ def adopt(database: Database, version: str) -> int:
     """Take over the work of versions that nobody serves; returns how much. Blocking.
 
     Work waits for a process of the version that it was recorded under. While such a process lives, it drains
-    its own work. Once none does, what never started simply runs with the new code; what was interrupted
-    replays its recorded steps, and if the code no longer fits them it fails visibly.
+    its own work. Once none does, it runs with the new code; what was interrupted starts over, because the
+    steps that it recorded do not fit that.
     """
     orphaned = """status IN ('ENQUEUED', 'DELAYED') AND queue_partition_key IS NOT NULL
       AND application_version <> :version
@@ -578,8 +589,11 @@ def adopt(database: Database, version: str) -> int:
         database.sql("SELECT 1 FROM {t}workflow_status WHERE " + orphaned + " LIMIT 1"), values
     ):
         return 0
+    drop = f"{_DROP_STEPS} IN (SELECT workflow_uuid FROM {{t}}workflow_status WHERE {orphaned})"
     take = "UPDATE {t}workflow_status SET application_version = :version WHERE " + orphaned
-    return database.change(database.sql(take), values)
+    with database.write() as connection:
+        connection.execute(database.sql(drop), values)
+        return connection.execute(database.sql(take), values).rowcount
 
 
 def set_back_delays(database: Database) -> int:

@@ -14,8 +14,9 @@ from typing import Any, Literal
 
 from nexus.engine.serializer import End, Ended
 
-StopReason = Literal["cancelled", "timeout", "fenced", "stopping", "put_back"]
-"""`fenced`: its lease was lost. `put_back`: it cannot go on now, and waits in its queue again."""
+StopReason = Literal["cancelled", "timeout", "fenced", "stopping", "put_back", "start_over"]
+"""`fenced`: its lease was lost. `put_back`: it cannot go on now, and waits in its queue again.
+`start_over`: as `put_back`, without its recorded steps, which do not fit this code."""
 # A body that seems to have swallowed the cancellation is asked again; it may just be cleaning up.
 _ASK_AGAIN_S = 30.0
 _TRACE_LIMIT = 8_000
@@ -126,7 +127,7 @@ def _outcome(entry: Entry) -> dict[str, Any]:
     error = None if task is None or task.cancelled() else task.exception()
     if task is not None and not task.cancelled() and error is None:
         return {"value": task.result(), "started_ms": entry.started_ms, "ended_ms": ended_ms}
-    if entry.reason in {"fenced", "stopping", "put_back"}:
+    if entry.reason in {"fenced", "stopping", "put_back", "start_over"}:
         raise asyncio.CancelledError
     if error is not None and entry.reason is None:
         raise Ended(_failure(entry, error, ended_ms)) from error

@@ -51,6 +51,10 @@ class Ended(Exception):  # noqa: N818 - it is a way to end, not always an error
         self.end = end
 
 
+class UnreadableError(pickle.UnpicklingError):
+    """What was stored can't be read back, such as a class that this version doesn't have."""
+
+
 class StepError(Exception):
     """Stands for an error of a step whose own class cannot be stored and made again."""
 
@@ -73,11 +77,15 @@ def beginning_of_end(kind: str) -> str:
 
 
 def loads(text: str) -> Any:
-    if text.startswith(_PICKLED):
-        return _Unpickler(io.BytesIO(base64.b64decode(text[len(_PICKLED) :]))).load()
-    value: Any = json.loads(text)
-    if type(value) is dict and _ENDED in value:
-        return Ended(End(**cast("dict[str, Any]", value)[_ENDED]))
+    """The value that was stored; UnreadableError where this version cannot make it again."""
+    try:
+        if text.startswith(_PICKLED):
+            return _Unpickler(io.BytesIO(base64.b64decode(text[len(_PICKLED) :]))).load()
+        value: Any = json.loads(text)
+        if type(value) is dict and _ENDED in value:
+            return Ended(End(**cast("dict[str, Any]", value)[_ENDED]))
+    except Exception as error:  # pickle calls the class's own code, which may raise anything
+        raise UnreadableError(f"{type(error).__name__}: {error}") from error
     return cast("Any", value)
 
 

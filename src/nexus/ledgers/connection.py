@@ -16,7 +16,7 @@ from nexus.config import LedgersConfig
 from nexus.errors import LedgerCorruptError
 from nexus.home import LEDGERS
 from nexus.ledgers import migrate
-from nexus.ledgers.failures import translated
+from nexus.ledgers.failures import hint_of_damage, translated
 
 _WAL_LIMIT_BYTES = 64 * 1024 * 1024
 _LONGEST_WAIT_MS = 5
@@ -72,8 +72,7 @@ def refuse_empty(path: Path, ledger: str) -> None:
     if path.is_file() and path.stat().st_size == 0:
         raise LedgerCorruptError(
             f"The {ledger} ledger at {path} is damaged: its file is empty",
-            hint="Run `nexus restore` with your newest backup. Without one, delete the file and run "
-            "`nexus doctor --fix`.",
+            hint=hint_of_damage(ledger),
         )
 
 

@@ -32,6 +32,7 @@ ProblemKind = Literal[
     "old-schema",
     "drift",
     "damaged",
+    "dangling",
     "stale-index",
     "large-wal",
     "unfinished-forget",
@@ -64,8 +65,11 @@ def inspect(path: Path, ledger: str, *, thorough: bool = False) -> Iterator[Prob
             finally:
                 connection.close()
     except LedgerError as error:
-        # What SQLite found is damage. What we found, such as another ledger in its place, has its own remedy.
-        is_damage = isinstance(error, LedgerCorruptError) and error.__cause__ is not None
+        # What SQLite found is damage, and so is an empty file. What else we found, such as another ledger in
+        # its place, has its own remedy.
+        is_damage = isinstance(error, LedgerCorruptError) and (
+            error.__cause__ is not None or not path.stat().st_size
+        )
         kind = "damaged" if is_damage else "unreadable"
         yield Problem(ledger=ledger, kind=kind, message=error.message, hint=error.hint)
 
@@ -173,7 +177,7 @@ def _damage(connection: apsw.Connection, path: Path, ledger: str, *, thorough: b
     if dangling:
         tables = ", ".join(sorted({str(row[0]) for row in dangling}))
         message = f"{path.name}: {len(dangling)} rows point at rows that are not there, in {tables}"
-        yield Problem(ledger=ledger, kind="damaged", message=message)
+        yield Problem(ledger=ledger, kind="dangling", message=message)
 
 
 def _in_depth(path: Path, *, thorough: bool) -> bool:

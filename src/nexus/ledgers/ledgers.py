@@ -6,20 +6,32 @@ Closing leaves no thread, no connection and no lock behind.
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import apsw
 
 from nexus import clock
 from nexus.clock import Clock
 from nexus.config import LedgersConfig
+from nexus.errors import LedgerCorruptError, LedgerError
 from nexus.home import LEDGERS, Home, HomeLock
 from nexus.ledgers import migrate
 from nexus.ledgers.database import Database
 from nexus.ledgers.dated import Dated
+from nexus.ledgers.failures import REBUILT, damage_note, hint_of_damage, translated
 from nexus.ledgers.fencing import Fence
 from nexus.ledgers.threads import Threads, Workers
 
+# What was written first in a home that is in use: one of these has a row.
+_FIRST_USED = {"events": "events", "agents": "agent_sessions", "memory": "facts", "runtime": "requests"}
+_CHECKED_WHOLE_BYTES = 16 * 1024 * 1024
+_BUSY_TIMEOUT_MS = 10_000
+_log = logging.getLogger(__name__)
 # Six writers and a few readers: threads start when there is work for them.
 _THREADS_OF_ONE_HOME = 8
 
@@ -73,7 +85,7 @@ class Ledgers:
         self._lock.__enter__()
         if not self.embeddings.path.exists():
             try:
-                await asyncio.to_thread(migrate.create, self.embeddings.path, "embeddings")
+                await asyncio.to_thread(migrate.create, self.embeddings.path, REBUILT)
             except BaseException:
                 await self.close()
                 raise
@@ -100,5 +112,64 @@ class Ledgers:
 
 
 def create(home: Home) -> list[str]:
-    """Make the ledgers that are missing; returns their names. Those that exist are not touched."""
+    """Make the ledgers that are missing; returns their names. Those that exist are not touched.
+
+    One that is missing from a home in use is lost, and an empty one would hide that: it is refused.
+    """
+    exists = [home.ledger(name).exists() for name in LEDGERS]
+    missing = [name for name, there in zip(LEDGERS, exists, strict=True) if not there and name != REBUILT]
+    # They are made in order, so an interrupted `nexus init` leaves none behind a missing one.
+    is_lost = bool(missing) and (
+        any(exists[LEDGERS.index(missing[0]) :])
+        or any(_is_used(home.ledger(name), table) for name, table in _FIRST_USED.items())
+    )
+    if is_lost:
+        raise LedgerError(f"{home.ledger(missing[0])} is missing", hint=hint_of_damage(missing[0]))
     return [name for name in LEDGERS if migrate.create(home.ledger(name), name)]
+
+
+def _is_used(path: Path, table: str) -> bool:
+    if not path.exists():
+        return False
+    with translated(path.stem, path), closing(apsw.Connection(str(path))) as connection:
+        known = connection.table_exists("main", table)
+        return known and connection.execute(f"SELECT 1 FROM {table} LIMIT 1").get is not None  # noqa: S608 - a name of our own
+
+
+def rebuild_if_damaged(home: Home) -> Path | None:
+    """Set a damaged file of vectors aside, so that they are made again; returns where it is.
+
+    Only for the process that is to serve the home. A small file is checked whole; damage in a large one is
+    noted when it is met, and found here by the note.
+    """
+    path = home.ledger(REBUILT)
+    note = damage_note(path)
+    if not path.exists() or not (note.exists() or _is_damaged(path)):
+        return None
+    with HomeLock(home, "alone"):
+        aside = set_aside(path)
+        migrate.create(path, REBUILT)
+    _log.warning("%s is damaged: it is rebuilt, and the old file kept as %s", path.name, aside.name)
+    return aside
+
+
+def _is_damaged(path: Path) -> bool:
+    if not path.stat().st_size:
+        return True
+    try:
+        with translated(REBUILT, path), closing(apsw.Connection(str(path))) as connection:
+            connection.set_busy_timeout(_BUSY_TIMEOUT_MS)
+            migrate.version(connection, REBUILT)
+            small = path.stat().st_size <= _CHECKED_WHOLE_BYTES
+            return small and connection.execute("PRAGMA quick_check(1)").get != "ok"
+    except LedgerCorruptError as error:
+        return error.__cause__ is not None  # otherwise it is another file in its place
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged ledger's file and what belongs to it; returns its new place."""
+    damage_note(path).unlink(missing_ok=True)
+    stamp = clock.now().strftime("%Y%m%dT%H%M%S")
+    for file in path.parent.glob(f"{path.name}*"):
+        file.rename(file.with_name(f"damaged-{stamp}-{file.name}"))
+    return path.with_name(f"damaged-{stamp}-{path.name}")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from nexus.broker.errors import StepError
 from nexus.broker.queue import SessionQueue, Turn
 from nexus.engine import Engine, Settings
 from nexus.engine.errors import WorkFailedError
@@ -164,17 +163,56 @@ async def test_a_step_that_failed_fails_again_after_a_restart(opened: Ledgers, t
     assert doing.done == ["odd"]
 
 
-async def test_a_step_whose_record_was_forgotten_is_not_done_again(opened: Ledgers, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    ["DELETE FROM steps", "UPDATE steps SET outcome = 'pickle:' WHERE number = 1"],
+    ids=["deleted", "unreadable"],
+)
+async def test_a_run_whose_records_cannot_be_read_starts_over(
+    opened: Ledgers, tmp_path: Path, damage: str
+) -> None:
     doing = Doing()
     async with queue(opened, tmp_path, doing.two_and_two) as made:
         await start(made)
         await asyncio.wait_for(doing.waits.wait(), 20)
-    await opened.runtime.write(lambda c: c.execute("DELETE FROM steps"))
+    await opened.runtime.write(lambda c: c.execute(damage))
+    doing.gate.set()
     async with queue(opened, tmp_path, doing.two_and_two) as made:
-        with pytest.raises(WorkFailedError, match=StepError.__name__):
-            await made.run("exe_1").result()
+        result = await made.run("exe_1").result()
 
-    assert doing.done == ["a", "b"]
+    assert result == [{"said": f"Quorblat {name}"} for name in "abcd"]
+    assert sorted(doing.done) == ["a", "a", "b", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("first", ["before", "do"], ids=["a step of the home", "a step of the engine"])
+async def test_another_version_finds_the_records_of_the_steps_that_it_shares(
+    opened: Ledgers, tmp_path: Path, first: str
+) -> None:
+    doing = Doing()
+
+    def body(*names: str) -> Body:
+        async def work(turn: Turn) -> list[Any]:
+            given = [
+                await (turn.decide if name == "before" else turn.step)(name, doing.step, name)
+                for name in names
+            ]
+            doing.waits.set()
+            await doing.gate.wait()
+            return given
+
+        return work
+
+    async with queue(opened, tmp_path, body(first, "steered")) as made:
+        await start(made)
+        await asyncio.wait_for(doing.waits.wait(), 20)
+    doing.gate.set()
+    async with queue(opened, tmp_path, body("steered", "after")) as made:
+        assert await made.run("exe_1").result() == [
+            {"said": "Quorblat steered"},
+            {"said": "Quorblat after"},
+        ]
+
+    assert doing.done == [first, "steered", "after"]
 
 
 async def test_the_engine_hears_where_a_run_failed_and_the_home_what_was_said(

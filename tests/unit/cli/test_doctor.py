@@ -7,9 +7,13 @@ from pathlib import Path
 import apsw
 import pytest
 
+from nexus import ledgers
 from nexus.cli import engine_checks, ledger_checks
+from nexus.cli.ledger_checks import Finding
 from nexus.engine import Engine, Settings
+from nexus.errors import CareError, LedgerError
 from nexus.home import LEDGERS, Home
+from nexus.ledgers import backup, reconcile
 
 _PAGE_BYTES = 4096
 
@@ -38,9 +42,7 @@ def _lay(path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("ledger", LEDGERS)
 def test_a_damaged_ledger_is_a_finding(home: Home, ledger: str) -> None:
     for page in _damaged_page_by_page(home.ledger(ledger)):
-        found = [
-            each for each in ledger_checks.examine_ledgers(home, thorough=False) if each.level == "error"
-        ]
+        found = troubles(home)
         assert found, f"page {page}"
         assert all(ledger in each.message and each.remedy for each in found), f"page {page}"
 
@@ -54,3 +56,94 @@ async def test_a_damaged_engine_is_a_finding(home: Home, damaged: str) -> None:
     for page in _damaged_page_by_page(path):
         found = list(engine_checks.examine(home, settings, thorough=False))
         assert damaged == "runtime" or any(each.level == "error" for each in found), f"page {page}"
+
+
+def troubles(home: Home, *, creates_empty: bool = False) -> list[Finding]:
+    findings = ledger_checks.examine_ledgers(home, thorough=False, creates_empty=creates_empty)
+    return [each for each in findings if each.level != "ok"]
+
+
+def lose(path: Path, how: str) -> None:
+    if how == "damaged":
+        path.write_bytes(b"this was a ledger" * 1000)
+        return
+    for file in path.parent.glob(f"{path.name}*"):
+        file.unlink()
+
+
+def use(home: Home) -> None:
+    connection = apsw.Connection(str(home.ledger("runtime")))
+    connection.execute("INSERT INTO requests (id, root_request_id) VALUES ('req_1', 'req_1')")
+    connection.close()
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_a_lost_ledger_is_restored_from_the_newest_backup(home: Home, tmp_path: Path, how: str) -> None:
+    backup.make(home, tmp_path / "older")
+    use(home)
+    backup.make(home, tmp_path / "newer")
+    lose(home.ledger("runtime"), how)
+
+    [finding] = troubles(home)
+    assert f"Newest backup: {tmp_path / 'newer'}, from 20" in finding.remedy
+    assert finding.fix is not None
+    finding.fix()
+    finding.fix()  # one damage may have several findings
+
+    assert troubles(home) == []
+    connection = apsw.Connection(str(home.ledger("runtime")))
+    assert connection.execute("SELECT id FROM requests").get == "req_1"
+    connection.close()
+    assert reconcile.is_due(home)
+    assert len(list(home.data.glob("damaged-*-runtime.db"))) == (how == "damaged")
+
+
+@pytest.mark.parametrize("how", ["missing", "damaged"])
+def test_without_a_backup_only_a_flag_creates_a_lost_ledger_empty(home: Home, how: str) -> None:
+    use(home)
+    lose(home.ledger("events"), how)
+
+    [finding] = troubles(home)
+    assert finding.fix is None
+    assert "`nexus doctor --fix --create-empty` creates an empty ledger: all messages" in finding.remedy
+    if how == "missing":
+        with pytest.raises(LedgerError, match=r"events\.db is missing"):
+            ledgers.create(home)
+
+    [finding] = troubles(home, creates_empty=True)
+    assert finding.fix is not None
+    finding.fix()
+    assert "all messages and answers are lost" in finding.fixed
+    assert troubles(home) == []
+    assert reconcile.is_due(home)
+
+
+def test_a_damaged_backup_is_not_restored(home: Home, tmp_path: Path) -> None:
+    backup.make(home, tmp_path / "only")
+    (tmp_path / "only/data/events.db").write_bytes(b"no ledger")
+    lose(home.ledger("events"), "missing")
+
+    [finding] = troubles(home)
+    assert finding.fix is not None
+    with pytest.raises(CareError, match="is damaged"):
+        finding.fix()
+    assert not home.ledger("events").exists()
+
+
+@pytest.mark.parametrize("page", [0, 1, 3])
+def test_damaged_vectors_are_rebuilt_when_the_home_is_served(home: Home, page: int) -> None:
+    path = home.ledger("embeddings")
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "delete")
+    connection.close()
+    assert ledgers.rebuild_if_damaged(home) is None
+    damaged = bytearray(path.read_bytes())
+    damaged[page * _PAGE_BYTES : (page + 1) * _PAGE_BYTES] = random.Random(3).randbytes(_PAGE_BYTES)
+    _lay(path, bytes(damaged))
+
+    aside = ledgers.rebuild_if_damaged(home)
+
+    assert aside is not None
+    assert aside.read_bytes() == bytes(damaged)
+    assert troubles(home) == []
+    assert ledgers.rebuild_if_damaged(home) is None

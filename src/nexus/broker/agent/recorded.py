@@ -14,7 +14,7 @@ from nexus.broker.agent import messages as stored_messages
 from nexus.broker.agent.asking import Asking
 from nexus.broker.agent.records import Journal, Step
 from nexus.broker.streams import Stream
-from nexus.errors import AgentError, NexusError
+from nexus.errors import NexusError
 from nexus.runs import Delta
 
 
@@ -56,10 +56,10 @@ class RecordedModel(FallbackModel):
         await self._run_step("model", self._step, messages, model_request_parameters)
         answer = self._answer or await self._kept()
         if answer is None:
-            raise AgentError(
-                "An earlier answer of this run is no longer in the ledger",
-                hint="Ask again: it was deleted.",
-            )
+            # The engine says that it was answered, and the answer is gone: it is asked again.
+            await self._step(messages, model_request_parameters)
+            answer = self._answer
+        assert answer is not None  # noqa: S101 - an invariant, for the reader and the type checker
         self._last = answer.model_name
         self._asking.resume(answer)
         return answer

@@ -93,10 +93,13 @@ def asked(
         parameters = form.asked_of(candidate, known, parameters)
     room = fitting.room(known, limits.output_tokens)
     fixed = fitting.fixed_bytes(parameters)
+    length = fixed + fitting.length_bytes(messages)
     if room.input_tokens is not None:
         per_token = known.bytes_per_token or fitting.BYTES_PER_TOKEN
-        messages = fitting.fitted(messages, conversation.own, int(room.input_tokens * per_token) - fixed)
-    length = fixed + fitting.length_bytes(messages)
+        most_bytes = int(room.input_tokens * per_token)
+        if length > most_bytes:
+            messages = fitting.fitted(messages, conversation.own, most_bytes - fixed)
+            length = fixed + fitting.length_bytes(messages)
     settings = ModelSettings(max_tokens=room.output_tokens) if room.output_tokens else ModelSettings()
     temperature = _temperature(candidate.config, fills_form=form is not None)
     if temperature is not None:

@@ -59,7 +59,8 @@ class ShortIds:
         return changed
 
     def _text(self, text: str) -> str:
-        return _LONG.sub(lambda match: self._number(match[0], match[1]), text)
+        # A quick look first: few texts name an id, and a conversation is gone through for every request.
+        return _LONG.sub(lambda match: self._number(match[0], match[1]), text) if "_" in text else text
 
     def _number(self, id_: str, kind: str) -> str:
         if id_ not in self._short:

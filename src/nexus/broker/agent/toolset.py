@@ -16,7 +16,7 @@ from nexus.broker.agent.records import Approve, BegunCall, CallTool, Journal, St
 from nexus.broker.agent.requests import CALLS_IN_TEXT
 from nexus.broker.streams import Stream
 from nexus.broker.tools import Tool
-from nexus.errors import AgentError, LimitError, ToolError
+from nexus.errors import LimitError, ToolError
 from nexus.runs import Delta
 
 # Arguments only need to be an object here: the tool checks them, and says what is wrong in plain words.
@@ -93,10 +93,9 @@ class RecordedTools(AbstractToolset[Any]):
         await self._run_step(f"tool:{name}", self._step, call, tool_args, bool(repeated))
         ended = self._ended.pop(call.call_id, None) or await self._journal.begin_call(call)
         if ended.state != "ended":
-            raise AgentError(
-                "An earlier tool call of this run is no longer in the ledger",
-                hint="Ask again: it was deleted.",
-            )
+            # The engine says that it was made, and the result is gone: it counts as interrupted.
+            await self._step(call, tool_args, bool(repeated))
+            ended = self._ended.pop(call.call_id)
         if ended.error is not None:
             raise ToolFailed(ended.error)
         return ended.result or ""

@@ -2,7 +2,19 @@
 
 from nexus.ledgers.backup.copy import make
 from nexus.ledgers.backup.manifest import Manifest
+from nexus.ledgers.backup.repair import Backup, create_empty, newest, rebuild, restore_ledger
 from nexus.ledgers.backup.restore import Restored, restore
 from nexus.ledgers.backup.verification import check
 
-__all__ = ["Manifest", "Restored", "check", "make", "restore"]
+__all__ = [
+    "Backup",
+    "Manifest",
+    "Restored",
+    "check",
+    "create_empty",
+    "make",
+    "newest",
+    "rebuild",
+    "restore",
+    "restore_ledger",
+]

@@ -15,7 +15,7 @@ from nexus import __version__, clock, ids
 from nexus.errors import CareError, LedgerFullError
 from nexus.home import LEDGERS, PRIVATE_DIRECTORY, Home
 from nexus.ledgers import files
-from nexus.ledgers.backup import verification
+from nexus.ledgers.backup import repair, verification
 from nexus.ledgers.backup.manifest import ENGINE, File, Ledger, Manifest, Tree
 from nexus.ledgers.failures import translated
 from nexus.ledgers.staging import as_it_is, snapshots
@@ -82,6 +82,7 @@ def make(home: Home, destination: Path, progress: Progress = lambda done, total:
             files.remove(building)
             raise
         files.sync_file(destination.parent)
+        repair.record(home, destination)
     except (OSError, LedgerFullError) as error:
         raise CareError(
             f"Can't create the backup at {destination}: {files.reason(error)}",

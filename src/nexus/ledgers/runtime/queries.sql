@@ -174,13 +174,13 @@ SELECT id FROM executions WHERE rowid = (SELECT max(rowid) FROM executions WHERE
 
 -- name: record_step
 -- None of a run that another process has ended: nobody would drop it.
-INSERT INTO steps (execution_id, number, name, failed, outcome)
+INSERT INTO steps (execution_id, name, number, failed, outcome)
 SELECT ?1, ?2, ?3, ?4, ?5
 WHERE NOT EXISTS (SELECT 1 FROM executions WHERE id = ?1 AND status NOT IN ('queued', 'running'))
 ON CONFLICT DO NOTHING
 
 -- name: steps
-SELECT number, name, failed, outcome FROM steps WHERE execution_id = ? ORDER BY number
+SELECT name, number, failed, outcome FROM steps WHERE execution_id = ? ORDER BY name, number
 
 -- name: drop_steps
 DELETE FROM steps WHERE execution_id = ?

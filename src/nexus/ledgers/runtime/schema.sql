@@ -107,12 +107,12 @@ CREATE INDEX executions_taken ON executions (taken_by) WHERE taken_by IS NOT NUL
 CREATE TABLE steps (
   -- Recorded step results of unfinished runs. The engine's database holds no content.
   execution_id  TEXT NOT NULL REFERENCES executions (id),
-  number        INTEGER NOT NULL,   -- 0, 1, 2, … in order of start
   name          TEXT NOT NULL,
+  number        INTEGER NOT NULL,   -- among the steps of that name: 0, 1, 2, … in order of start
   failed        INTEGER NOT NULL CHECK (failed IN (0, 1)),
   outcome       TEXT NOT NULL,
   created_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  PRIMARY KEY (execution_id, number)
+  PRIMARY KEY (execution_id, name, number)
 ) STRICT;
 
 CREATE TABLE dispatches (

@@ -14,8 +14,9 @@ class Step:
     """A part of a run that is done."""
 
     execution_id: str
-    number: int
     name: str
+    number: int
+    """Of those of its name: 0, 1, 2, … in the order in which they are begun."""
     failed: bool
     outcome: str
     """What it gave, or how it failed, as the broker writes it."""
@@ -26,20 +27,20 @@ def record(connection: apsw.Connection, step: Step) -> Step:
     queries = sql.queries("runtime")
     connection.execute(
         queries["record_step"],
-        (step.execution_id, step.number, step.name, int(step.failed), storable(step.outcome)),
+        (step.execution_id, step.name, step.number, int(step.failed), storable(step.outcome)),
     )
     if connection.changes():
         return step
     recorded = of(connection, step.execution_id)
-    return next((found for found in recorded if found.number == step.number), step)
+    return next((each for each in recorded if (each.name, each.number) == (step.name, step.number)), step)
 
 
 def of(connection: apsw.Connection, execution_id: str) -> list[Step]:
     """Every recorded step of a run, in order."""
     rows = connection.execute(sql.queries("runtime")["steps"], (execution_id,))
     return [
-        Step(execution_id=execution_id, number=number, name=name, failed=bool(failed), outcome=outcome)
-        for number, name, failed, outcome in cast("list[tuple[int, str, int, str]]", rows)
+        Step(execution_id=execution_id, name=name, number=number, failed=bool(failed), outcome=outcome)
+        for name, number, failed, outcome in cast("list[tuple[str, int, int, str]]", rows)
     ]
 
 

@@ -4,7 +4,7 @@ from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
+from nexus.broker.agent.clients.client import NO_KEY, Client, Opening, send_as_mapped
 from nexus.broker.agent.tls import trusted
 
 # The cached prefix ends behind the tools, behind the system prompt, and behind the last message. The last
@@ -26,6 +26,7 @@ def connect(opening: Opening) -> Client:
         max_retries=0,
         http_client=DefaultAsyncHttpxClient(verify=trusted()),
     )
+    send_as_mapped(client.beta.messages)
     provider = AnthropicProvider(anthropic_client=client)
     return Client(
         model=lambda name: AnthropicModel(name, provider=provider), settings=_CACHED, close=client.close

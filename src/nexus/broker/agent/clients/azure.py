@@ -6,7 +6,7 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.azure import AzureProvider
 from pydantic_ai.settings import ModelSettings
 
-from nexus.broker.agent.clients.client import Client, Opening
+from nexus.broker.agent.clients.client import Client, Opening, send_as_mapped
 
 if TYPE_CHECKING:
     from openai import AsyncAzureOpenAI
@@ -18,6 +18,7 @@ def connect(opening: Opening) -> Client:
     ).client
     # For addresses that end in /v1 it is a plain client, which the provider takes as well.
     client = cast("AsyncAzureOpenAI", made.with_options(max_retries=0, default_headers=dict(opening.headers)))
+    send_as_mapped(client.chat.completions)
     provider = AzureProvider(openai_client=client)
     return Client(
         model=lambda name: OpenAIChatModel(name, provider=provider),

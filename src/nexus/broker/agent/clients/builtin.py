@@ -11,7 +11,7 @@ from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.settings import ModelSettings
 
 from nexus.broker.agent.builtin.server import ModelProcess
-from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
+from nexus.broker.agent.clients.client import NO_KEY, Client, Opening, send_as_mapped
 
 # The server is on this machine.
 _NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -44,6 +44,7 @@ def connect(opening: Opening) -> Client:
             clients[name] = AsyncOpenAI(
                 api_key=NO_KEY, base_url=opening.base_url, http_client=sending, max_retries=0
             )
+            send_as_mapped(clients[name].chat.completions)
         return OpenAIChatModel(
             name, provider=OpenAICompatibleProvider("builtin", openai_client=clients[name])
         )

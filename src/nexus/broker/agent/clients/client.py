@@ -33,5 +33,21 @@ class Client:
     close: Callable[[], Awaitable[None]]
 
 
+def send_as_mapped(resource: Any) -> None:
+    """Have a client send messages as the agent library has mapped them.
+
+    The clients go through every field of every message by its type annotation, and find nothing to change:
+    that took most of a long conversation's time.
+    """
+    create = resource.create
+
+    async def create_as_mapped(
+        *, messages: object, extra_body: Mapping[str, Any] | None = None, **options: Any
+    ) -> Any:
+        return await create(messages=[], extra_body={**(extra_body or {}), "messages": messages}, **options)
+
+    resource.create = create_as_mapped
+
+
 Connect = Callable[[Opening], Client]
 """Every file of this package has one, as `connect`. No client asks again by itself."""

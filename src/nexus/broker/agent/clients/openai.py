@@ -6,7 +6,7 @@ from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
-from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
+from nexus.broker.agent.clients.client import NO_KEY, Client, Opening, send_as_mapped
 from nexus.broker.agent.tls import trusted
 
 
@@ -19,6 +19,7 @@ def connect(opening: Opening) -> Client:
         max_retries=0,
         http_client=DefaultAsyncHttpxClient(verify=trusted()),
     )
+    send_as_mapped(client.chat.completions)
     provider = OpenAIProvider(openai_client=client)
     # Of the two names for the length of an answer, servers of other makers know the older one.
     profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=not opening.base_url)

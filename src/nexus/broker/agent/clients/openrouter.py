@@ -5,7 +5,7 @@ from pydantic_ai.models.openrouter import OpenRouterModel
 from pydantic_ai.providers.openrouter import OpenRouterProvider
 from pydantic_ai.settings import ModelSettings
 
-from nexus.broker.agent.clients.client import NO_KEY, Client, Opening
+from nexus.broker.agent.clients.client import NO_KEY, Client, Opening, send_as_mapped
 from nexus.broker.agent.tls import trusted
 
 _ADDRESS = "https://openrouter.ai/api/v1"
@@ -19,6 +19,7 @@ def connect(opening: Opening) -> Client:
         max_retries=0,
         http_client=DefaultAsyncHttpxClient(verify=trusted()),
     )
+    send_as_mapped(client.chat.completions)
     provider = OpenRouterProvider(openai_client=client)
     return Client(
         model=lambda name: OpenRouterModel(name, provider=provider),

@@ -67,7 +67,7 @@ TABLES = (
     Table(
         "runtime",
         "steps",
-        key=("execution_id", "number"),
+        key=("execution_id", "name", "number"),
         refs=(Ref("execution_id", "executions"),),
         texts=(Text("name"), Text("outcome")),
     ),

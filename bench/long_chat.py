@@ -1,0 +1,143 @@
+"""One chat of 300 turns, in one run: what a turn costs at its beginning and at its end.
+
+    python bench/long_chat.py              prints the figures
+    python bench/long_chat.py --write      and puts them into RESULTS.md
+    python bench/long_chat.py --turns 60   shorter, for a look
+    python bench/long_chat.py --profile    where the processor time goes, early and late
+
+The model server is a process of its own, so the processor time is that of Nexus: its loop, its threads, and
+what it does behind the turns. The whole conversation is sent each time; 300 turns need no summary.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from model_server import model_server
+from report import Figure, machine, progress, table, write_section
+from turn_profile import Profile
+
+from nexus import config, ledgers
+from nexus.app import App
+from nexus.home import Home
+from nexus.ledgers import attach
+
+_KEY = "BENCH_MODEL_KEY"
+_ANSWER = "Noted: the apples, the farmer, the price and the weather of that day. Is there anything else?"
+_WIRES = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5"}
+_EARLY, _WINDOW = 10, 10
+_MOST_TIMES = 1.1
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one turn took."""
+
+    cpu_ms: float
+    first_ms: float
+    sent_messages: int
+
+
+async def chat(app: App, turns: int, profiles: dict[int, Profile]) -> list[Turn]:
+    """Talk, turn by turn; a profile watches the turns of a window that ends at its number."""
+    found: list[Turn] = []
+    watched = ExitStack()
+    for number in range(1, turns + 1):
+        if (profile := profiles.get(number + _WINDOW - 1)) is not None:
+            watched.enter_context(profile.watching())
+        found.append(await _turn(app, number))
+        if number in profiles:
+            watched.close()
+        if number % 50 == 0:
+            progress(f"turn {number}: {statistics.median(t.cpu_ms for t in found[-_WINDOW:]):.1f} ms")
+    return found
+
+
+async def _turn(app: App, number: int) -> Turn:
+    text = (
+        f"On day {number} I bought {number} apples from farmer number {number % 17} and paid {number * 3} "
+        f"euros; the weather was like on day {number // 2}."
+    )
+    cpu, began, first_ms = time.process_time(), time.perf_counter(), 0.0
+    run = await app.send(text, session_label="long", channel="bench")
+    async for delta in run.deltas():
+        if delta.kind == "text" and not first_ms:
+            first_ms = (time.perf_counter() - began) * 1000
+    await run.result()
+    await asyncio.sleep(0.05)  # what is done behind a turn counts as its own
+    return Turn(cpu_ms=(time.process_time() - cpu) * 1000, first_ms=first_ms, sent_messages=2 * number - 1)
+
+
+async def measure(wire: str, turns: int, profiles: dict[int, Profile]) -> list[Turn]:
+    """Talk in a new home with a model behind one kind of API."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = {"always": _ANSWER}
+        with model_server(Path(folder), script) as url:
+            home = Home(Path(folder) / "home")
+            home.create()
+            ledgers.create(home)
+            attach.ensure(home)
+            base = url if wire == "anthropic" else f"{url}/v1"
+            home.config_file.write_text(
+                f'[models]\nmanager = "{wire}/{_WIRES[wire]}"\n'
+                f'[providers.{wire}]\nkind = "{wire}"\nbase_url = "{base}"\napi_key = "env:{_KEY}"\n'
+            )
+            async with App(home, config.load(home.config_file)) as app:
+                return await chat(app, turns, profiles)
+
+
+def window(turns: Sequence[Turn], end: int) -> Sequence[Turn]:
+    """The turns around one: ten up to it, and ten after it where there are as many."""
+    return turns[max(0, end - _WINDOW) : end + _WINDOW]
+
+
+def figures(wire: str, turns: Sequence[Turn]) -> list[Figure]:
+    """What is compared: processor time and first words, early and late."""
+    last = len(turns)
+    early, late = (statistics.median(t.cpu_ms for t in window(turns, n)) for n in (_EARLY, last))
+    first, final = (statistics.median(t.first_ms for t in window(turns, n)) for n in (_EARLY, last))
+    times = late / early
+    return [
+        Figure(f"{wire}: processor time of a turn, around turn {_EARLY}", f"{early:.1f} ms"),
+        Figure(
+            f"{wire}: the same around turn {last}",
+            f"{late:.1f} ms, {times:.2f} times",
+            f"at most {_MOST_TIMES} times",
+            times <= _MOST_TIMES,
+        ),
+        Figure(f"{wire}: first words, around turns {_EARLY} and {last}", f"{first:.0f} and {final:.0f} ms"),
+    ]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--turns", type=int, default=300)
+    options.add_argument("--wire", choices=list(_WIRES), action="append")
+    options.add_argument("--profile", action="store_true")
+    options.add_argument("--write", action="store_true")
+    given = options.parse_args()
+    os.environ[_KEY] = "k"
+    found: list[Figure] = []
+    for wire in given.wire or list(_WIRES):
+        progress(f"{given.turns} turns over the API of {wire}")
+        profiles = {_EARLY + _WINDOW: Profile(), given.turns: Profile()} if given.profile else {}
+        turns = asyncio.run(measure(wire, given.turns, profiles))
+        for end, profile in profiles.items():
+            print(f"{wire}, turns up to {end}: {profile.cpu_s / _WINDOW * 1000:.1f} ms of a turn")
+            for room, spent_ns in profile.lines.most_common(25):
+                print(f"  {spent_ns / _WINDOW / 1e6:7.2f} ms  {room}")
+        found += figures(wire, turns)
+    print(table(found))
+    if given.write:
+        write_section("long_chat", f"## One long chat\n\n{machine()}\n\n{table(found)}")
+
+
+if __name__ == "__main__":
+    main()
