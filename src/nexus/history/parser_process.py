@@ -20,7 +20,7 @@ from nexus.errors import UsageError
 from nexus.history import mime
 
 _CPU_MS: Final = 1_500
-"""A mail of 40 MB takes a third of it."""
+"""For a small mail; a large one gets more."""
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 _ANSWER_BYTES: Final = 128 * 1024 * 1024
 _LINE_BYTES: Final = 10_000
