@@ -66,6 +66,28 @@ async def test_a_worker_is_told_what_is_known_and_nothing_else(home: Home, serve
     }
 
 
+async def test_a_worker_that_writes_to_somebody_is_told_their_address(
+    home: Home, server: ModelServer
+) -> None:
+    """Also where so much is known of them that their own line comes after all of it."""
+    task = "Write to Tyler about Friday"
+    async with app_on(home, server) as app:
+        await know(app, "Tyler", *(f"Tyler wrote about Friday number {n}" for n in range(70)))
+        await app.memory.run("alias", {"entity": "Tyler", "alias": "tyler@post.example:email"})
+        person_fact = {
+            "entity": "Tyler",
+            "category": "contact",
+            "type": "phone_work",
+            "value": "+31 6 5550 0177",
+        }
+        await app.memory.run("person-fact", person_fact)
+        await done(app, server, task=task)
+    (request,) = workers(server, task)
+    told = request.last_user.partition("<memory_context>")[2]
+    assert "email tyler@post.example" in told
+    assert "phone work +31 6 5550 0177" in told
+
+
 async def test_an_empty_memory_offers_nothing(home: Home, server: ModelServer) -> None:
     async with app_on(home, server) as app:
         root = await done(app, server)

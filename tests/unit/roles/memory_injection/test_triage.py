@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from nexus.memory.recall.item import Item, Kind, Match, Matches, Reasons
+from nexus.memory.recall.item import Item, Kind, Match, Matches, Named, Reasons
 from nexus.roles.memory_injection.triage import LIMITS, PIN, Limits, judge
 
 NEEDED = 0.5
@@ -73,6 +73,24 @@ def test_a_conclusion_that_is_out_of_date_may_be_told() -> None:
 
 def test_a_name_alone_is_not_worth_a_line() -> None:
     assert _chosen(_result("ent", kind="entity", about="Tyler")) == []
+
+
+def _reached(task: str) -> list[str]:
+    """Which of Ann, Bob and Cid, whose addresses are known, are told of."""
+    named = {name: Named(name, via="name", said=name.lower()) for name in ("Ann", "Bob", "Cid")}
+    contacts = [
+        _result(name, 0.0, kind="entity", about=name, text=f"{name} (Person); email {name}@post.example")
+        for name in named
+    ]
+    verdicts = judge(Matches(results=(*contacts,), named=named), Limits(need=NEEDED), task=task)
+    return [verdict.result.item.id for verdict in verdicts if verdict.chosen]
+
+
+def test_whoever_a_task_reaches_comes_with_their_address() -> None:
+    assert _reached("Write to Ann about Bob") == ["Ann"]
+    assert _reached("Write to Ann, Bob and Cid about Friday") == ["Ann", "Bob", "Cid"]
+    assert _reached("Pay Cid back") == ["Cid"]
+    assert _reached("Cook dinner for Ann") == []
 
 
 def test_there_is_a_limit_unless_more_things_are_named() -> None:
