@@ -369,10 +369,14 @@ def strength(examples: Sequence[Example], finals: Sequence[Floats], given: str) 
     matrix = np.concatenate(rows)
     spread = np.where(matrix.std(axis=0) > 1e-6, matrix.std(axis=0), 1.0)
     model = library(C=1.0, max_iter=2000).fit(matrix / spread, np.array(right), np.array(counts))
-    weights = zip(_STRENGTH[given], model.coef_[0] / spread, strict=True)
+    # What counts more makes everything look less likely: a line through the sums puts that right.
+    sums = model.decision_function(matrix / spread)[:, None]
+    line = library(C=1e3).fit(sums, np.array(right))
+    slope, shift = float(line.coef_[0][0]), float(line.intercept_[0])
+    weights = zip(_STRENGTH[given], slope * model.coef_[0] / spread, strict=True)
     return {
         "weights": {name: round(float(w), 4) for name, w in weights},
-        "bias": round(float(model.intercept_[0]), 4),
+        "bias": round(slope * float(model.intercept_[0]) + shift, 4),
     }
 
 
