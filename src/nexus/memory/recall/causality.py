@@ -51,7 +51,8 @@ async def linked(search: Search, items: list[Item]) -> list[Item]:
 def order(ranked: Sequence[Ranked], *, asks_why: bool) -> list[Ranked]:
     """The same candidates; asked why, the causes of each of the best come right behind it.
 
-    A cause that is ahead of its effect stays there.
+    A cause that is ahead of its effect stays there. Of what answers, the cause is what was asked for: it is
+    as strong as its effect.
     """
     if not asks_why:
         return list(ranked)
@@ -62,7 +63,12 @@ def order(ranked: Sequence[Ranked], *, asks_why: bool) -> list[Ranked]:
         for link in here.item.caused_by if place < _EFFECTS else ():
             cause = by_id.get(link.id)
             if cause is not None and link.id not in ordered:
-                ordered[link.id] = replace(cause, score=max(cause.score, here.score - _BEHIND))
+                ordered[link.id] = replace(
+                    cause,
+                    score=max(cause.score, here.score - _BEHIND),
+                    probability=max(cause.probability, here.probability),
+                    strong=cause.strong or here.strong,
+                )
     return list(ordered.values())
 
 

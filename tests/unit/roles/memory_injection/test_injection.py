@@ -67,12 +67,13 @@ async def test_a_worker_is_told_what_is_known_and_nothing_else(home: Home, serve
 
 
 async def test_a_worker_that_writes_to_somebody_is_told_their_address(
-    home: Home, server: ModelServer
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where so much is known of them that their own line comes after all of it."""
+    """Also if so much is known of them that it takes up everything that is judged."""
+    monkeypatch.setattr("nexus.roles.memory_injection.candidates._JUDGED", 1)
     task = "Write to Tyler about Friday"
     async with app_on(home, server) as app:
-        await know(app, "Tyler", *(f"Tyler wrote about Friday number {n}" for n in range(70)))
+        await know(app, "Tyler", "Tyler wrote about Friday", "Tyler is free on Friday")
         await app.memory.run("alias", {"entity": "Tyler", "alias": "tyler@post.example:email"})
         person_fact = {
             "entity": "Tyler",
