@@ -29,8 +29,8 @@ class Limits:
 
     need: float | None = None  # how likely a task must need something; None: what was learned
     beside: float | None = None  # and what is told beside it; None: as `need`, or what was learned
-    answers: float = 0.11  # how likely something must answer a question that names nobody
-    answers_about: float = 0.05  # and one that names somebody, or the owner
+    answers: float = 0.05  # how likely something must answer a question that names nobody
+    answers_about: float = 0.02  # and one that names somebody, or the owner
     few: int = 3  # of a named thing so much is told without further question
     most_for_question: int = 7
     gap: float = 4.0  # below the best score: what is a fiftieth as likely to answer a question as the best

@@ -67,7 +67,7 @@ def test_asked_why_the_cause_stands_right_behind_its_effect() -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_asked_why_the_cause_of_a_strong_match_is_strong() -> None:
+def test_asked_why_cause_and_effect_are_as_strong_as_the_stronger_of_them() -> None:
     """ "Why does the Tidal Room open later?": that it does matches best, and the strike is the answer."""
 
     def ranked(id_: str, **more: Any) -> Ranked:
@@ -81,3 +81,5 @@ def test_asked_why_the_cause_of_a_strong_match_is_strong() -> None:
     ]
     assert [e.strong for e in causality.order(given, asks_why=True)] == [True, True, False]
     assert [e.strong for e in causality.order(given, asks_why=False)] == [True, False, False]
+    weak, strong = replace(given[0], strong=False), replace(given[1], strong=True)
+    assert [e.strong for e in causality.order([weak, strong], asks_why=True)] == [True, True]

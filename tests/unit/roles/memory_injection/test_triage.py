@@ -139,9 +139,9 @@ def test_a_question_does_not_get_what_lies_far_behind_the_best() -> None:
 def test_a_question_about_nobody_gets_something_only_if_it_probably_answers() -> None:
     results = (_result("a", 0.0),)
     for text, answerable, told in (
-        ("How long does an egg boil?", 0.1, False),
+        ("How long does an egg boil?", 0.04, False),
         ("How long does an egg boil?", 0.2, True),
-        ("How do I like my egg?", 0.1, True),
+        ("How do I like my egg?", 0.04, True),
         ("How do I like my egg?", 0.01, False),
     ):
         verdicts = judge(Matches(results=results, answerable=answerable), task=text)
