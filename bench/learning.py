@@ -1,11 +1,13 @@
 """Learn recall's weights from data that may ship: authored lives, FriendsQA and QMSum.
 
     python bench/learning.py bench/lives/train/* [--talk DATA/friendsqa DATA/qmsum] --cache CACHE [--write]
+    python bench/learning.py bench/lives/train/* --marks-and-needs --write
 
 Collects the features of every candidate with recall's own code, then learns a weighted sum for each kind of
 thing (listwise: the evidence above the rest), how likely a result answers (logistic), and from which
 probability a result is marked strong. With --leave-one-out, each life is measured with what was learned from
-the others. Benchmarks such as LoCoMo, BEAM and REALTALK are never read.
+the others. With --marks-and-needs, the order stays as it is, and only the marks and what tasks need are
+learned, from the lives as facts. Benchmarks such as LoCoMo, BEAM and REALTALK are never read.
 """
 
 # The libraries that only this measurement needs are not installed for the type check.
@@ -21,8 +23,9 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import conversations as talk
 import life_data
@@ -31,10 +34,12 @@ from numpy.typing import NDArray
 from report import progress
 from setting import embedder_for
 
+from nexus import clock
 from nexus.memory.embedding import Embedder, Vectors
+from nexus.memory.languages import DEFAULT
 from nexus.memory.recall import features
 from nexus.memory.recall import need as needed
-from nexus.memory.recall.item import Item, Query
+from nexus.memory.recall.item import Item, Named, Query
 from nexus.memory.recall.order import Found
 from nexus.memory.recall.ranker import LIKE
 from nexus.memory.recall.reading import Deadline
@@ -55,10 +60,10 @@ _SEEN_BY_RERANKER = frozenset({"marcus"})
 _DEADLINE_MS = 60_000
 _STRENGTH: dict[str, tuple[str, ...]] = {
     "words": ("cover", "turn_cover", "word_rel", "about_name", "about_role", "q_terms"),
+    # How far something is behind or ahead of others says nothing: of near misses one is the best, too.
     "meaning": (
         "cosine",
         "gist",
-        "cosine_gap",
         "cover",
         "turn_cover",
         "word_rel",
@@ -66,9 +71,19 @@ _STRENGTH: dict[str, tuple[str, ...]] = {
         "about_role",
         "about_other",
         "q_terms",
+        "time_wanted",
+        "number_wanted",
+        "cause_wanted",
+        "time_missing",
+        "number_missing",
     ),
 }
+_STRENGTH["multilingual"] = _STRENGTH["meaning"]
 _STRENGTH["reranked"] = (*_STRENGTH["meaning"], "fit")
+# A near miss marked strong is worse than the second of two right answers marked weak.
+_UNANSWERED_COUNTS = 4.0
+# So many near misses of one language tell where its line is.
+_ENOUGH_NEAR = 15
 # What tells that a task needs something, beside what need.py adds: for injection.
 _LIKENESS = (
     "cosine",
@@ -92,13 +107,11 @@ _LIKENESS = (
     "in_window",
     "score_gap",
 )
-_MOST_NOISE = 0.44
-_SILENT = 0.95
+_MOST_NOISE = 0.42
+_SILENT = 0.9
 _MOST_TOLD = 6
 _MOST_NEAR, _MOST_FAR = 0.25, 0.03
 _MOST_MEETINGS = 25
-# In the place of a subject: an entity is a name, which injection never tells.
-_NAME_ALONE = "a name alone"
 
 
 @dataclass(slots=True)
@@ -112,11 +125,13 @@ class Example:
     like: list[str]
     relevant: NDArray[np.bool_]
     evidence: int
-    texts: list[str]
+    items: list[Item]
     question: str
     language: str
     answerable: bool
-    subjects: list[str | None]
+    named: dict[str, Named]
+    now: datetime
+    home: str = DEFAULT  # the language of the life
     fine: NDArray[np.bool_] | None = None  # of a task: what may be shown
     fits: Floats | None = None
 
@@ -125,7 +140,7 @@ class Example:
 
 
 def _example(
-    found: Found, group: str, row: life_data.Row, relevant: Sequence[bool], evidence: int
+    found: Found, group: str, row: life_data.Row, relevant: Sequence[bool], evidence: int, now: datetime
 ) -> Example:
     rows = np.flatnonzero(found.pool.candidate)
     table = features.table(found.question, found.pool)
@@ -138,11 +153,12 @@ def _example(
         [LIKE[item.kind] for item in items],
         np.array(relevant, bool),
         evidence,
-        [item.text for item in items],
+        items,
         row["text"],
         found.question.language,
         bool(evidence),
-        [_NAME_ALONE if item.kind == "entity" else item.subject_id for item in items],
+        found.entities,
+        now,
     )
 
 
@@ -160,13 +176,16 @@ async def from_life(folder: Path, what: life_data.As) -> list[Example]:
             ]
             evidence = frozenset(question["evidence"])
             relevant = [bool(k & evidence) for k in keys]
-            examples.append(_example(found, life.name, question, relevant, len(evidence)))
+            example = _example(found, life.name, question, relevant, len(evidence), _asked_at(life))
+            example.home = life.language
+            examples.append(example)
     return examples
 
 
 async def from_tasks(folder: Path) -> list[Example]:
     """Every task of a life, as injection asks for it."""
     life = life_data.read(folder)
+    replaced = {fact["key"] for fact in life.facts if fact.get("replaced_by")}
     examples: list[Example] = []
     async with life_data.home_of(life, "facts") as (recall, filled, _):
         for task in life.tasks:
@@ -179,10 +198,25 @@ async def from_tasks(folder: Path) -> list[Example]:
             ]
             must, fine = frozenset(task["must"]), frozenset([*task["must"], *task["may"]])
             row = {"kind": f"task {task['kind']}", "text": task["text"]}
-            example = _example(found, life.name, row, [bool(k & must) for k in keys], len(must))
+            relevant = [bool(k & must) for k in keys]
+            example = _example(found, life.name, row, relevant, len(must), _asked_at(life))
             example.fine = np.array([bool(k & fine) for k in keys], bool)
-            examples.append(example)
+            # What was replaced is never told, and an entity is told for its addresses alone.
+            examples.append(
+                narrowed(
+                    example,
+                    [
+                        at
+                        for at, (item, k) in enumerate(zip(example.items, keys, strict=True))
+                        if item.kind != "entity" and k.isdisjoint(replaced)
+                    ],
+                )
+            )
     return examples
+
+
+def _asked_at(life: life_data.Life) -> datetime:
+    return clock.parse(life.persona["now"])
 
 
 async def from_talk(folder: Path, cache: Path, embedder: Embedder) -> list[Example]:
@@ -202,12 +236,16 @@ async def from_talk(folder: Path, cache: Path, embedder: Embedder) -> list[Examp
                 ]
                 row = {"kind": question.category, "text": question.text}
                 relevant = [turn in question.evidence for turn in turns]
-                examples.append(_example(found, folder.name, row, relevant, len(question.evidence)))
+                examples.append(
+                    _example(found, folder.name, row, relevant, len(question.evidence), conversation.asked_at)
+                )
     return examples
 
 
 class Order:
     """A weighted sum for each kind, learned so that evidence stands above the rest of its question."""
+
+    fit: float | None = None  # what the reranker's word weighs, if that is known
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self.names = [
@@ -224,6 +262,20 @@ class Order:
             for i, kind in enumerate(KINDS)
         }
         self.biases = {kind: float(weights[i][-1]) for i, kind in enumerate(KINDS)}
+
+    @classmethod
+    def shipped(cls) -> Self:
+        """The order of weights.json, with what the reranker's word weighs in it."""
+        data = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+        order = cls.__new__(cls)
+        order.names = sorted({name for kind in KINDS for name in data["order"][kind]["weights"]})
+        order.weights = {
+            kind: {name: data["order"][kind]["weights"].get(name, 0.0) for name in order.names}
+            for kind in KINDS
+        }
+        order.biases = {kind: data["order"][kind]["bias"] for kind in KINDS}
+        order.fit = data["fit"]
+        return order
 
     def _learned(self, used: Sequence[Example], columns: list[int]) -> list[Floats]:
         from scipy.optimize import minimize
@@ -296,7 +348,7 @@ def read_pairs(examples: Iterable[Example], scores: Sequence[Floats], reranker: 
             continue
         best = np.argsort(-own, kind="stable")[:_RERANKED]
         example.fits = np.full(len(own), np.nan)
-        texts = [example.texts[i] for i in best]
+        texts = [example.items[i].text for i in best]
         example.fits[best] = reranker.fits(example.question, texts, Deadline(_DEADLINE_MS))
 
 
@@ -306,57 +358,77 @@ def strength(examples: Sequence[Example], finals: Sequence[Floats], given: str) 
 
     rows: list[Floats] = []
     right: list[bool] = []
+    counts: list[float] = []
     for example, final in zip(examples, finals, strict=True):
-        if given == "reranked" and (example.fits is None or example.group in _SEEN_BY_RERANKER):
-            continue
-        for i in np.argsort(-final, kind="stable")[:10]:
-            if given == "reranked" and np.isnan(cast("Floats", example.fits)[i]):
-                continue
-            rows.append(_strength_row(example, int(i), given))
-            right.append(bool(example.relevant[i]))
+        if _tells(example, given):
+            best = np.argsort(-final, kind="stable")[:10]
+            rows.append(_strength_rows(example, given)[best])
+            right += example.relevant[best].tolist()
+            counts += [1.0 if example.answerable else _UNANSWERED_COUNTS] * len(best)
     library: Any = LogisticRegression
-    model = library(C=1.0, max_iter=2000).fit(np.array(rows), np.array(right))
-    names = _STRENGTH[given]
-    weights = {name: round(float(w), 4) for name, w in zip(names, model.coef_[0], strict=True)}
-    return {"weights": weights, "bias": round(float(model.intercept_[0]), 4)}
-
-
-def _strength_row(example: Example, row: int, given: str) -> Floats:
-    values = [
-        float(cast("Floats", example.fits)[row])
-        if name == "fit"
-        else float(example.matrix[row, example.names.index(name)])
-        for name in _STRENGTH[given]
-    ]
-    return np.array(values)
-
-
-def threshold(
-    examples: Sequence[Example], finals: Sequence[Floats], learned: dict[str, Any], given: str
-) -> tuple[float, float, float, float]:
-    """From which probability results are strong, and the shares of answerable, near and far that are."""
-    weights = np.array(list(learned["weights"].values()))
-    best: dict[str, list[float]] = {"answerable": [], "near": [], "far": []}
-    for example, final in zip(examples, finals, strict=True):
-        if "event" in example.like or example.group in _SEEN_BY_RERANKER:
-            continue
-        if given == "reranked" and example.fits is None:
-            continue
-        order = np.argsort(-final, kind="stable")[:5]
-        chances = [_chance(example, int(i), given, weights, learned["bias"]) for i in order]
-        if example.answerable:
-            own = [c for c, i in zip(chances, order, strict=True) if example.relevant[i]]
-            best["answerable"].append(max(own, default=0.0))
-        elif example.kind in best:
-            best[example.kind].append(max(chances, default=0.0))
-    tried = {
-        limit: [float(np.mean([value >= limit for value in values])) for values in best.values()]
-        for limit in (at / 200 for at in range(1, 160))
+    matrix = np.concatenate(rows)
+    spread = np.where(matrix.std(axis=0) > 1e-6, matrix.std(axis=0), 1.0)
+    model = library(C=1.0, max_iter=2000).fit(matrix / spread, np.array(right), np.array(counts))
+    # What counts more makes everything look less likely: a line through the sums puts that right.
+    sums = model.decision_function(matrix / spread)[:, None]
+    line = library(C=1e3).fit(sums, np.array(right))
+    slope, shift = float(line.coef_[0][0]), float(line.intercept_[0])
+    weights = zip(_STRENGTH[given], slope * model.coef_[0] / spread, strict=True)
+    return {
+        "weights": {name: round(float(w), 4) for name, w in weights},
+        "bias": round(slope * float(model.intercept_[0]) + shift, 4),
     }
-    # As many right marks as can be had with few wrong ones on near misses and hardly any on the rest.
-    limit = min(at for at, (_, near, far) in tried.items() if near <= _MOST_NEAR and far <= _MOST_FAR)
-    right, near, far = tried[limit]
-    return limit, right, near, far
+
+
+def _tells(example: Example, given: str) -> bool:
+    """Whether a question says something about results that are judged in this way."""
+    is_english = example.home == DEFAULT
+    if given == "reranked":
+        return is_english and example.fits is not None and example.group not in _SEEN_BY_RERANKER
+    return given == "words" or is_english == (given == "meaning")
+
+
+def _strength_rows(example: Example, given: str) -> Floats:
+    """What order.py tells of each candidate."""
+    values = {name: example.matrix[:, at].astype(np.float64) for at, name in enumerate(example.names)}
+    if example.fits is not None:
+        values["fit"] = np.nan_to_num(example.fits, nan=float(np.nanmin(example.fits)))
+    return np.stack([values[name] for name in _STRENGTH[given]], axis=1)
+
+
+def thresholds(
+    examples: Sequence[Example], finals: Sequence[Floats], learned: dict[str, Any], given: str
+) -> dict[str, float]:
+    """From which probability results are strong, for each language and for all others."""
+    weights = np.array(list(learned["weights"].values()))
+    best: dict[str, dict[str, list[float]]] = {}
+    for example, final in zip(examples, finals, strict=True):
+        if "event" in example.like or example.group in _SEEN_BY_RERANKER or not _tells(example, given):
+            continue
+        order = np.argsort(-final, kind="stable")[:10]
+        sums = _strength_rows(example, given)[order] @ weights + learned["bias"]
+        chances = (1 / (1 + np.exp(-sums))).tolist()
+        for language in ("", example.language):
+            own = best.setdefault(language, {"answerable": [], "near": [], "far": []})
+            if example.answerable:
+                right = zip(chances[:5], example.relevant[order[:5]], strict=True)
+                own["answerable"].append(max((chance for chance, hit in right if hit), default=0.0))
+            elif example.kind in own:
+                own[example.kind].append(max(chances, default=0.0))
+    limits: dict[str, float] = {}
+    for language, own in best.items():
+        if language and len(own["near"]) < _ENOUGH_NEAR:
+            continue
+        tried = {
+            limit: [float(np.mean([value >= limit for value in values])) for values in own.values()]
+            for limit in (at / 200 for at in range(1, 200))
+        }
+        # As many right marks as can be had with few wrong ones on near misses and hardly any on the rest.
+        limit = min(at for at, (_, near, far) in tried.items() if near <= _MOST_NEAR and far <= _MOST_FAR)
+        limits[language] = limit
+        marks = ", ".join(f"{share:.2f}" for share in tried[limit])
+        progress(f"strong by {given} in {language or 'any'} from {limit:.3f}: answerable, near, far {marks}")
+    return limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,14 +443,10 @@ class Offered:
 
 def offered(example: Example, scores: Floats) -> Offered:
     best = np.argsort(-scores, kind="stable")[: needed.CONSIDERED]
-    best = np.array([row for row in best if example.subjects[row] != _NAME_ALONE], np.int64)
     values = {name: example.matrix[best, at].astype(np.float64) for at, name in enumerate(example.names)}
     values["score_gap"] = scores[best] - scores.max(initial=-np.inf)
-    items = [
-        Item(kind="fact", id=str(row), text=example.texts[row], at="", subject_id=example.subjects[row])
-        for row in best
-    ]
-    use = needed.columns(example.question, items, values)
+    items = [example.items[row] for row in best]
+    use = needed.columns(example.question, items, values, named=example.named, now=example.now)
     columns = {name: values[name] for name in _LIKENESS} | use
     return Offered(example, best, list(columns), np.stack(list(columns.values()), axis=1))
 
@@ -398,7 +466,8 @@ def need(tasks: Sequence[Example], scores: Sequence[Floats]) -> tuple[dict[str, 
     tried = {
         (told, beside): injected(looked_at, chances, told, beside)
         for told in (0.15, 0.18, 0.2, 0.25, 0.3)
-        for beside in (0.05, 0.06, 0.08, 0.1, 0.15)
+        for beside in (0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.2)
+        if beside <= told
     }
     quiet = [at for at, (_, noise, silent) in tried.items() if noise <= _MOST_NOISE and silent >= _SILENT]
     best = max(quiet, key=lambda at: tried[at][0])
@@ -417,9 +486,11 @@ def _needs(looked_at: Sequence[Offered]) -> dict[str, Any]:
         rows.append(each.rows[counts])
         right.append(relevant[counts])
     library: Any = LogisticRegression
-    model = library(C=1.0, max_iter=5000).fit(np.concatenate(rows), np.concatenate(right))
-    names = looked_at[0].names
-    found = {name: round(float(w), 4) for name, w in zip(names, model.coef_[0], strict=True)}
+    matrix = np.concatenate(rows)
+    spread = np.where(matrix.std(axis=0) > 1e-6, matrix.std(axis=0), 1.0)
+    model = library(C=0.3, max_iter=2000).fit(matrix / spread, np.concatenate(right))
+    weights = zip(looked_at[0].names, model.coef_[0] / spread, strict=True)
+    found = {name: round(float(w), 4) for name, w in weights}
     return {"weights": found, "bias": round(float(model.intercept_[0]), 4)}
 
 
@@ -447,12 +518,6 @@ def injected(
     return float(np.mean(covered)), noise / max(1, shown), float(np.mean(silent))
 
 
-def _chance(example: Example, row: int, given: str, weights: Floats, bias: float) -> float:
-    if given == "reranked" and np.isnan(cast("Floats", example.fits)[row]):
-        return 0.0
-    return float(1 / (1 + np.exp(-(weights @ _strength_row(example, row, given) + bias))))
-
-
 def hits(examples: Sequence[Example], finals: Sequence[Floats]) -> str:
     """hit@1 and hit@5 of the questions that have an answer."""
     first = five = count = 0
@@ -476,7 +541,7 @@ async def main() -> None:
         kept_examples, kept_tasks = pickle.loads(file.read_bytes())  # noqa: S301 - written by this program
         examples, tasks = examples + kept_examples, tasks + kept_tasks
     for folder in arguments.lives:
-        for what in ("facts", "messages", "both"):
+        for what in ("facts",) if arguments.marks_and_needs else ("facts", "messages", "both"):
             examples += await from_life(folder, what)
         tasks += await from_tasks(folder)
         progress(f"{folder.name}: {len(examples)} questions so far")
@@ -490,7 +555,7 @@ async def main() -> None:
     examples, tasks = [trimmed(e) for e in examples], [trimmed(e) for e in tasks]
     if arguments.leave_one_out:
         report(examples)
-    data = learn(examples, tasks)
+    data = learn(examples, tasks, Order.shipped() if arguments.marks_and_needs else Order(examples))
     if arguments.write:
         kept = json.loads(WEIGHTS.read_text(encoding="utf-8"))
         # Without a reranker nothing is learned about it, and what was known stays.
@@ -503,28 +568,33 @@ def trimmed(example: Example) -> Example:
     """The candidates that compete: the nearest by meaning and by words, and the evidence."""
     near = np.argsort(-example.matrix[:, example.names.index("cosine")], kind="stable")[:_NEAREST]
     worded = np.argsort(-example.matrix[:, example.names.index("word_rel")], kind="stable")[:_WORDED]
-    rows = np.unique(np.concatenate([near, worded, np.flatnonzero(example.relevant)]))
+    return narrowed(
+        example, np.unique(np.concatenate([near, worded, np.flatnonzero(example.relevant)])).tolist()
+    )
+
+
+def narrowed(example: Example, rows: list[int]) -> Example:
+    """The example with these of its candidates."""
     return replace(
         example,
         matrix=example.matrix[rows],
         like=[example.like[row] for row in rows],
         relevant=example.relevant[rows],
-        texts=[example.texts[row] for row in rows],
-        subjects=[example.subjects[row] for row in rows],
+        items=[example.items[row] for row in rows],
         fine=None if example.fine is None else example.fine[rows],
+        fits=None if example.fits is None else example.fits[rows],
     )
 
 
-def learn(examples: Sequence[Example], tasks: Sequence[Example]) -> dict[str, Any]:
+def learn(examples: Sequence[Example], tasks: Sequence[Example], order: Order) -> dict[str, Any]:
     """Everything that weights.json holds but what is set by hand."""
-    order = Order(examples)
     scores = [order.scores(example) for example in examples]
     progress("learned the order")
     lives = [i for i, e in enumerate(examples) if e.kind in (*life_data.ANSWERED, *life_data.UNANSWERED)]
     # What the reranker says of facts is enough to weigh it: it reads slowly.
     facts = [i for i in lives if "event" not in examples[i].like]
     read_pairs([examples[i] for i in facts], [scores[i] for i in facts], installed_reranker())
-    fit = fit_weight(examples, scores)
+    fit = order.fit if order.fit is not None else fit_weight(examples, scores)
     finals = [combined(example, own, fit) for example, own in zip(examples, scores, strict=True)]
     judged, final = [examples[i] for i in lives], [finals[i] for i in lives]
     data: dict[str, Any] = {
@@ -544,10 +614,7 @@ def learn(examples: Sequence[Example], tasks: Sequence[Example]) -> dict[str, An
         if given == "reranked" and all(e.fits is None for e in judged):
             continue
         data["strength"][given] = strength(judged, final, given)
-        limit, *shares = threshold(judged, final, data["strength"][given], given)
-        data["strong"][given] = round(limit, 4)
-        marks = ", ".join(f"{share:.2f}" for share in shares)
-        progress(f"strong by {given} from {limit:.3f}: answerable, near, far {marks}")
+        data["strong"][given] = thresholds(judged, final, data["strength"][given], given)
     return data
 
 
@@ -570,6 +637,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, help="keep what was collected here")
     parser.add_argument("--kept", type=Path, nargs="*", default=[], help="learn from what was kept before")
     parser.add_argument("--leave-one-out", action="store_true", help="learn without each life, and report it")
+    parser.add_argument(
+        "--marks-and-needs", action="store_true", help="keep the order; learn the marks and what tasks need"
+    )
     parser.add_argument("--write", action="store_true", help="write src/nexus/memory/recall/weights.json")
     return parser.parse_args()
 

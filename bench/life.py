@@ -24,7 +24,7 @@ from report import machine, progress, write_section
 
 from nexus.errors import ModelFileError
 from nexus.memory.embedding import MODELS, Embedder, find, load
-from nexus.memory.recall.item import Query
+from nexus.memory.recall.item import Item, Query
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.reranker import installed_reranker
 from nexus.roles.memory_injection import candidates, triage
@@ -53,15 +53,23 @@ class Corpus:
     keys: list[frozenset[str]]
 
 
-async def measure(folder: Path, what: life_data.As, links: life_data.Links = "derived") -> dict[str, Any]:
+async def measure(
+    folder: Path,
+    what: life_data.As,
+    links: life_data.Links = "derived",
+    *,
+    baselines: bool = True,
+    reranker: bool = True,
+) -> dict[str, Any]:
     """Everything that is measured of one life."""
     life = life_data.read(folder)
-    async with life_data.home_of(life, what, reranker=installed_reranker(), links=links) as opened:
-        recall, filled, embedder = opened
+    reading = installed_reranker() if reranker else None
+    async with life_data.home_of(life, what, reranker=reading, links=links) as (recall, filled, embedder):
         report: dict[str, Any] = {
             "as": what, "links": links, "language": life.language, "model": embedder.model_id
         }  # fmt: skip
-        methods = {"recall": _recall(recall, filled), **_baselines(_corpus(life, what), embedder)}
+        methods = {"recall": _recall(recall, filled)}
+        methods |= _baselines(_corpus(life, what), embedder) if baselines else {}
         for name, ask in methods.items():
             answers = {question["id"]: await ask(question["text"]) for question in life.questions}
             report[name] = score(life.questions, answers, life.language)
@@ -169,31 +177,41 @@ def _places(order: Callable[[str], list[int]], corpus: Corpus) -> Ask:
 async def _injection(recall: Recall, filled: life_data.Filled, life: life_data.Life) -> dict[str, Any]:
     """What injection would put before an agent: for tasks, and for questions put to the manager."""
 
-    async def shown(text: str) -> list[frozenset[str]]:
+    async def shown(text: str) -> list[Item]:
         verdicts = triage.judge(await candidates.find(recall, text, deadline_ms=_DEADLINE_MS), task=text)
-        return [filled.keys(verdict.result.item.id) for verdict in verdicts if verdict.chosen]
+        return [verdict.result.item for verdict in verdicts if verdict.chosen]
+
+    def stated(items: Sequence[Item]) -> frozenset[str]:
+        return frozenset[str]().union(*(filled.keys(item.id) for item in items))
 
     needs = [task for task in life.tasks if task["kind"] == "needs"]
-    covered, places, noise = 0.0, 0, 0
+    covered, places, noise = list[float](), 0, 0
+    identifiers = list[bool]()
     for task in needs:
         found = await shown(task["text"])
         must, fine = frozenset(task["must"]), frozenset([*task["must"], *task["may"]])
-        covered += len(frozenset[str]().union(*found) & must) / len(must)
+        wanted = [alias["alias"] for alias in task.get("aliases", [])]
+        covered += [len(stated(found) & must) / len(must)] if must else []
+        identifiers += [all(any(alias in item.text for item in found) for alias in wanted)] if wanted else []
         places += len(found)
-        noise += sum(not keys & fine for keys in found)
+        noise += sum(
+            not filled.keys(item.id) & fine and not any(alias in item.text for alias in wanted)
+            for item in found
+        )
     none = [task for task in life.tasks if task["kind"] == "none"]
     silent = sum([not await shown(task["text"]) for task in none])
     answerable = [question for question in life.questions if question["evidence"]]
     in_context = 0
     for question in answerable:
-        in_context += any(keys & frozenset(question["evidence"]) for keys in await shown(question["text"]))
+        in_context += bool(stated(await shown(question["text"])) & frozenset(question["evidence"]))
     return {
         "needs": {
             "n": len(needs),
-            "covered": round(covered / max(1, len(needs)), 3),
+            "covered": round(sum(covered) / max(1, len(covered)), 3),
             "shown": places,
             "noise": noise,
         },
+        "identifiers": {"n": len(identifiers), "covered": sum(identifiers)},
         "none": {"n": len(none), "silent": silent},
         "questions": {"n": len(answerable), "in_context": round(in_context / max(1, len(answerable)), 3)},
     }
@@ -220,25 +238,53 @@ def markdown(reports: Mapping[str, Any], what: str) -> str:
                 f"| {life} ({report['language']}) | {method} | {hits['hit1']:.2f} | {hits['hit5']:.2f} "
                 f"| {hits['mrr']:.2f} | {strong} | {hits['superseded_first']} | {marks[0]} | {marks[1]} |"
             )
+    lines += ["", *_marks(reports)]
     lines += [
         "",
-        "| life | of what tasks need | shown | noise | silent if nothing is needed | evidence of questions |",
-        "|---|---|---|---|---|---|",
+        "| life | of what tasks need | shown | noise | identifiers | silent if nothing is needed "
+        "| evidence of questions |",
+        "|---|---|---|---|---|---|---|",
     ]
     for life, report in reports.items():
-        needs, none, asked = (report["injection"][key] for key in ("needs", "none", "questions"))
+        needs, wanted, none, asked = (
+            report["injection"][key] for key in ("needs", "identifiers", "none", "questions")
+        )
         lines.append(
-            f"| {life} | {needs['covered']:.2f} | {needs['shown']} | {needs['noise']} "
+            f"| {life} | {needs['covered']:.2f} | {needs['shown']} "
+            f"| {needs['noise'] / max(1, needs['shown']):.2f} | {wanted['covered']} of {wanted['n']} "
             f"| {none['silent']} of {none['n']} | {asked['in_context']:.2f} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _marks(reports: Mapping[str, Any]) -> list[str]:
+    """The marks of recall by the language of the lives, with the reranker where it reads that language."""
+    lines = ["| language | right answers marked strong | near misses | far ones |", "|---|---|---|---|"]
+    for language in dict.fromkeys(report["language"] for report in reports.values()):
+        own = [report["recall"] for report in reports.values() if report["language"] == language]
+        asked = sum(hits["all"]["n"] for hits in own)
+        right = sum(hits["all"]["n"] * hits["all"]["strong5"] for hits in own) / max(1, asked)
+        wrong = [
+            sum(hits[kind]["strong"] for hits in own) / max(1, sum(hits[kind]["n"] for hits in own))
+            for kind in life_data.UNANSWERED
+        ]
+        lines.append(f"| {language} | {right:.2f} of {asked} | {wrong[0]:.2f} | {wrong[1]:.2f} |")
+    return lines
 
 
 def main() -> None:
     arguments = _arguments()
     reports: dict[str, Any] = {}
     for folder in arguments.folders:
-        reports[folder.name] = asyncio.run(measure(folder, arguments.what, arguments.links))
+        reports[folder.name] = asyncio.run(
+            measure(
+                folder,
+                arguments.what,
+                arguments.links,
+                baselines=not arguments.recall_only,
+                reranker=arguments.reranker,
+            )
+        )
         progress(f"{folder.name}: {reports[folder.name]['recall']['all']}")
     text = markdown(reports, arguments.what)
     print(text)
@@ -255,6 +301,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--as", dest="what", choices=("facts", "messages", "both"), default="facts")
     parser.add_argument("--links", choices=("derived", "stated", "claimed"), default="derived")
+    parser.add_argument("--recall-only", action="store_true", help="leave out BM25 and the models alone")
+    parser.add_argument(
+        "--no-reranker", dest="reranker", action="store_false", help="as where no reranker is installed"
+    )
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
     parser.add_argument("--write", action="store_true", help="write the section of RESULTS.md")
     return parser.parse_args()

@@ -51,7 +51,7 @@ async def linked(search: Search, items: list[Item]) -> list[Item]:
 def order(ranked: Sequence[Ranked], *, asks_why: bool) -> list[Ranked]:
     """The same candidates; asked why, the causes of each of the best come right behind it.
 
-    A cause that is ahead of its effect stays there.
+    A cause that is ahead of its effect stays there. The two answer together: both are strong if one is.
     """
     if not asks_why:
         return list(ranked)
@@ -61,8 +61,13 @@ def order(ranked: Sequence[Ranked], *, asks_why: bool) -> list[Ranked]:
         here = ordered.setdefault(entry.item.id, entry)
         for link in here.item.caused_by if place < _EFFECTS else ():
             cause = by_id.get(link.id)
-            if cause is not None and link.id not in ordered:
-                ordered[link.id] = replace(cause, score=max(cause.score, here.score - _BEHIND))
+            if cause is None or link.id in ordered:
+                continue
+            surest = max(here.probability, cause.probability)
+            is_strong = here.strong or cause.strong
+            here = ordered[here.item.id] = replace(here, probability=surest, strong=is_strong)
+            score = max(cause.score, here.score - _BEHIND)
+            ordered[link.id] = replace(cause, score=score, probability=surest, strong=is_strong)
     return list(ordered.values())
 
 

@@ -217,6 +217,8 @@ def _wanted(question: Question, pool: Pool, words: dict[str, Floats]) -> dict[st
         "q_best_match": np.full(rows, float(words["bare_rel"].max(initial=0.0))),
         "time_wanted": pool.says_time.astype(float) * float(question.asks_when),
         "number_wanted": pool.says_number.astype(float) * float(question.asks_count),
+        "time_missing": (~pool.says_time).astype(float) * float(question.asks_when),
+        "number_missing": (~pool.says_number).astype(float) * float(question.asks_count),
         "cause_wanted": _gives_reason(pool) if question.asks_why else np.zeros(rows),
     }
 

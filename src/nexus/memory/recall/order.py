@@ -6,6 +6,7 @@ from datetime import datetime
 import numpy as np
 
 from nexus import clock
+from nexus.memory.embedding.catalogue import MULTILINGUAL_MODEL
 from nexus.memory.recall import causality, features, need, pool, ranker, selection, succession, surroundings
 from nexus.memory.recall.item import Kind, Match, Matches, Named, Query, Reasons, Sighting, preset
 from nexus.memory.recall.pool import Floats, Pool, Whole
@@ -92,7 +93,10 @@ def order(
         if reranker is not None and deadline is not None:
             with timed(found.timings_ms, "rerank"):
                 best = _reranked(best, found, reranker, limits.reranked, deadline)
-        ranked = [*_judged(best, found, table), *_rest(found, rows, scores, {entry.row for entry in best})]
+        ranked = [
+            *_judged(best, found, table, now()),
+            *_rest(found, rows, scores, {entry.row for entry in best}),
+        ]
         chosen = selection.choose(
             succession.order(
                 causality.order(ranked, asks_why=found.question.asks_why),
@@ -159,17 +163,23 @@ def _reranked(
     return sorted([*read, *rest], key=lambda entry: -entry.score)
 
 
-def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats]) -> list[selection.Ranked]:
+def _judged(
+    entries: list[_Entry], found: Found, table: dict[str, Floats], now: datetime
+) -> list[selection.Ranked]:
     """Each with the probability that it answers, and whether that makes it strong."""
     learned = ranker.load()
     # Of a model that nothing was learned for, cosines say how to order, not how sure to be.
-    by_meaning = "meaning" if learned.knows(found.model_id) else "words"
+    language = found.question.language
+    by_meaning = "words"
+    if learned.knows(found.model_id):
+        is_multilingual = (found.model_id or "").startswith(MULTILINGUAL_MODEL)
+        by_meaning = "multilingual" if is_multilingual else "meaning"
     rows = np.array([entry.row for entry in entries], np.int64)
     values = {name: column[rows] for name, column in table.items()}
     values["fit"] = np.array([entry.fit or 0.0 for entry in entries])
     values["score_gap"] = np.array([entry.score for entry in entries])
     values["score_gap"] -= values["score_gap"].max(initial=-np.inf)
-    needed = _needed(entries[: need.CONSIDERED], found, values)
+    needed = _needed(entries[: need.CONSIDERED], found, values, now)
     chances = {given: learned.strength[given].probability(values) for given in (by_meaning, "reranked")}
     ranked: list[selection.Ranked] = []
     for at, entry in enumerate(entries):
@@ -180,7 +190,7 @@ def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats]) -> li
                 item=found.pool.items[entry.row],
                 score=entry.score,
                 probability=probability,
-                strong=probability >= learned.strong[given],
+                strong=probability >= learned.strong_from(given, language),
                 need=float(needed[at]) if at < len(needed) else 0.0,
                 factors=entry.factors,
             )
@@ -188,11 +198,12 @@ def _judged(entries: list[_Entry], found: Found, table: dict[str, Floats]) -> li
     return ranked
 
 
-def _needed(entries: list[_Entry], found: Found, values: dict[str, Floats]) -> Floats:
+def _needed(entries: list[_Entry], found: Found, values: dict[str, Floats], now: datetime) -> Floats:
     """How likely a task needs each of the best."""
     items = [found.pool.items[entry.row] for entry in entries]
     best = {name: column[: len(entries)] for name, column in values.items()}
-    return ranker.load().need.probability({**best, **need.columns(found.question.text, items, best)})
+    use = need.columns(found.question.text, items, best, named=found.entities, now=now)
+    return ranker.load().need.probability({**best, **use})
 
 
 def _rest(found: Found, rows: Whole, scores: Floats, placed: set[int]) -> list[selection.Ranked]:

@@ -52,8 +52,8 @@ class Ranker:
     """Everything that was learned."""
 
     order: dict[str, Sum]  # by kind
-    strength: dict[str, Sum]  # by what there is to go by: reranked, meaning, words
-    strong: dict[str, float]  # from which probability a result is strong, likewise
+    strength: dict[str, Sum]  # by what there is to go by: reranked, meaning (multilingual), words
+    strong: dict[str, dict[str, float]]  # from which probability a result is strong, also by language
     need: Sum  # that a task needs it
     told: float  # from which such probability something is worth telling
     beside: float  # and from which other things are told beside it
@@ -70,6 +70,11 @@ class Ranker:
             own = np.flatnonzero(like == kind)
             total[own] = weighted.of({name: features[name][rows[own]] for name in weighted.weights})
         return total
+
+    def strong_from(self, given: str, language: str) -> float:
+        """From which probability a result is strong; a language that nothing was learned of is like all."""
+        limits = self.strong[given]
+        return limits.get(language, limits[""])
 
     def knows(self, model_id: str | None) -> bool:
         """Whether it was learned what this model's cosines mean."""

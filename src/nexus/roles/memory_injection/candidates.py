@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from nexus.ledgers import Ledgers, sql
 from nexus.ledgers.memory import reviews
 from nexus.ledgers.runtime import requests
+from nexus.memory.recall import need
 from nexus.memory.recall.item import Item, Kind, Match, Matches, Query, Reasons
 from nexus.memory.recall.recall import Recall
 from nexus.memory.recall.selection import token_count
@@ -81,13 +82,17 @@ async def with_pinned(ledgers: Ledgers, recall: Recall, answer: Matches) -> Matc
     if not pinned:
         return answer
     found = {match.item.id for match in answer.results}
-    further = [_pinned(item) for item in await recall.known([id_ for id_ in pinned if id_ not in found])]
+    missing = await recall.known([id_ for id_ in pinned if id_ not in found])
+    further = [_brought(item, PIN) for item in missing]
     results = [_marked(match) if match.item.id in pinned else match for match in answer.results]
     return replace(answer, results=(*results, *further))
 
 
-def _pinned(item: Item) -> Match:
-    reasons = Reasons(arms={PIN: (1, 1.0)}, confidence=item.confidence, source_type=item.source_type)
+def _brought(item: Item, arm: str, about: str | None = None) -> Match:
+    """An item that comes with what recall found, whatever its place would have been."""
+    reasons = Reasons(
+        arms={arm: (1, 1.0)}, about=about, confidence=item.confidence, source_type=item.source_type
+    )
     return Match(item=item, score=0.0, probability=0.0, tokens=token_count(item.text), reasons=reasons)
 
 
@@ -120,4 +125,12 @@ async def find(
         deadline_ms=deadline_ms,
         retained=False,
     )
-    return await recall.find(query if kinds is None else replace(query, kinds=kinds))
+    answer = await recall.find(query if kinds is None else replace(query, kinds=kinds))
+    if not need.reaches_somebody(task) or (kinds is not None and "entity" not in kinds):
+        return answer
+    # Whom the task names ranks low beside what is known of them, and their addresses are needed.
+    found = {match.item.id for match in answer.results}
+    named = {id_: meant.name for id_, meant in answer.named.items() if not meant.is_owner}
+    missing = await recall.known([id_ for id_ in named if id_ not in found])
+    further = [_brought(item, "graph", about=named[item.id]) for item in missing]
+    return replace(answer, results=(*answer.results, *further))

@@ -24,7 +24,7 @@ from nexus.roles.services import Services
 _SHOWN: Final = 12
 _SHOWN_CHARACTERS: Final = 400
 # A model is not asked about what is this unlikely to answer anything.
-_HOPELESS: Final = 0.05
+_HOPELESS: Final = 0.02
 # Kept from the time for what comes after the model: writing down what was decided, and telling it.
 _MARGIN_MS: Final = 400
 _RECORDING_S: Final = 0.1

@@ -3,18 +3,20 @@
 A question gets the best of recall, if it speaks of somebody or something that the memory knows. A task gets
 what it needs: recall estimates that from who takes part, what kind of work it is, and whether a fact
 matters for such work. If something is needed at all, what is likely enough is told beside it, and what little
-is known of somebody or something that the task names. What was replaced or has expired is never told, nor are
+is known of somebody or something that the task names. Whoever is to be written to, called, paid or visited
+comes with their addresses and numbers. What was replaced or has expired is never told, nor are
 questions, requests and the agent's own answers: they are no evidence. bench/learning.py learned the estimate
 and its thresholds from authored lives; how many are told is a choice of ours.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from nexus.memory.languages import cues, detect
-from nexus.memory.recall import ranker
+from nexus.memory.recall import need, ranker
 from nexus.memory.recall.item import Item, Kind, Match, Matches
 from nexus.memory.recall.selection import token_count
 from nexus.memory.recall.words import counted
@@ -27,8 +29,8 @@ class Limits:
 
     need: float | None = None  # how likely a task must need something; None: what was learned
     beside: float | None = None  # and what is told beside it; None: as `need`, or what was learned
-    answers: float = 0.11  # how likely something must answer a question that names nobody
-    answers_about: float = 0.05  # and one that names somebody, or the owner
+    answers: float = 0.05  # how likely something must answer a question that names nobody
+    answers_about: float = 0.02  # and one that names somebody, or the owner
     few: int = 3  # of a named thing so much is told without further question
     most_for_question: int = 7
     gap: float = 4.0  # below the best score: what is a fiftieth as likely to answer a question as the best
@@ -41,9 +43,13 @@ class Limits:
 LIMITS: Final = Limits()
 PIN: Final = "pin"
 """The arm that brings a pinned fact of somebody or something that the task names."""
-# What is about an entity. The entity itself is a name with aliases; the task has the name already.
 # From this share of common words on, one message repeats another.
 _ECHO: Final = 0.8
+# Between two names of one list: "write to Ann, Bob and my sister".
+_LISTED: Final = re.compile(
+    r"(?:'s)?\W*(?:(?:and|or|und|oder|y|e|o|et|ou|to|an|a|à|al|my|the)\b\W*)*", re.IGNORECASE
+)
+# What is about an entity. The entity itself is a name with aliases; the task has the name already.
 _TELLING: Final[frozenset[Kind]] = frozenset({"fact", "observation", "mental_model"})
 
 
@@ -65,7 +71,10 @@ def judge(
 
     `known` is what the agent can see already.
     """
-    passed_over = {each.item.id: _passed_over(each, task, known) or _pinned(each) for each in answer.results}
+    reached = _reached(answer, task)
+    passed_over = {
+        each.item.id: _passed_over(each, task, known, reached) or _pinned(each) for each in answer.results
+    }
     rest = [each for each in answer.results if passed_over[each.item.id] is None]
     is_question = cues.asks(task) and not cues.orders(task)
     judged = _for_question(answer, rest, task, limits) if is_question else _for_task(answer, rest, limits)
@@ -93,24 +102,49 @@ def _for_question(answer: Matches, rest: Sequence[Match], task: str, limits: Lim
 def _for_task(answer: Matches, rest: Sequence[Match], limits: Limits) -> list[Verdict]:
     """What is needed, if anything is, and what little is known of what the task names."""
     learned, named = ranker.load(), _named(answer.results)
-    need = learned.told if limits.need is None else limits.need
+    told = learned.told if limits.need is None else limits.need
     beside = limits.beside or (learned.beside if limits.need is None else limits.need)
-    enough = beside if any(each.need >= need for each in rest) else float("inf")
+    enough = beside if any(each.need >= told for each in rest) else float("inf")
     return [_verdict(each, named, limits, enough) for each in rest]
 
 
-def _passed_over(result: Match, task: str, known: Known) -> Verdict | None:
-    """The verdict about what is never told, whatever the task; None for anything else."""
+def _reached(answer: Matches, task: str) -> frozenset[str]:
+    """The entities that a task is to reach and of which an address or a number is known.
+
+    Those are the first that it names, and whoever is listed with them: "write to Ann and Bob about Cid".
+    """
+    if not need.reaches_somebody(task):
+        return frozenset()
+    text = task.lower()
+    places = {
+        each.item.id: (text.find(said), text.find(said) + len(said))
+        for each in answer.results
+        if each.item.kind == "entity" and need.identifiers(each.item.text)
+        if (named := answer.named.get(each.item.id)) and not named.is_owner
+        if (said := named.said.lower()) and said in text
+    }
+    reached, end = set[str](), -1
+    for id_, (start, stop) in sorted(places.items(), key=lambda place: place[1]):
+        if end < 0 or start < end or _LISTED.fullmatch(text[end:start]):
+            reached.add(id_)
+            end = max(end, stop)
+    return frozenset(reached)
+
+
+def _passed_over(result: Match, task: str, known: Known, reached: frozenset[str]) -> Verdict | None:
+    """The verdict that doesn't depend on how likely something is needed; None for anything else."""
     item = result.item
     why = ""
     if is_over(item) and not (item.kind == "fact" and cues.asks_past(task, detect(task))):
         why = f"stale since {(item.stale_since or '')[:10]}"
-    elif item.kind == "entity":
+    elif item.kind == "entity" and item.id not in reached:
         why = "a name alone"
     elif not is_evidence(item, task):
         why = "a question, a request or the agent's own answer"
     elif known.holds(item):
         why = "already in the conversation"
+    elif item.kind == "entity":
+        return Verdict(result=result, chosen=True, why=f"how to reach {result.reasons.about}")
     return Verdict(result=result, chosen=False, why=why, is_final=True) if why else None
 
 
@@ -161,10 +195,11 @@ def _verdict(result: Match, named: Counter[str], limits: Limits, need: float) ->
 def within(verdicts: Sequence[Verdict], limits: Limits = LIMITS) -> list[Verdict]:
     """No more than a task can do with: the best, and of each thing that is named at least the best."""
     named = _named([verdict.result for verdict in verdicts])
-    most = max(limits.most, min(len(named), limits.most_named))
+    contacts = [verdict for verdict in verdicts if verdict.chosen and verdict.result.item.kind == "entity"]
+    most = max(limits.most, min(len(named), limits.most_named)) + len(contacts)
     by_need = sorted(verdicts, key=lambda verdict: -verdict.result.need)
     pinned = [verdict for verdict in verdicts if verdict.chosen and PIN in verdict.result.reasons.arms]
-    order = [*pinned[: limits.most_pinned], *_first_of_each(verdicts), *by_need]
+    order = [*pinned[: limits.most_pinned], *contacts, *_first_of_each(verdicts), *by_need]
     wanted = [verdict.result.item for verdict in order if verdict.chosen]
     kept = {item.id for item in fitting(wanted, most, limits.most_tokens)}
     return [
@@ -191,6 +226,7 @@ def _first_of_each(verdicts: Sequence[Verdict]) -> list[Verdict]:
     firsts: dict[str, Verdict] = {}
     for verdict in verdicts:
         subject = verdict.result.item.subject_id
-        if verdict.chosen and verdict.result.reasons.about is not None and subject:
+        is_contact = verdict.result.item.kind == "entity"
+        if verdict.chosen and verdict.result.reasons.about is not None and subject and not is_contact:
             firsts.setdefault(subject, verdict)
     return list(firsts.values())

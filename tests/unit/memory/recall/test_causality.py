@@ -1,6 +1,7 @@
 """Causes come with what they caused, and only to those who may see them."""
 
 from dataclasses import replace
+from typing import Any
 
 from nexus.ledgers import Ledgers
 from nexus.memory.operations import Memory
@@ -64,3 +65,21 @@ def test_asked_why_the_cause_stands_right_behind_its_effect() -> None:
     assert [e.item.id for e in causality.order(ahead, asks_why=True)] == ["cause", "effect", "other"]
     scores = [entry.score for entry in causality.order(given, asks_why=True)]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_asked_why_cause_and_effect_are_as_strong_as_the_stronger_of_them() -> None:
+    """ "Why does the Tidal Room open later?": that it does matches best, and the strike is the answer."""
+
+    def ranked(id_: str, **more: Any) -> Ranked:
+        item = Item(kind="fact", id=id_, text=id_, at="2026-01-01T00:00:00.000Z", **more)
+        return Ranked(item=item, score=1.0, probability=0.1, strong=id_ == "effect")
+
+    given = [
+        ranked("effect", caused_by=(Link("cause", "cause", "caused"),)),
+        ranked("cause"),
+        ranked("other"),
+    ]
+    assert [e.strong for e in causality.order(given, asks_why=True)] == [True, True, False]
+    assert [e.strong for e in causality.order(given, asks_why=False)] == [True, False, False]
+    weak, strong = replace(given[0], strong=False), replace(given[1], strong=True)
+    assert [e.strong for e in causality.order([weak, strong], asks_why=True)] == [True, True]

@@ -68,5 +68,16 @@ def test_the_weights_name_features_that_exist() -> None:
     known = features.table(asked, pool.build(asked, [Stretch([item], [True])], {}, {}))
     for weighted in (*learned.order.values(), *learned.strength.values()):
         assert set(weighted.weights) <= {*known, "fit"}
-    assert set(learned.need.weights) <= {*known, "score_gap", *need.columns(asked.text, [item], known)}
-    assert set(learned.strong) == set(learned.strength) == {"words", "meaning", "reranked"}
+    use = need.columns(
+        asked.text, [item], known | {"score_gap": np.zeros(1)}, named={}, now=datetime(2026, 1, 1, tzinfo=UTC)
+    )
+    assert set(learned.need.weights) <= {*known, "score_gap", *use}
+    assert set(learned.strong) == set(learned.strength) == {"words", "meaning", "multilingual", "reranked"}
+
+
+def test_each_language_has_its_own_line_for_strong_and_any_other_one_the_common_line() -> None:
+    learned = ranker.load()
+    for given, limits in learned.strong.items():
+        assert learned.strong_from(given, "eo") == limits[""]
+        for language, limit in limits.items():
+            assert learned.strong_from(given, language) == limit

@@ -66,6 +66,29 @@ async def test_a_worker_is_told_what_is_known_and_nothing_else(home: Home, serve
     }
 
 
+async def test_a_worker_that_writes_to_somebody_is_told_their_address(
+    home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if so much is known of them that it takes up everything that is judged."""
+    monkeypatch.setattr("nexus.roles.memory_injection.candidates._JUDGED", 1)
+    task = "Write to Tyler about Friday"
+    async with app_on(home, server) as app:
+        await know(app, "Tyler", "Tyler wrote about Friday", "Tyler is free on Friday")
+        await app.memory.run("alias", {"entity": "Tyler", "alias": "tyler@post.example:email"})
+        person_fact = {
+            "entity": "Tyler",
+            "category": "contact",
+            "type": "phone_work",
+            "value": "+31 6 5550 0177",
+        }
+        await app.memory.run("person-fact", person_fact)
+        await done(app, server, task=task)
+    (request,) = workers(server, task)
+    told = request.last_user.partition("<memory_context>")[2]
+    assert "email tyler@post.example" in told
+    assert "phone work +31 6 5550 0177" in told
+
+
 async def test_an_empty_memory_offers_nothing(home: Home, server: ModelServer) -> None:
     async with app_on(home, server) as app:
         root = await done(app, server)
