@@ -100,6 +100,11 @@ def asks_past(text: str, language: str) -> bool:
     return _says("past", text, language) and not _says("present", text, language)
 
 
+def asks_first(text: str, language: str) -> bool:
+    """Whether it asks how things were in the very beginning: "what was the original date?"."""
+    return _says("first", text, language)
+
+
 def asks_present(text: str, language: str) -> bool:
     """Whether it asks expressly how things are now, or how they turned out in the end."""
     return _says("present", text, language)

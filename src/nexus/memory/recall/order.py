@@ -101,6 +101,7 @@ def order(
             succession.order(
                 causality.order(ranked, asks_why=found.question.asks_why),
                 asks_past=found.question.asks_past,
+                asks_first=found.question.asks_first,
                 until=None if window is None else window[1],
             ),
             max_results=query.max_results,

@@ -68,6 +68,7 @@ class Question:
     asks_count: bool
     asks_why: bool
     asks_past: bool  # how things were before they changed
+    asks_first: bool  # and how they were in the very beginning
     asks_survey: bool
     first_person: bool
     window: tuple[datetime, datetime] | None
@@ -106,6 +107,7 @@ def understand(text: str, now: datetime, prior: str = DEFAULT) -> Question:
         asks_count=cues.asks_count(text, language),
         asks_why=cues.asks_why(text, language),
         asks_past=cues.asks_past(text, language),
+        asks_first=cues.asks_first(text, language),
         asks_survey=cues.asks_survey(text, language),
         first_person=cues.first_person(text, language),
         window=dates.window(text, now, language),

@@ -9,20 +9,24 @@ from nexus.memory.recall.selection import Ranked
 
 
 def order(
-    ranked: Sequence[Ranked], *, asks_past: bool = False, until: datetime | None = None
+    ranked: Sequence[Ranked],
+    *,
+    asks_past: bool = False,
+    asks_first: bool = False,
+    until: datetime | None = None,
 ) -> list[Ranked]:
     """Rank a replaced fact behind its successor; everything else keeps its place.
 
     Of a chain A → B → C, C takes the place of the highest. Asked about the past, or about a time that ended
     (`until`) before the successor was known, the highest of the replaced ones takes the place of the current
-    one. What moves up counts as much as what it passes. The same holds for two messages if what the question
-    asks of them is such a pair.
+    one; asked what was first (`asks_first`), the oldest does. What moves up counts as much as what it passes.
+    The same holds for two messages if what the question asks of them is such a pair.
     """
     links = _links(ranked)
     if not links:
         return list(ranked)
     if asks_past:
-        return _past_first(ranked, links)
+        return _past_first(ranked, links, oldest=asks_first)
     at = {entry.item.id: entry.item.at for entry in ranked}
     end = "" if until is None else clock.timestamp(until)
     held_then = {old: new for old, new in links.items() if at[old] <= end < at[new]}
@@ -56,16 +60,18 @@ def _current_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Rank
     return list(placed.values())
 
 
-def _past_first(ranked: Sequence[Ranked], links: dict[str, str]) -> list[Ranked]:
-    replaced: dict[str, list[Ranked]] = {}
+def _past_first(ranked: Sequence[Ranked], links: dict[str, str], *, oldest: bool = False) -> list[Ranked]:
+    wanted: dict[str, Ranked] = {}
     for entry in ranked:
         if entry.item.id in links:
-            replaced.setdefault(_head(entry.item.id, links), []).append(entry)
+            head = _head(entry.item.id, links)
+            if head not in wanted or (oldest and entry.item.at < wanted[head].item.at):
+                wanted[head] = entry
     placed: dict[str, Ranked] = {}
     for entry in ranked:
-        older = replaced.get(entry.item.id, [])
-        if older and older[0].item.id not in placed:
-            placed[older[0].item.id] = _above(older[0], entry)
+        asked = wanted.get(_head(entry.item.id, links))
+        if asked is not None and asked.item.id not in placed:
+            placed[asked.item.id] = _above(asked, entry)
         placed.setdefault(entry.item.id, entry)
     return list(placed.values())
 

@@ -1,5 +1,8 @@
 """Replaced facts in the order of an answer."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import pytest
 
 from nexus.memory.recall.item import Item, Kind, Replacement
@@ -62,6 +65,30 @@ def test_a_replaced_fact_never_ranks_above_its_successor(
 )
 def test_asked_about_the_past_a_replaced_fact_comes_first(given: str, wanted: str) -> None:
     assert ids(order(ranked(*given.split(), links=CHAIN), asks_past=True)) == wanted.split()
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("C X B Y A", "A C X B Y"), ("B C A", "A B C")])
+def test_asked_what_was_first_the_oldest_comes_first(given: str, wanted: str) -> None:
+    entries = [
+        replace(
+            entry,
+            item=replace(
+                entry.item,
+                at=f"2025-0{ord(entry.item.id) - 64 if entry.item.id in CHAIN or entry.item.id == 'C' else 9}-01T00:00:00.000Z",
+            ),
+        )
+        for entry in ranked(*given.split(), links=CHAIN)
+    ]
+    assert ids(order(entries, asks_past=True, asks_first=True)) == wanted.split()
+
+
+def test_asked_about_a_time_before_the_change_the_old_value_comes_first() -> None:
+    old, new = ranked("B", "A", links={"A": "B"})
+    old, new = new, replace(old, item=replace(old.item, at="2025-06-01T00:00:00.000Z"))
+    entries = [new, replace(old, item=replace(old.item, at="2025-01-01T00:00:00.000Z"))]
+    march, july = (datetime(2025, month, 31, tzinfo=UTC) for month in (3, 7))
+    assert ids(order(entries, until=march)) == ["A", "B"]
+    assert ids(order(entries, until=july)) == ["B", "A"]
 
 
 def test_a_successor_counts_as_much_as_what_it_passes() -> None:
