@@ -107,7 +107,7 @@ _LIKENESS = (
     "in_window",
     "score_gap",
 )
-_MOST_NOISE = 0.42
+_MOST_NOISE = 0.44
 _SILENT = 0.9
 _MOST_TOLD = 6
 _MOST_NEAR, _MOST_FAR = 0.25, 0.03
