@@ -175,7 +175,9 @@ async def approval(request: Request, app: App) -> Response:
     found = await app.broker.approvals.get(request.path_params["id"])
     waits = [each for each in await _approvals(app, found.session_label) if each["id"] == found.id]
     label, shown = found.session_label, _described(found)
-    return await page(request, "approval.html", found=shown, approvals=waits, label=label, oob=False)
+    return await page(
+        request, "approval.html", active="chat", found=shown, approvals=waits, label=label, oob=False
+    )
 
 
 async def worker(request: Request, app: App) -> Response:
