@@ -116,16 +116,20 @@ def create(home: Home) -> list[str]:
 
     One that is missing from a home in use is lost, and an empty one would hide that: it is refused.
     """
-    # An old file of hooks in the place of a ledger is no ledger: it is imported later.
-    exists = [_is_used(home.ledger(name), "schema_migrations") for name in LEDGERS]
-    missing = [name for name, there in zip(LEDGERS, exists, strict=True) if not there and name != REBUILT]
-    # They are made in order, so an interrupted `nexus init` leaves none behind a missing one.
-    is_lost = bool(missing) and (
-        any(exists[LEDGERS.index(missing[0]) :])
-        or any(_is_used(home.ledger(name), table) for name, table in _FIRST_USED.items())
-    )
-    if is_lost:
-        raise LedgerError(f"{home.ledger(missing[0])} is missing", hint=hint_of_damage(missing[0]))
+    while True:
+        # An old file of hooks in the place of a ledger is no ledger: it is imported later.
+        exists = [_is_used(home.ledger(name), "schema_migrations") for name in LEDGERS]
+        missing = [name for name, there in zip(LEDGERS, exists, strict=True) if not there and name != REBUILT]
+        # They are made in order, so an interrupted `nexus init` leaves none behind a missing one.
+        is_lost = bool(missing) and (
+            any(exists[LEDGERS.index(missing[0]) :])
+            or any(_is_used(home.ledger(name), table) for name, table in _FIRST_USED.items())
+        )
+        if not is_lost:
+            break
+        # Another process may have made them between the looks.
+        if not _is_used(home.ledger(missing[0]), "schema_migrations"):
+            raise LedgerError(f"{home.ledger(missing[0])} is missing", hint=hint_of_damage(missing[0]))
     return [name for name in LEDGERS if migrate.create(home.ledger(name), name)]
 
 
