@@ -45,7 +45,7 @@ def test_a_fact_is_added_corrected_pinned_and_shown_as_a_chain(
     expect(chain).to_have_count(2)
     expect(chain.first).to_contain_text("current")
     expect(chain.last).to_contain_text(f"Sarah lives in Oslo {width}")
-    expect(chain.last).to_contain_text("replaced, as stated")
+    expect(chain.last).to_contain_text("changed, as stated")
     page.get_by_role("button", name="Pin", exact=True).click()
     expect(page.locator(".flags")).to_contain_text("pinned")
     page.goto(f"{served.url}/memory/facts?pinned=1")
