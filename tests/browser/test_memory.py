@@ -18,6 +18,12 @@ from nexus.testing import Turn
 
 WRITER = Provenance(actor="memory-writer", kind="writer")
 WIDE, PHONE = 1280, 390
+# Of each width other facts: alike ones would be taken for replacements of each other.
+_CORRECTED = {
+    WIDE: ("Sarah lives in Oslo", "Sarah lives in Bergen"),
+    PHONE: ("Sarah keeps her skates in the attic", "Sarah keeps her skates in the cellar"),
+}
+_ASKED_ABOUT = {WIDE: ("favorite dish", "lasagna", "ramen"), PHONE: ("sailing boat", "Pelikan", "Heron")}
 
 
 @pytest.fixture(params=[WIDE, PHONE], ids=["wide", "phone"])
@@ -30,26 +36,27 @@ def width(request: pytest.FixtureRequest, page: Page) -> Iterator[int]:
 def test_a_fact_is_added_corrected_pinned_and_shown_as_a_chain(
     served: Served, page: Page, width: int
 ) -> None:
+    old, new = _CORRECTED[width]
     page.goto(f"{served.url}/memory/entities/sarah")
     page.get_by_text("Add a fact").click()
-    page.get_by_label("Fact", exact=True).fill(f"Sarah lives in Oslo {width}")
+    page.get_by_label("Fact", exact=True).fill(old)
     page.get_by_role("button", name="Add fact").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(f"Sarah lives in Oslo {width}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(old)
     expect(page.locator("dl.facts")).to_contain_text("Sarah Chen")
     expect(page.locator("dl.facts")).to_contain_text("written by you")
     page.get_by_text("Correct…").click()
-    page.get_by_label("This is wrong.").fill(f"Sarah lives in Bergen {width}")
+    page.get_by_label("This is wrong.").fill(new)
     page.get_by_role("button", name="Save correction").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(f"Sarah lives in Bergen {width}")
+    expect(page.get_by_role("heading", level=1)).to_have_text(new)
     chain = page.locator(".chain > li")
     expect(chain).to_have_count(2)
     expect(chain.first).to_contain_text("current")
-    expect(chain.last).to_contain_text(f"Sarah lives in Oslo {width}")
+    expect(chain.last).to_contain_text(old)
     expect(chain.last).to_contain_text("changed, as stated")
     page.get_by_role("button", name="Pin", exact=True).click()
     expect(page.locator(".flags")).to_contain_text("pinned")
     page.goto(f"{served.url}/memory/facts?pinned=1")
-    row = page.locator(".fact", has_text=f"Bergen {width}")
+    row = page.locator(".fact", has_text=new)
     expect(row).to_be_visible()
     row.hover()
     row.get_by_role("button", name="Unpin").click()
@@ -102,21 +109,22 @@ def test_a_review_on_a_phone_has_buttons_and_an_undo(served: Served, page: Page)
 def test_a_memory_under_an_answer_says_why_and_is_corrected_there(
     served: Served, page: Page, width: int
 ) -> None:
-    _learn(served, f"Tyler's favorite dish number {width} is lasagna")
-    served.model.script(Turn("Lasagna."))
-    page.goto(f"{served.url}/chat/dish-{width}")
-    page.get_by_label("Message", exact=True).fill(f"What is Tyler's favorite dish number {width}?")
+    thing, value, other = _ASKED_ABOUT[width]
+    _learn(served, f"Tyler's {thing} is {value}")
+    served.model.script(Turn(f"{value}."))
+    page.goto(f"{served.url}/chat/asked-{width}")
+    page.get_by_label("Message", exact=True).fill(f"What is Tyler's {thing}?")
     page.keyboard.press("Enter")
-    answer = page.locator(".answer", has_text="Lasagna.")
+    answer = page.locator(".answer", has_text=f"{value}.")
     answer.locator(".memories > summary").click()
-    memory = answer.locator(".offered > li", has_text="lasagna")
+    memory = answer.locator(".offered > li", has_text=value)
     expect(memory.locator(".why")).to_have_text(re.compile(r"It is among the best matches.*Found by .*\."))
     memory.get_by_role("button", name="Pin", exact=True).click()
     expect(memory.get_by_role("button", name="Unpin")).to_be_visible()
     memory.get_by_text("Correct", exact=True).click()
-    memory.get_by_role("textbox").fill(f"Tyler's favorite dish number {width} is ramen")
+    memory.get_by_role("textbox").fill(f"Tyler's {thing} is {other}")
     memory.get_by_role("button", name="Save correction").click()
-    corrected = answer.locator(".offered > li", has_text=f"number {width} is ramen")
+    corrected = answer.locator(".offered > li", has_text=f"is {other}")
     expect(corrected).to_contain_text("corrected by you")
     corrected.get_by_role("link", name="Forget").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Forget this fact?")
@@ -151,10 +159,11 @@ def test_a_fact_and_a_person_are_forgotten_after_a_preview(served: Served, page:
 
 
 def test_a_conflict_is_settled_by_naming_the_one_that_holds(served: Served, page: Page) -> None:
-    _learn(served, "Tyler's locker is number 12", "Tyler's locker is number 19", type="LOCKER")
-    page.goto(f"{served.url}/memory/facts?q=locker+19")
-    page.get_by_role("link", name="Tyler's locker is number 19").click()
-    rival = page.locator(".pair", has_text="number 12")
+    gym, pool = "Tyler's gym bag is in locker 12", "At the pool Tyler puts his towel into cabinet 19"
+    _learn(served, gym, pool, type="LOCKER")
+    page.goto(f"{served.url}/memory/facts?q=cabinet+19")
+    page.get_by_role("link", name=pool).click()
+    rival = page.locator(".pair", has_text=gym)
     rival.get_by_role("button", name="Replaced by this").click()
     expect(page.locator("#rivals")).to_have_count(0)
     expect(page.locator(".chain > li")).to_have_count(2)

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nexus.errors import UsageError
-from nexus.ledgers.memory import How, replacement_note
+
+# For types alone: a command that asks a served home loads no SQLite.
+if TYPE_CHECKING:
+    from nexus.ledgers.memory import How
 
 Kind = Literal["event", "fact", "observation", "mental_model", "episode", "entity"]
 Budget = Literal["low", "mid", "high"]
@@ -73,13 +76,15 @@ class Replacement:
     id: str
     text: str
     at: str
-    how: How = "changed"
+    how: "How" = "changed"
     basis: str = "stated"  # or judged
     signals: tuple[str, ...] = ()  # what the judge went by, the strongest first
 
     @property
     def note(self) -> str:
         """What holds instead, in the words that every surface uses."""
+        from nexus.ledgers.memory import replacement_note
+
         return replacement_note(self.how, self.at, self.text)
 
 
